@@ -1,0 +1,57 @@
+# The two commands a newcomer needs: `make install` and `make test`.
+# Both need only Python 3.11 or newer with pip and venv, and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := src tests scripts benchmarks
+
+.DEFAULT_GOAL := help
+.PHONY: help install test format lint types layers unit chart mutants prove bench clean
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## Make .venv with Limpet and everything needed to work on it
+
+# Re-made only when what it depends on changes, so that later runs work offline.
+$(STAMP): pyproject.toml src/limpet/__init__.py
+	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit("Limpet needs Python 3.11 or newer; try: make PYTHON=python3.11 install" if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+test: install lint types layers unit ## The whole check: format, lint, types, layers, tests
+
+format: install ## Rewrite the sources in the house format
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+lint: install
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+
+types: install
+	$(BIN)/mypy $(SOURCES)
+
+layers: install
+	$(BIN)/lint-imports --no-cache
+
+unit: install
+	$(BIN)/pytest -n 2 --dist worksteal
+
+chart: install ## Write docs/concepts/states.md from the table of states
+	$(BIN)/python scripts/state_chart.py
+
+mutants: install ## Break the SQL in ten ways; the contract suite must catch each
+	$(BIN)/python scripts/mutants.py
+
+prove: install ## The long proofs, at the sizes that the README promises
+	$(BIN)/python scripts/prove.py
+
+bench: install ## Measure the SQLite store; the table goes to benchmarks/results/
+	$(BIN)/python benchmarks/sqlite_store.py
+
+clean: ## Remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The nouns and rules of Limpet: standard library only, no input or output."""

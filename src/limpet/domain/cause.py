@@ -1,0 +1,268 @@
+"""Why an attempt or a session ended: one class for each way of dying.
+
+A cause is an exception, so that it can be raised and chained, and a record, so that the job's
+timeline can keep it as JSON and say it as a sentence in another process.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from limpet.domain.duration import spoken
+from limpet.domain.errors import LimpetError
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class Cause(LimpetError):
+    """A way of dying; its class name is its `kind` in the timeline."""
+
+    # Whether losing a job this way counts against it; deploys and outages do not.
+    charged: ClassVar[bool] = True
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+    def sentence(self) -> str:
+        """What happened, for a person."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def record(self) -> dict[str, Any]:
+        """As the timeline keeps it."""
+        return {"kind": self.kind, **asdict(self), "text": self.sentence()}
+
+
+def _when(wall: int) -> str:
+    return datetime.fromtimestamp(wall / 1e6, UTC).strftime("%H:%M:%S.%f")[:-3] + " UTC"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class WorkerKilled(Cause):
+    """A process of the worker was ended by a signal."""
+
+    signal: int
+    process: str = "worker"
+
+    def sentence(self) -> str:
+        return f"the {self.process} was killed by signal {self.signal}"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class WorkerVanished(Cause):
+    """The session's lease ran out with no word from it."""
+
+    last_seen: int
+
+    def sentence(self) -> str:
+        return f"the worker was last heard of at {_when(self.last_seen)} and its lease ran out"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class WorkerGone(Cause):
+    """Proof on its own host that every process of the session is dead."""
+
+    last_seen: int
+
+    def sentence(self) -> str:
+        return (
+            f"every process of the worker is dead; it was last heard of at {_when(self.last_seen)}"
+        )
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class WorkerFrozen(Cause):
+    """The worker stopped being scheduled and was ended by its kernel timer."""
+
+    seconds: float
+
+    def sentence(self) -> str:
+        return f"the worker was frozen for {self.seconds:.1f} s and its kernel timer ended it"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class ExecutorExited(Cause):
+    """The process that ran the job left with an exit code."""
+
+    code: int
+
+    def sentence(self) -> str:
+        return f"the process that ran the job exited with code {self.code}"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class OutOfMemory(Cause):
+    """The process that ran the job was ended for its use of memory."""
+
+    used: int | None = None
+    limit: int | None = None
+
+    def sentence(self) -> str:
+        sizes = f" ({self.used} of {self.limit} bytes)" if self.used and self.limit else ""
+        return f"the process that ran the job ran out of memory{sizes}"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class HostRebooted(Cause):
+    """The machine started anew, so nothing of the session can be alive."""
+
+    boot: str
+
+    def sentence(self) -> str:
+        return f"the machine was restarted (the session was of boot {self.boot[:8]})"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class StoreOutage(Cause):
+    """The worker could not reach the store for as long as its lease."""
+
+    charged: ClassVar[bool] = False
+    seconds: float
+
+    def sentence(self) -> str:
+        return f"the store could not be reached for {self.seconds:.1f} s"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class Drained(Cause):
+    """The worker was asked to stop and handed the job back."""
+
+    charged: ClassVar[bool] = False
+
+    def sentence(self) -> str:
+        return "the worker was asked to stop"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class NotStarted(Cause):
+    """The job was handed back before it began."""
+
+    charged: ClassVar[bool] = False
+    reason: str = "the worker had no room for it"
+
+    def sentence(self) -> str:
+        return f"the job had not begun: {self.reason}"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class TimedOut(Cause):
+    """The attempt ran longer than its timeout."""
+
+    seconds: float
+
+    def sentence(self) -> str:
+        return (
+            f"the attempt ran longer than its timeout of {spoken(timedelta(seconds=self.seconds))}"
+        )
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class Stalled(Cause):
+    """The attempt made no progress for as long as its `stall_after`."""
+
+    seconds: float
+
+    def sentence(self) -> str:
+        return f"the attempt made no progress for {spoken(timedelta(seconds=self.seconds))}"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class TooManyOrphans(Cause):
+    """The job was lost with its holder as often as is allowed."""
+
+    count: int
+
+    def sentence(self) -> str:
+        return f"the job was lost with its worker {self.count} times"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class TooManyStrikes(Cause):
+    """The job ended the process that ran it, alone, as often as is allowed."""
+
+    count: int
+
+    def sentence(self) -> str:
+        return f"the job ended the process that ran it {self.count} times"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class Expired(Cause):
+    """The job did not start before its `expires`."""
+
+    at: int
+
+    def sentence(self) -> str:
+        return f"the job had not started when it expired at {_when(self.at)}"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class DeadlinePassed(Cause):
+    """The job was not finished at its `deadline`."""
+
+    at: int
+
+    def sentence(self) -> str:
+        return f"the job was not finished at its deadline, {_when(self.at)}"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class Requested(Cause):
+    """A person or a program asked for it."""
+
+    charged: ClassVar[bool] = False
+    reason: str = ""
+
+    def sentence(self) -> str:
+        return self.reason or "somebody asked for it"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class LateHolder(Cause):
+    """A holder that no longer had the lease tried to report."""
+
+    charged: ClassVar[bool] = False
+    tried: str
+
+    def sentence(self) -> str:
+        return f"a worker that no longer held the job tried to {self.tried} it; refused"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class Raised(Cause):
+    """The task raised an exception."""
+
+    type: str
+    message: str
+    traceback: str = ""
+
+    def sentence(self) -> str:
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class Unknown(Cause):
+    """A cause recorded by a newer version of Limpet; kept as it was written."""
+
+    was: str
+    text: str
+
+    def sentence(self) -> str:
+        return self.text or self.was
+
+
+_KINDS: dict[str, type[Cause]] = {kind.__name__: kind for kind in Cause.__subclasses__()}
+
+
+def cause_of(record: dict[str, Any]) -> Cause:
+    """Read a cause from the timeline; one of a newer version becomes `Unknown`."""
+    kind = _KINDS.get(record["kind"])
+    if kind is None:
+        return Unknown(was=record["kind"], text=str(record.get("text", "")))
+    known = {field.name for field in fields(kind)}
+    try:
+        return kind(**{name: value for name, value in record.items() if name in known})
+    except TypeError:
+        return Unknown(was=record["kind"], text=str(record.get("text", "")))

@@ -1,0 +1,169 @@
+"""Every error that Limpet raises, as one tree.
+
+LimpetError
+├── InvalidOption           an option or a setting is wrong
+├── UnknownTask             no task of that name
+├── PayloadInvalid          arguments do not fit the signature
+│   └── PayloadTooLarge     they fit, but are over the limit
+├── QueueFull               the queue is at its cap
+├── JobNotFound             no job of that id (or pruned)
+├── MoveRefused             the job's state does not allow it
+├── JobFailed               raised by `result()` for a failed job
+├── JobCancelled            raised by `result()` for a cancelled job
+├── ResultTimeout           raised by `result()` when the time is up
+├── LeaseLost               a late holder tried to write
+├── SessionLost             the session is dead or unknown
+├── SequenceError           an exchange out of turn
+├── TransactionRefused      `within=` cannot be done safely with that connection
+├── StoreError
+│   ├── StoreUnavailable    cannot be opened or reached
+│   ├── StoreReadOnly       can be read, not written
+│   ├── StoreFull           no room on the disk
+│   ├── StoreBusy           somebody else holds the write lock
+│   ├── StoreCorrupt        not a database, or a damaged one
+│   ├── StoreRefused        a place where the promises could not be kept
+│   ├── StoreRolledBack     the store has forgotten what it had acknowledged
+│   └── SchemaMismatch      made by a newer or an older version of Limpet
+└── Cause                   (domain/cause.py) why an attempt or a session ended
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from limpet.domain.cause import Cause
+
+
+class LimpetError(Exception):
+    """Base of every error that Limpet raises."""
+
+
+class InvalidOption(LimpetError, ValueError):
+    """An option or a setting has a value that cannot be used."""
+
+
+class UnknownTask(LimpetError, LookupError):
+    """No task of that name is registered with the app."""
+
+
+class PayloadInvalid(LimpetError, ValueError):
+    """The arguments do not fit the task; `field` says which."""
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class PayloadTooLarge(PayloadInvalid):
+    """The arguments are larger than the limit."""
+
+
+class QueueFull(LimpetError):
+    """The queue is at its cap; nothing was enqueued."""
+
+    def __init__(self, queue: str, waiting: int, cap: int) -> None:
+        super().__init__(
+            f"queue {queue!r} is full: {waiting} jobs are waiting and its cap is {cap}. "
+            f"Try again later, raise the cap, or use when_full='wait'."
+        )
+        self.queue = queue
+        self.waiting = waiting
+        self.cap = cap
+
+
+class JobNotFound(LimpetError, LookupError):
+    """The store has no job of that id."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(
+            f"there is no job {job!r}: it was never enqueued here, or it was pruned after its "
+            f"retention time."
+        )
+        self.job = job
+
+
+class MoveRefused(LimpetError):
+    """The job is in a state from which this cannot be done."""
+
+
+class JobFailed(LimpetError):
+    """The job reached the state `failed`; `cause` says why."""
+
+    def __init__(self, job: str, cause: "Cause | None") -> None:
+        super().__init__(f"job {job} failed: {cause}" if cause else f"job {job} failed")
+        self.job = job
+        self.cause = cause
+
+
+class JobCancelled(LimpetError):
+    """The job reached the state `cancelled`; `cause` says why."""
+
+    def __init__(self, job: str, cause: "Cause | None") -> None:
+        super().__init__(
+            f"job {job} was cancelled: {cause}" if cause else f"job {job} was cancelled"
+        )
+        self.job = job
+        self.cause = cause
+
+
+class ResultTimeout(LimpetError, TimeoutError):
+    """The job was not finished in time; it goes on."""
+
+
+class LeaseLost(LimpetError):
+    """The holder's lease on the job is over; its write changed nothing."""
+
+    def __init__(self, job: str, session: str, token: int) -> None:
+        super().__init__(
+            f"session {session} no longer holds job {job} under token {token}; nothing was written."
+        )
+        self.job = job
+        self.session = session
+        self.token = token
+
+
+class SessionLost(LimpetError):
+    """The session is dead or unknown; register a new one."""
+
+
+class SequenceError(LimpetError):
+    """An exchange came with a `seq` that is neither the last nor the next."""
+
+
+class TransactionRefused(LimpetError):
+    """A job cannot safely be enqueued within that connection's transaction."""
+
+
+class StoreError(LimpetError):
+    """Base of what goes wrong with the store itself."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be opened or reached."""
+
+
+class StoreReadOnly(StoreError):
+    """The store can be read but not written."""
+
+
+class StoreFull(StoreError):
+    """There is no room left for the store; nothing was written."""
+
+
+class StoreBusy(StoreError):
+    """Somebody else kept the write lock for too long; nothing was written."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is not a database, or is damaged."""
+
+
+class StoreRefused(StoreError):
+    """The store is in a place where the promises could not be kept."""
+
+
+class StoreRolledBack(StoreError):
+    """The store has forgotten something that it had acknowledged."""
+
+
+class SchemaMismatch(StoreError):
+    """The store was made by a version of Limpet that this one cannot work with."""

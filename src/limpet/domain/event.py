@@ -1,0 +1,61 @@
+"""A job's timeline: the unhappy moves as they were recorded, the happy ones from the row."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from limpet.domain.cause import Cause
+from limpet.domain.job import Job
+from limpet.domain.state import State
+
+
+class EventName(StrEnum):
+    """What happened to a job, in the words of the timeline."""
+
+    ENQUEUED = "enqueued"
+    CLAIMED = "claimed"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    RETRIED = "retried"
+    SNOOZED = "snoozed"
+    RELEASED = "released"
+    ORPHANED = "orphaned"
+    RECOVERED = "recovered"
+    CANCEL_REQUESTED = "cancel_requested"
+    CANCELLED = "cancelled"
+    QUARANTINED = "quarantined"
+    BLOCKED = "blocked"
+    UNBLOCKED = "unblocked"
+    REOPENED = "reopened"
+    LEASE_LOST = "lease_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of the timeline; `at` is wall time in microseconds.
+
+    `claimed_at` is set on the event that ended an attempt, so that the claim before it, which
+    wrote no event of its own, can be told.
+    """
+
+    at: int
+    event: EventName
+    session: str | None = None
+    token: int | None = None
+    cause: Cause | None = None
+    claimed_at: int | None = None
+
+
+def timeline(job: Job, recorded: list[Event]) -> list[Event]:
+    """Put the timeline together; entries of one moment keep the order in which they happened."""
+    told: list[Event] = [Event(job.created_at, EventName.ENQUEUED)]
+    claims: set[int] = set()
+    for event in recorded:
+        if event.claimed_at is not None and event.token is not None and event.token not in claims:
+            claims.add(event.token)
+            told.append(Event(event.claimed_at, EventName.CLAIMED, event.session, event.token))
+        told.append(event)
+    if job.claimed_at is not None and job.token not in claims:
+        told.append(Event(job.claimed_at, EventName.CLAIMED, job.session, job.token))
+    if job.state is State.SUCCEEDED and job.finished_at is not None:
+        told.append(Event(job.finished_at, EventName.SUCCEEDED, job.session, job.token))
+    return sorted(told, key=lambda event: event.at)

@@ -1,0 +1,187 @@
+"""A job: one durable request to run a task."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from limpet.domain.cause import Cause
+from limpet.domain.lease import Lease
+from limpet.domain.queue import DEFAULT_QUEUE
+from limpet.domain.state import FINAL, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """What is written when a job is enqueued; times are wall time in microseconds.
+
+    `args` and `options` are JSON texts. `options` travels with the job to whoever runs it, and
+    what this version does not know in it is kept. `secrets` are the paths in `args` that are
+    masked wherever they are shown.
+    """
+
+    id: str
+    task: str
+    args: str
+    queue: str = DEFAULT_QUEUE
+    options: str = "{}"
+    secrets: tuple[str, ...] = ()
+    priority: int = 0
+    scheduled_for: int | None = None
+    expires_at: int | None = None
+    deadline_at: int | None = None
+    key: str | None = None
+    unique: str | None = None
+    parent: str | None = None
+    root: str | None = None
+    weight_class: str | None = None
+    payload_version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What a job has been through.
+
+    `failures`: attempts that failed. `orphans`: attempts lost with their holder.
+    `strikes`: losses that were its own doing.
+    """
+
+    failures: int = 0
+    orphans: int = 0
+    strikes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running job is, in its own words; `at` is wall time in microseconds."""
+
+    done: float
+    total: float | None
+    note: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job as the store has it; times are wall time in microseconds."""
+
+    id: str
+    task: str
+    queue: str
+    state: State
+    priority: int
+    round: int
+    token: int
+    counters: Counters
+    session: str | None
+    suspect: bool
+    last_run: bool
+    begun: bool
+    created_at: int
+    ready_at: int
+    claimed_at: int | None
+    finished_at: int | None
+    expires_at: int | None
+    deadline_at: int | None
+    cancel_requested_at: int | None
+    blocked_by: str | None
+    parent: str | None
+    root: str | None
+    key: str | None
+    unique: str | None
+    weight_class: str | None
+    payload_version: int
+    args: str
+    options: str
+    secrets: tuple[str, ...]
+    progress: Progress | None
+    result: str | None
+    error: Cause | None
+
+    @property
+    def final(self) -> bool:
+        return self.state in FINAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedJob:
+    """What a holder needs to run one attempt.
+
+    `attempt` counts from 1. `last_run`: the job is at a cap, and only its orphan hook may run.
+    """
+
+    lease: Lease
+    task: str
+    queue: str
+    attempt: int
+    round: int
+    counters: Counters
+    suspect: bool
+    last_run: bool
+    payload_version: int
+    args: str
+    options: str
+    secrets: tuple[str, ...]
+    deadline_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list; None means any."""
+
+    state: State | None = None
+    queue: str | None = None
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some jobs, newest first, and the cursor that continues after them."""
+
+    jobs: tuple[Job, ...]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line that a running job wrote; `at` is wall time in microseconds."""
+
+    at: int
+    level: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a running attempt says of itself while it runs."""
+
+    lease: Lease
+    progress: Progress | None = None
+    lines: tuple[LogLine, ...] = field(default=())
+
+
+def masked(args: Any, secrets: tuple[str, ...]) -> Any:
+    """The arguments with every secret path replaced by stars."""
+    if not secrets:
+        return args
+    below: dict[str, list[str]] = {}
+    for path in secrets:
+        head, _, tail = path.partition("/")
+        below.setdefault(head, []).append(tail)
+    if isinstance(args, Mapping):
+        return {name: _mask_one(value, below.get(escaped(name))) for name, value in args.items()}
+    if isinstance(args, list):
+        return [_mask_one(value, below.get(str(at))) for at, value in enumerate(args)]
+    return args
+
+
+def _mask_one(value: Any, tails: list[str] | None) -> Any:
+    if tails is None:
+        return value
+    if "" in tails:
+        return "***"
+    return masked(value, tuple(tails))
+
+
+def escaped(name: str) -> str:
+    """A field's name as one part of a secret's path."""
+    return name.replace("~", "~0").replace("/", "~1")

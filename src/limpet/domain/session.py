@@ -1,0 +1,75 @@
+"""A session: one incarnation of a worker; the lease belongs to it."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from limpet.domain.cause import Cause
+
+DEFAULT_LEASE = timedelta(seconds=10)
+
+
+class SessionKind(StrEnum):
+    """What holds the lease: a worker, a permit of the gate, or a once-key."""
+
+    WORKER = "worker"
+    PERMIT = "permit"
+    ONCE = "once"
+
+
+class SessionState(StrEnum):
+    """As the store has it; dead is for ever."""
+
+    LIVE = "live"
+    DRAINING = "draining"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """What a worker says of itself when it registers; the id comes from the worker."""
+
+    id: str
+    kind: SessionKind
+    name: str
+    host: str
+    pid: int
+    lease: timedelta = DEFAULT_LEASE
+    tasks: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session as the store has it; `moment` is when its lease ends, on the store's lease clock.
+
+    `registered_at`, `renewed_at` and `ended_at` are wall time in microseconds.
+    """
+
+    id: str
+    kind: SessionKind
+    name: str
+    host: str
+    pid: int
+    lease: timedelta
+    state: SessionState
+    moment: int
+    overdue: bool
+    seq: int
+    holds: int
+    registered_at: int
+    renewed_at: int
+    ended_at: int | None
+    cause: Cause | None
+
+
+class Standing(StrEnum):
+    """What a session may still do.
+
+    `live`: everything. `draining`: everything but claim. `past`: its moment is over, it may
+    settle and release but neither claim nor renew. `dead`: nothing, for ever.
+    """
+
+    LIVE = "live"
+    DRAINING = "draining"
+    PAST = "past"
+    DEAD = "dead"

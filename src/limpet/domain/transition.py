@@ -1,0 +1,157 @@
+"""Outcomes of an attempt as constructors: nobody assigns a state.
+
+A holder reports one of these for each attempt; the store applies it only while the job runs
+under that session and token.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from limpet.domain.cause import Cause, Raised
+from limpet.domain.job import Counters
+from limpet.domain.lease import Lease
+from limpet.domain.state import Move, State
+
+MOST_ORPHANS = 10
+MOST_STRIKES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """running → succeeded, with the result as JSON."""
+
+    lease: Lease
+    result: str = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAt:
+    """running → scheduled for `at` (wall time, microseconds); one failure is spent."""
+
+    lease: Lease
+    at: int
+    error: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """running → scheduled for `at` (wall time, microseconds); nothing is spent."""
+
+    lease: Lease
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """running → failed; one failure is spent."""
+
+    lease: Lease
+    error: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """running → quarantined: the payload does not fit the task, so a retry would not either."""
+
+    lease: Lease
+    error: Raised
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """running → ready in its old place, uncharged."""
+
+    lease: Lease
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """running → cancelled: the attempt is confirmed to be over."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """running → ready: the process that ran the attempt died, its session did not.
+
+    `alone`: nothing else ran in that process, so the loss is the job's own doing.
+    """
+
+    lease: Lease
+    cause: Cause
+    begun: bool
+    alone: bool
+
+
+Settlement: TypeAlias = Complete | RetryAt | Snooze | Fail | Quarantine | Release | Cancel | Orphan
+
+MOVE_OF: dict[type[Settlement], Move] = {
+    Complete: Move.COMPLETE,
+    RetryAt: Move.RETRY,
+    Snooze: Move.SNOOZE,
+    Fail: Move.FAIL,
+    Quarantine: Move.QUARANTINE,
+    Release: Move.RELEASE,
+    Cancel: Move.CANCEL,
+    Orphan: Move.ORPHAN,
+}
+
+Answer: TypeAlias = Literal["already", "gone", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A settlement that was not applied.
+
+    `already`: it was accepted before, this is its repeat. `gone`: the job was pruned.
+    `lost`: the lease is over (`LeaseLost`).
+    """
+
+    lease: Lease
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What losing an attempt does to a job: its counters, and where it goes next."""
+
+    target: State
+    counters: Counters
+    suspect: bool
+    last_run: bool
+    capped: Literal["orphans", "strikes"] | None
+
+
+def after_loss(
+    before: Counters,
+    *,
+    begun: bool,
+    charged: bool,
+    alone: bool | None,
+    last_run: bool,
+    has_orphan_hook: bool,
+) -> Loss:
+    """Decide who pays for a lost attempt.
+
+    `alone` is None when the whole worker was lost: then nobody is suspected. An attempt that
+    had not begun, or whose loss is not charged, costs nothing. At a cap the job fails; with an
+    orphan hook it gets one last run first, and a death in that run is the end.
+    """
+    if not begun or not charged:
+        return Loss(State.READY, before, suspect=False, last_run=last_run, capped=None)
+    counters = Counters(
+        before.failures, before.orphans + 1, before.strikes + (1 if alone is True else 0)
+    )
+    capped: Literal["orphans", "strikes"] | None = None
+    if counters.strikes >= MOST_STRIKES:
+        capped = "strikes"
+    elif counters.orphans >= MOST_ORPHANS:
+        capped = "orphans"
+    suspect = alone is not None
+    if capped is None:
+        return Loss(State.READY, counters, suspect, last_run=False, capped=None)
+    if has_orphan_hook and not last_run:
+        return Loss(State.READY, counters, suspect, last_run=True, capped=capped)
+    return Loss(State.FAILED, counters, suspect, last_run=last_run, capped=capped)

@@ -1,0 +1,1 @@
+"""Where jobs live: the contract, and the stores that keep it."""

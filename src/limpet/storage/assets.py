@@ -1,0 +1,45 @@
+"""Loads the scripts that a store keeps beside its code, one file for each verb.
+
+A file begins with a header of comments (purpose, params, returns) and holds one or more
+statements, each under a line `-- statement: name`.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+DEFAULT_NAMESPACE = "limpet"
+_STATEMENT = re.compile(r"^-- statement: (\w+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The statements of one verb, by name."""
+
+    verb: str
+    statements: dict[str, str]
+
+    def __getitem__(self, name: str) -> str:
+        return self.statements[name]
+
+
+@cache
+def script(package: str, folder: str, verb: str, namespace: str = DEFAULT_NAMESPACE) -> Script:
+    """The script of a verb, its tables in the given name space."""
+    text = text_of(package, f"{folder}/{verb}.sql", namespace)
+    parts = _STATEMENT.split(text)
+    pairs = zip(parts[1::2], parts[2::2], strict=True)
+    return Script(verb, {name: body.strip() for name, body in pairs})
+
+
+def text_of(package: str, path: str, namespace: str = DEFAULT_NAMESPACE) -> str:
+    """A script file as text; table names, written as `limpet_…`, go to the name space."""
+    text = files(package).joinpath(path).read_text(encoding="utf-8")
+    return text.replace(f"{DEFAULT_NAMESPACE}_", f"{namespace}_")
+
+
+def names(package: str, folder: str) -> list[str]:
+    """The script files of a folder, in order."""
+    entries = files(package).joinpath(folder).iterdir()
+    return sorted(entry.name for entry in entries if entry.name.endswith(".sql"))

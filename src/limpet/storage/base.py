@@ -1,0 +1,397 @@
+"""The storage contract, in domain verbs, split by who needs them.
+
+Every verb is one atomic step: it happens wholly or not at all, and what it checks is checked in
+the same step. None returns a driver's type or raises a driver's error. Each may be called from
+any thread. A verb whose reply was lost is simply said again; its docstring tells the answer.
+
+Times: the lease of a session runs on the store's lease clock; everything else is wall time. Both
+are whole microseconds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Literal, Protocol
+
+from limpet.domain.cause import Cause
+from limpet.domain.event import Event
+from limpet.domain.job import ClaimedJob, Job, JobFilter, LogLine, NewJob, Page, Report
+from limpet.domain.lease import Digest, Lease
+from limpet.domain.queue import QueueView
+from limpet.domain.session import NewSession, Session, Standing
+from limpet.domain.state import State
+from limpet.domain.transition import Rejected, Settlement
+
+# The most rows that one call of a verb reads or writes.
+CHUNK = 1_000
+
+# In `Pool.slots`: every queue that is not named.
+ANY_QUEUE = "*"
+
+
+class Topic(StrEnum):
+    """What a bell can ring for."""
+
+    READY = "ready"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of one job of an `enqueue`.
+
+    `new`: it was written. `already`: the id was there, nothing changed. `full`: its queue is at
+    the cap, and it was not written; `waiting` says how many are ahead.
+    """
+
+    job: str
+    outcome: Literal["new", "already", "full"]
+    state: State | None
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Free places of one kind of executor.
+
+    `slots`: queue → how many of its jobs may start (`ANY_QUEUE` for all others). `total`: how
+    many altogether. `tasks`: the digest of the tasks that can run there, from `register`.
+    `suspects`: how many of the places can run a suspect alone.
+    """
+
+    tasks: str
+    slots: Mapping[str, int]
+    total: int
+    suspects: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a session can take on; each later rule of claiming is one more field."""
+
+    pools: tuple[Pool, ...] = ()
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """The answer to an `exchange`: settlements that were not applied, and jobs to run."""
+
+    standing: Standing
+    rejected: tuple[Rejected, ...]
+    claimed: tuple[ClaimedJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A session's start: its first moment, and the digests to name in `Pool.tasks`."""
+
+    moment: int
+    tasks: str
+    epoch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The answer to a `renew`.
+
+    `moment`: until when the lease is held. `cancels`: jobs to stop. `paused`: queues from which
+    nothing is claimed now. `digest`: what the store thinks the session holds. `epoch`: changes
+    when the store was made anew.
+    """
+
+    standing: Standing
+    moment: int
+    seq: int
+    cancels: tuple[Lease, ...]
+    paused: tuple[str, ...]
+    digest: Digest
+    epoch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What one step of `recover` did; `more` says that the session has jobs left."""
+
+    ready: int
+    failed: int
+    cancelled: int
+    more: bool
+
+    @property
+    def jobs(self) -> int:
+        return self.ready + self.failed + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """What one step of `promote` did; `next_due` is the wall time of the next one to come."""
+
+    ready: int
+    lapsed: int
+    more: bool
+    next_due: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What one step of `prune` removed; `more` says that there is more to remove now."""
+
+    jobs: int
+    sessions: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An invariant of the store that does not hold, with an example."""
+
+    invariant: str
+    sentence: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How often a move was made, since the store began."""
+
+    queue: str
+    move: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """What the store is: shown at start, so that its durability is known."""
+
+    url: str
+    durability: str
+    schema_version: int
+    epoch: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+class EnqueueVerbs(Protocol):
+    """What a client needs to hand in work."""
+
+    def enqueue(
+        self,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+        all_or_none: bool = False,
+    ) -> list[Receipt]:
+        """(nothing) → ready, or scheduled when `scheduled_for` is to come. Atomic, at most 1,000.
+
+        `caps`: queue → the most jobs that may wait in it; a job over the cap is answered `full`
+        and not written; with `all_or_none`, one `full` means that none is written. A repeat of
+        an id is answered `already` and changes nothing, within `REPEAT_WINDOW` of the first.
+        """
+        ...
+
+
+class HolderVerbs(Protocol):
+    """What a session needs to hold jobs. All are fenced by session, and by token for a job."""
+
+    def register(self, session: NewSession) -> Registered:
+        """(nothing) → live session with a lease of its own; blocked jobs whose task it knows →
+        ready, a chunk at a time. Atomic. A repeat of the id is answered the same and renews
+        nothing; the id of a dead session raises `SessionLost`.
+        """
+        ...
+
+    def exchange(
+        self,
+        session: str,
+        seq: int,
+        settlements: Sequence[Settlement] = (),
+        want: Want | None = None,
+        begun: Sequence[Lease] = (),
+    ) -> Exchanged:
+        """Settle and claim in one step: running → what each settlement says; ready → running
+        under this session with the next token, as far as `want` has room. Atomic.
+
+        A settlement is applied only while the job runs under that session and token; the others
+        are in `rejected`. `begun` says which held jobs have started, so that a loss is charged.
+        `seq` is one more than the last one; the same `seq` gets the same answer and does nothing
+        again. A `seq` older than the last raises `SequenceError`; one that shows that the store
+        forgot an exchange raises `StoreRolledBack`, and so does a session that is not there.
+        A session past its moment settles but claims nothing; a dead one does neither.
+        """
+        ...
+
+    def renew(self, session: str, begun: Sequence[Lease] = (), draining: bool = False) -> Renewed:
+        """Live → live (or draining) with a moment one lease from now. Atomic, one write however
+        much is held. Past its moment or dead, the session is told so and nothing is renewed.
+        A session that is not there raises `StoreRolledBack`. A repeat renews again.
+        """
+        ...
+
+    def report(self, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
+        """Running → running: keep progress and log lines of held jobs. Atomic. What the session
+        no longer holds is rejected. A repeat of progress changes nothing; lines are kept again.
+        """
+        ...
+
+    def held(self, session: str) -> tuple[Lease, ...]:
+        """What the store thinks the session holds. Reads only."""
+        ...
+
+    def release(self, session: str, leases: Sequence[Lease], cause: Cause) -> tuple[Rejected, ...]:
+        """Running → ready in its old place, uncharged (→ cancelled where that was requested).
+        Atomic. A repeat is answered `already`.
+        """
+        ...
+
+    def end(self, session: str, cause: Cause) -> bool:
+        """Live or draining → dead, for ever, with the cause; its jobs wait for `recover`. Atomic.
+        True if it was not dead before; a repeat, or an unknown session, is answered False.
+        """
+        ...
+
+
+class SweepVerbs(Protocol):
+    """What keeps the store in order. Any process may call them, many at once, at any time."""
+
+    def expire(self) -> tuple[Session, ...]:
+        """Live or draining → dead for sessions whose moment is over. Atomic. The answer lists
+        every dead session that still has jobs, so a repeat finds what a killed sweeper left.
+        """
+        ...
+
+    def recover(self, session: str) -> Recovered:
+        """Running → ready for the jobs of a dead session, in their old place, with `orphans` one
+        up where the attempt had begun; → failed at a cap; → cancelled where that was requested.
+        Atomic, at most 1,000. Of a session that is not dead nothing is touched; a repeat finds
+        nothing left.
+        """
+        ...
+
+    def promote(self) -> Promoted:
+        """Scheduled → ready for jobs that are due; waiting → cancelled where `expires` passed,
+        → failed where `deadline` passed. Atomic, at most 1,000 each. A repeat finds nothing left.
+        """
+        ...
+
+    def prune(self, retention: Mapping[State, timedelta]) -> Pruned:
+        """(final state) → (nothing) for jobs that finished longer ago than their retention and
+        are older than `REPEAT_WINDOW`. Atomic, at most 1,000. A repeat goes on.
+        """
+        ...
+
+    def next_moment(self) -> int | None:
+        """The lease-clock time at which the next session's lease ends. Reads only."""
+        ...
+
+
+class ControlVerbs(Protocol):
+    """What a person needs to intervene."""
+
+    def cancel(self, job: str, reason: str = "") -> State:
+        """Waiting or quarantined → cancelled; running → running with cancellation requested,
+        until its holder confirms. Atomic; the answer is the state after it. Repeats, and final
+        jobs, change nothing. Raises `JobNotFound`.
+        """
+        ...
+
+    def retry(self, job: str, seen_round: int) -> int:
+        """succeeded, failed or cancelled → ready in a new round, counters at zero. Atomic.
+
+        `seen_round` is the one that the caller saw; the answer is the new one. A repeat (the job is
+        already in the next round) gets the same answer. Raises `MoveRefused` for a job that is
+        not finished, `JobNotFound` for none.
+        """
+        ...
+
+    def pause(self, queue: str, paused: bool = True) -> None:
+        """A paused queue is not claimed from. Atomic; a repeat changes nothing."""
+        ...
+
+
+class InspectVerbs(Protocol):
+    """What a person needs to see. All read a consistent moment and change nothing."""
+
+    def job(self, job: str) -> Job | None:
+        """One job, or None."""
+        ...
+
+    def states(self, jobs: Sequence[str]) -> dict[str, State]:
+        """The states of those jobs that exist."""
+        ...
+
+    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> Page:
+        """Jobs newest first, a page at a time. Pages never repeat a job, whatever moves."""
+        ...
+
+    def events(self, job: str) -> tuple[Event, ...]:
+        """The recorded events of a job, oldest first; see `domain.event.timeline`."""
+        ...
+
+    def log(self, job: str) -> tuple[LogLine, ...]:
+        """The lines that a job wrote, oldest first, capped."""
+        ...
+
+    def queues(self) -> tuple[QueueView, ...]:
+        """Every queue that has or had jobs."""
+        ...
+
+    def sessions(self, with_dead: bool = False) -> tuple[Session, ...]:
+        """The sessions, newest first."""
+        ...
+
+    def totals(self) -> tuple[Total, ...]:
+        """How often each move was made, by queue."""
+        ...
+
+    def info(self) -> StoreInfo:
+        """What the store is."""
+        ...
+
+
+class AdminVerbs(Protocol):
+    """What keeps the store itself sound."""
+
+    def migrate(self) -> tuple[str, ...]:
+        """Bring the schema up to this version; the answer names the steps. Atomic. A repeat
+        has nothing to do.
+        """
+        ...
+
+    def invariants(self) -> tuple[Broken, ...]:
+        """Check what must always hold; the answer lists what does not. Reads only."""
+        ...
+
+
+class Bell(Protocol):
+    """Wakes whoever waits for something to happen; a missed ring costs a slow poll, not a job."""
+
+    def wait(self, timeout: timedelta) -> bool:
+        """True as soon as it rang, False when the time is up; forgets the rings so far."""
+        ...
+
+    def fileno(self) -> int:
+        """Readable when it rang."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Store(
+    EnqueueVerbs, HolderVerbs, SweepVerbs, ControlVerbs, InspectVerbs, AdminVerbs, Protocol
+):
+    """All of it, as a backend implements it."""
+
+    def listen(self, topic: Topic) -> Bell:
+        """A bell for what happens from now on."""
+        ...
+
+    def enqueue_within(self, connection: object, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """As `enqueue`, in the open transaction of the caller's own connection: the jobs exist
+        if and only if that transaction commits. Raises `TransactionRefused` where that cannot
+        be done safely.
+        """
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,23 @@
+"""From a store's URL to the code that serves it; drivers are imported when they are needed."""
+
+from importlib import import_module
+
+from limpet.domain.clock import Clock
+from limpet.domain.errors import InvalidOption
+from limpet.storage.base import Store
+
+_BACKENDS = {"sqlite": "limpet.storage.sqlite.store"}
+
+
+def open_store(url: str, clock: Clock | None = None) -> Store:
+    """The store behind a URL; nothing is read or written before its first verb."""
+    scheme, separator, _ = url.partition("://")
+    module = _BACKENDS.get(scheme) if separator else None
+    if module is None:
+        raise InvalidOption(
+            f"store URL {url!r}: this version of Limpet knows "
+            f"{', '.join(f'{name}://' for name in sorted(_BACKENDS))}; write for example "
+            f"sqlite:///jobs.db."
+        )
+    store: Store = import_module(module).open_store(url, clock)
+    return store

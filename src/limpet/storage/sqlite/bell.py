@@ -1,0 +1,156 @@
+"""Wakes the other processes of a file without polling and without a write to the disk.
+
+To ring is to open a small file; whoever watches it through inotify is woken by the kernel. No list
+of listeners is kept, so none can be stale. (On macOS, where opening is not told, ringing touches
+the file and kqueue tells.) A missed ring costs one slow poll of whoever waits, never a job.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import sys
+from datetime import timedelta
+from typing import Protocol
+
+from limpet.domain.errors import StoreUnavailable
+from limpet.storage.base import Topic
+from limpet.storage.sqlite.turns import folder_of, make_folder
+
+_IN_OPEN = 0x20
+
+
+def bell_file(path: str, topic: Topic) -> str:
+    return os.path.join(folder_of(path), str(topic))
+
+
+def ring(path: str, topic: Topic) -> None:
+    """Wake everybody who listens for the topic; a bell that is missing wakes nobody."""
+    with contextlib.suppress(OSError):
+        name = bell_file(path, topic)
+        if sys.platform == "darwin":
+            os.utime(name)
+        else:
+            os.close(os.open(name, os.O_RDONLY | os.O_CLOEXEC))
+
+
+class FileBell:
+    """Rings when any process of this machine rings the topic at the same file."""
+
+    def __init__(self, path: str, topic: Topic) -> None:
+        name = bell_file(path, topic)
+        try:
+            make_folder(folder_of(path))
+            self._file = os.open(name, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise StoreUnavailable(f"cannot listen beside the store: {error}") from error
+        try:
+            self._watcher = _watch(name, self._file)
+        except OSError as error:
+            os.close(self._file)
+            raise StoreUnavailable(f"cannot watch {name}: {error}") from error
+        self._poll = select.poll()
+        self._poll.register(self._watcher.fileno(), select.POLLIN)
+
+    def fileno(self) -> int:
+        return self._watcher.fileno()
+
+    def wait(self, timeout: timedelta) -> bool:
+        rang = bool(self._poll.poll(timeout.total_seconds() * 1000))
+        if rang:
+            self._watcher.drain()
+        return rang
+
+    def close(self) -> None:
+        if self._file >= 0:
+            self._watcher.close()
+            os.close(self._file)
+            self._file = -1
+
+
+def _watch(name: str, descriptor: int) -> "_Watcher":
+    if sys.platform == "darwin":
+        return _Kqueue(descriptor)
+    return _Inotify(name)
+
+
+class _Watcher(Protocol):
+    def fileno(self) -> int: ...
+
+    def drain(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Inotify:
+    def __init__(self, name: str) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._descriptor < 0:
+            raise OSError(ctypes.get_errno(), "inotify: " + os.strerror(ctypes.get_errno()))
+        if libc.inotify_add_watch(self._descriptor, os.fsencode(name), _IN_OPEN) < 0:
+            number = ctypes.get_errno()
+            os.close(self._descriptor)
+            raise OSError(number, "inotify: " + os.strerror(number))
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._descriptor, 65_536)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+if sys.platform == "darwin":
+
+    class _Kqueue:
+        def __init__(self, descriptor: int) -> None:
+            self._queue = select.kqueue()
+            watch = select.kevent(
+                descriptor,
+                filter=select.KQ_FILTER_VNODE,
+                flags=select.KQ_EV_ADD | select.KQ_EV_CLEAR,
+                fflags=select.KQ_NOTE_ATTRIB,
+            )
+            self._queue.control([watch], 0)
+
+        def fileno(self) -> int:
+            return self._queue.fileno()
+
+        def drain(self) -> None:
+            self._queue.control(None, 64, 0)
+
+        def close(self) -> None:
+            self._queue.close()
+
+
+class MemoryBell:
+    """Rings within one process, for a store in memory."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+
+    def ring(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            if self._write >= 0:
+                os.write(self._write, b"!")
+
+    def fileno(self) -> int:
+        return self._read
+
+    def wait(self, timeout: timedelta) -> bool:
+        readable, _, _ = select.select([self._read], [], [], timeout.total_seconds())
+        if readable:
+            os.read(self._read, 65_536)
+        return bool(readable)
+
+    def close(self) -> None:
+        if self._read >= 0:
+            os.close(self._read)
+            os.close(self._write)
+            self._read = self._write = -1

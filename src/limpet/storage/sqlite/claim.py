@@ -1,0 +1,130 @@
+"""ready → running, as far as the session has room."""
+
+from collections import Counter
+from heapq import merge
+from typing import NamedTuple
+
+import msgspec
+
+from limpet.domain.event import EventName
+from limpet.domain.job import ClaimedJob, Counters
+from limpet.domain.lease import Lease
+from limpet.domain.state import Move, State
+from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
+from limpet.storage.sqlite.transaction import Row, Transaction, to_json
+
+
+def claim(tx: Transaction, session: str, want: Want) -> list[int]:
+    """Take jobs for the session; the answer is their row numbers, in order."""
+    taken: list[int] = []
+    per_queue: Counter[str] = Counter()
+    for pool in want.pools:
+        taken += _for_pool(tx, session, pool, per_queue)
+    return taken
+
+
+def _for_pool(tx: Transaction, session: str, pool: Pool, per_queue: Counter[str]) -> list[int]:
+    room = min(pool.total, CHUNK)
+    if room <= 0:
+        return []
+    open_queues = {str(row[0]) for row in tx.run("claim", "queues")}
+    named = {queue for queue in pool.slots if queue != ANY_QUEUE}
+    spare = pool.slots.get(ANY_QUEUE, 0)
+    lines = []
+    for queue in sorted(open_queues):
+        # Pools share a queue's slots, because its limit is the worker's, not the pool's.
+        slots = (pool.slots[queue] if queue in named else spare) - per_queue[queue]
+        limit = min(slots, room)
+        if limit <= 0:
+            continue
+        found = _candidates(tx, queue, pool, limit)
+        if len(found) < limit:
+            _block_strangers(tx, queue)
+        if found:
+            lines.append(found)
+    picked = _pick(lines, room, pool.suspects)
+    numbers = [each.n for each in picked]
+    tx.many("claim", "take", ((session, tx.now, n) for n in numbers))
+    for queue, count in Counter(each.queue for each in picked).items():
+        per_queue[queue] += count
+        tx.moved(queue, Move.CLAIM, State.READY, State.RUNNING, count)
+    return numbers
+
+
+class _Candidate(NamedTuple):
+    sort_key: int
+    n: int
+    queue: str
+    suspect: int
+
+
+def _pick(lines: list[list[_Candidate]], room: int, suspects: int) -> list[_Candidate]:
+    """The first of all queues together, no more suspects than can run alone."""
+    picked: list[_Candidate] = []
+    for each in lines[0] if len(lines) == 1 else merge(*lines):
+        if len(picked) == room:
+            break
+        if each.suspect:
+            if suspects <= 0:
+                continue
+            suspects -= 1
+        picked.append(each)
+    return picked
+
+
+def _candidates(tx: Transaction, queue: str, pool: Pool, limit: int) -> list[_Candidate]:
+    """What may be taken from one queue, in order."""
+    found: list[_Candidate] = []
+    for suspect, most in ((0, limit), (1, min(limit, pool.suspects))):
+        if most > 0:
+            rows = tx.run(
+                "claim",
+                "candidates",
+                queue=queue,
+                suspect=suspect,
+                now=tx.now,
+                tasks=pool.tasks,
+                limit=most,
+            )
+            found += [_Candidate(row[1], row[0], queue, suspect) for row in rows]
+    found.sort()
+    return found[:limit]
+
+
+def _block_strangers(tx: Transaction, queue: str) -> None:
+    """Ready → blocked for jobs whose task no live session knows, so that nobody spins on them."""
+    strangers = tx.run("claim", "strangers", queue=queue, limit=CHUNK)
+    if not strangers:
+        return
+    tx.many("claim", "block", ((row[0],) for row in strangers))
+    tx.many("claim", "block_reason", ((row[0], row[1], tx.now) for row in strangers))
+    for row in strangers:
+        tx.record(row[0], EventName.BLOCKED)
+    tx.moved(queue, Move.BLOCK, State.READY, State.BLOCKED, len(strangers))
+
+
+def claimed(tx: Transaction, session: str, numbers: list[int]) -> tuple[ClaimedJob, ...]:
+    """What the holder needs to run the jobs that it took."""
+    if not numbers:
+        return ()
+    rows = tx.run("claim", "taken", numbers=to_json(numbers), session=session)
+    return tuple(_claimed(session, row) for row in rows)
+
+
+def _claimed(session: str, row: Row) -> ClaimedJob:
+    counters = Counters(row[5], row[6], row[7])
+    return ClaimedJob(
+        lease=Lease(row[0], session, row[1]),
+        task=row[2],
+        queue=row[3],
+        attempt=counters.failures + counters.orphans + 1,
+        round=row[4],
+        counters=counters,
+        suspect=bool(row[8]),
+        last_run=bool(row[9]),
+        payload_version=row[10],
+        deadline_at=row[11],
+        args=row[12],
+        options=row[13],
+        secrets=() if row[14] == "[]" else tuple(msgspec.json.decode(row[14], type=list[str])),
+    )

@@ -1,0 +1,81 @@
+"""What time brings about: promote what is due, prune what is old."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+
+from limpet.domain.cause import Cause, DeadlinePassed, Expired
+from limpet.domain.duration import microseconds
+from limpet.domain.event import EventName
+from limpet.domain.queue import REPEAT_WINDOW
+from limpet.domain.state import Move, State
+from limpet.storage.base import CHUNK, Promoted, Pruned
+from limpet.storage.sqlite.transaction import Row, Transaction, to_json
+
+_SESSIONS_KEPT = timedelta(days=1)
+
+
+def promote(tx: Transaction) -> Promoted:
+    """Scheduled → ready, waiting → too late; see `SweepVerbs.promote`."""
+    late = tx.run("promote", "late", now=tx.now, limit=CHUNK)
+    for row in late:
+        _lapse(tx, row)
+    due = tx.run("promote", "due", now=tx.now, limit=CHUNK)
+    tx.many("promote", "ready", ((row[0],) for row in due))
+    for queue, count in Counter(row[1] for row in due).items():
+        tx.moved(queue, Move.PROMOTE, State.SCHEDULED, State.READY, count)
+    next_due = tx.one("promote", "next_due")
+    return Promoted(
+        ready=len(due),
+        lapsed=len(late),
+        more=CHUNK in (len(due), len(late)),
+        next_due=next_due[0] if next_due else None,
+    )
+
+
+def _lapse(tx: Transaction, row: Row) -> None:
+    n, queue, state, expires_at, deadline_at = row
+    cause: Cause
+    if deadline_at is not None and deadline_at <= tx.now:
+        target, event, cause = State.FAILED, EventName.FAILED, DeadlinePassed(at=deadline_at)
+    else:
+        target, event, cause = State.CANCELLED, EventName.CANCELLED, Expired(at=expires_at)
+    tx.many("promote", "lapse", [(target, tx.now, n)])
+    tx.many("settle", "error", [(n, to_json(cause.record()))])
+    tx.many("session", "forget_block", [(n,)])
+    tx.record(n, event, cause=cause)
+    tx.moved(queue, Move.EXPIRE, State(state), target)
+
+
+def prune(tx: Transaction, retention: Mapping[State, timedelta]) -> Pruned:
+    """Remove finished jobs and dead sessions; see `SweepVerbs.prune`."""
+    left = CHUNK
+    for state, kept in retention.items():
+        rows = tx.run(
+            "prune",
+            "old",
+            state=state,
+            finished_before=tx.now - microseconds(kept),
+            created_before=tx.now - microseconds(REPEAT_WINDOW),
+            limit=left,
+        )
+        numbers = [(row[0],) for row in rows]
+        for table in ("job", "payload", "result", "events", "progress", "log"):
+            tx.many("prune", table, numbers)
+        for queue, count in Counter(row[1] for row in rows).items():
+            tx.removed(queue, state, count)
+        left -= len(rows)
+        if left == 0:
+            return Pruned(CHUNK, 0, more=True)
+    sessions = _prune_sessions(tx, left)
+    return Pruned(CHUNK - left, sessions, more=sessions == left)
+
+
+def _prune_sessions(tx: Transaction, limit: int) -> int:
+    before = tx.now - microseconds(_SESSIONS_KEPT)
+    rows = tx.run("prune", "old_sessions", ended_before=before, limit=limit)
+    tx.many("prune", "session", rows)
+    tx.many("prune", "answer", rows)
+    if rows:
+        tx.run("prune", "tasksets")
+    return len(rows)

@@ -1,0 +1,117 @@
+"""(nothing) → ready or scheduled."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from limpet.domain.job import NewJob
+from limpet.domain.queue import sort_key
+from limpet.domain.state import Move, State
+from limpet.storage.base import Receipt
+from limpet.storage.sqlite.transaction import Transaction, Value, to_json
+
+
+def enqueue(
+    tx: Transaction,
+    jobs: Sequence[NewJob],
+    caps: Mapping[str, int] | None = None,
+    all_or_none: bool = False,
+) -> list[Receipt]:
+    """Write new jobs; see `EnqueueVerbs.enqueue`."""
+    refused = _over_cap(tx, jobs, caps) if caps else {}
+    if refused and all_or_none:
+        return [refused.get(job.id) or Receipt(job.id, "full", None) for job in jobs]
+    wanted = [job for job in jobs if job.id not in refused]
+    rows = [_row(tx, job) for job in wanted]
+    # An id that was there returns no row, so rows are matched to jobs only if all are new.
+    numbers = tx.many("enqueue", "insert_job", rows)
+    receipts = dict(refused)
+    if len(numbers) == len(wanted):
+        fresh = list(zip(wanted, rows, (row[0] for row in numbers), strict=True))
+    else:
+        fresh = _match(tx, wanted, rows, {int(row[0]) for row in numbers}, receipts)
+    tx.many(
+        "enqueue",
+        "insert_payload",
+        ((n, job.args, job.options, to_json(job.secrets)) for job, _, n in fresh),
+    )
+    moved: Counter[tuple[str, State]] = Counter()
+    for job, row, _ in fresh:
+        state = State(str(row[3]))
+        moved[job.queue, state] += 1
+        receipts[job.id] = Receipt(job.id, "new", state)
+    for (queue, state), count in moved.items():
+        tx.moved(queue, Move.ENQUEUE, None, state, count)
+    return [receipts[job.id] for job in jobs]
+
+
+def _row(tx: Transaction, job: NewJob) -> tuple[Value, ...]:
+    due = job.scheduled_for
+    later = due is not None and due > tx.now
+    ready_at = due if due is not None and later else tx.now
+    ends = [at for at in (job.expires_at, job.deadline_at) if at is not None]
+    return (
+        job.id,
+        job.task,
+        job.queue,
+        "scheduled" if later else "ready",
+        job.priority,
+        sort_key(ready_at, job.priority),
+        ready_at,
+        tx.now,
+        job.expires_at,
+        job.deadline_at,
+        min(ends, default=None),
+        job.key,
+        job.unique,
+        job.parent,
+        job.root,
+        job.weight_class,
+        job.payload_version,
+    )
+
+
+def _match(
+    tx: Transaction,
+    jobs: list[NewJob],
+    rows: list[tuple[Value, ...]],
+    numbers: set[int],
+    receipts: dict[str, Receipt],
+) -> list[tuple[NewJob, tuple[Value, ...], int]]:
+    """Tell new jobs from repeats; an id that comes twice in one call is new once."""
+    known = {
+        str(id_): (int(n), State(state))
+        for id_, n, state in tx.run("enqueue", "known", ids=to_json([job.id for job in jobs]))
+    }
+    fresh = []
+    for job, row in zip(jobs, rows, strict=True):
+        n, state = known[job.id]
+        if n in numbers:
+            numbers.discard(n)
+            fresh.append((job, row, n))
+        else:
+            receipts.setdefault(job.id, Receipt(job.id, "already", state))
+    return fresh
+
+
+def _over_cap(
+    tx: Transaction, jobs: Sequence[NewJob], caps: Mapping[str, int]
+) -> dict[str, Receipt]:
+    """The jobs for which there is no room, in order; a repeat needs none."""
+    known = {
+        str(row[0]) for row in tx.run("enqueue", "known", ids=to_json([job.id for job in jobs]))
+    }
+    waiting: dict[str, int] = {}
+    refused = {}
+    for job in jobs:
+        cap = caps.get(job.queue)
+        if cap is None or job.id in known:
+            continue
+        if job.queue not in waiting:
+            row = tx.one("enqueue", "waiting", queue=job.queue)
+            waiting[job.queue] = int(row[0]) if row else 0
+        if waiting[job.queue] >= cap:
+            refused[job.id] = Receipt(job.id, "full", None, waiting[job.queue])
+        else:
+            waiting[job.queue] += 1
+            known.add(job.id)
+    return refused

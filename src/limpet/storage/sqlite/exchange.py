@@ -1,0 +1,89 @@
+"""The hot path: settle and claim in one step, with the same answer for the same `seq`."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from limpet.domain.errors import SequenceError, StoreRolledBack
+from limpet.domain.lease import Digest, Lease, digest
+from limpet.domain.session import Standing
+from limpet.domain.transition import Rejected, Settlement
+from limpet.storage.base import Exchanged, Want
+from limpet.storage.sqlite.claim import claim, claimed
+from limpet.storage.sqlite.fence import mark_begun
+from limpet.storage.sqlite.session import find, standing
+from limpet.storage.sqlite.settle import settle
+from limpet.storage.sqlite.transaction import Transaction, to_json
+
+
+def exchange(
+    tx: Transaction,
+    session: str,
+    seq: int,
+    settlements: Sequence[Settlement],
+    want: Want | None,
+    begun: Sequence[Lease],
+) -> Exchanged:
+    """Settle and claim; see `HolderVerbs.exchange`."""
+    row = find(tx, session)
+    if row is None:
+        raise StoreRolledBack(
+            f"the store does not know session {session}: it was rolled back, or the session was "
+            f"pruned. Stop what it runs and register anew."
+        )
+    where = standing(tx, row)
+    if seq == row.seq and seq > 0:
+        return _repeat(tx, session, seq, where)
+    if seq < row.seq:
+        raise SequenceError(
+            f"session {session} sent exchange {seq} after {row.seq} was answered; it is not done "
+            f"again."
+        )
+    if seq > row.seq + 1:
+        raise StoreRolledBack(
+            f"session {session} sent exchange {seq}, but the store remembers only {row.seq}: it "
+            f"was rolled back. Stop what the session runs and register anew."
+        )
+    if where is not Standing.DEAD:
+        mark_begun(tx, session, begun)
+    rejected, given_up = settle(tx, session, settlements)
+    numbers = claim(tx, session, want) if want is not None and where is Standing.LIVE else []
+    jobs = claimed(tx, session, numbers)
+    taken = digest((job.lease.job, job.lease.token) for job in jobs)
+    _advance(tx, session, seq, taken - given_up)
+    body = {
+        "rejected": [(r.lease.job, r.lease.session, r.lease.token, r.answer) for r in rejected],
+        "claimed": numbers,
+    }
+    tx.run("exchange", "keep", session=session, seq=seq, body=to_json(body))
+    return Exchanged(where, tuple(rejected), jobs)
+
+
+def _advance(tx: Transaction, session: str, seq: int, change: Digest) -> None:
+    tx.run(
+        "exchange",
+        "advance",
+        session=session,
+        seq=seq,
+        count=change.count,
+        total=change.total,
+    )
+
+
+class _Body(msgspec.Struct):
+    rejected: list[tuple[str, str, int, Literal["already", "gone", "lost"]]]
+    claimed: list[int]
+
+
+def _repeat(tx: Transaction, session: str, seq: int, where: Standing) -> Exchanged:
+    kept: Any = tx.one("exchange", "answer", session=session, seq=seq)
+    if kept is None:
+        raise StoreRolledBack(
+            f"the store has lost its answer to exchange {seq} of session {session}. Stop what the "
+            f"session runs and register anew."
+        )
+    body = msgspec.json.decode(kept[0], type=_Body)
+    rejected = tuple(Rejected(Lease(j, s, t), a) for j, s, t, a in body.rejected)
+    # The jobs themselves are read again: whoever was declared dead has none left to run.
+    return Exchanged(where, rejected, claimed(tx, session, body.claimed))

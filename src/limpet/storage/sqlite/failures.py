@@ -1,0 +1,65 @@
+"""Says a driver's error as one of ours, in a sentence that tells what to do."""
+
+import errno
+import os
+
+import apsw
+
+from limpet.domain.errors import (
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+
+
+def said(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
+    """The error of the store's own kind for one of SQLite's."""
+    reason = os.strerror(system_errno) if system_errno else str(error)
+    match error:
+        case apsw.NotADBError():
+            return StoreCorrupt(
+                f"{path} is not a SQLite database. Name another file, or move this one away."
+            )
+        case apsw.CorruptError():
+            return StoreCorrupt(
+                f"{path} is damaged ({error}). Stop its workers, keep a copy, and restore a backup "
+                f"or run `limpet fsck`."
+            )
+        case apsw.FullError():
+            return StoreFull(
+                f"there is no room left on the disk for {path}; nothing was written. Free some "
+                f"space and try again."
+            )
+        case apsw.IOError() if system_errno in (errno.EFBIG, errno.EDQUOT, errno.ENOSPC):
+            return StoreFull(
+                f"{path} cannot grow ({reason}); nothing was written. Raise the limit or free some "
+                f"space, and try again."
+            )
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
+            return StoreReadOnly(
+                f"{path} can be read but not written by this user. Give it the right to write to "
+                f"the file and its folder."
+            )
+        case apsw.CantOpenError():
+            return StoreUnavailable(f"{path} cannot be opened: {_why_not(path, reason)}")
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(
+                f"another process holds the write lock of {path}; nothing was written. Look for a "
+                f"long transaction or a stopped process that has the file open."
+            )
+        case _:
+            return StoreUnavailable(f"{path} cannot be used: {error} ({reason})")
+
+
+def _why_not(path: str, reason: str) -> str:
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        return "it is a folder; name a file in it."
+    if not os.path.isdir(folder):
+        return f"the folder {folder} does not exist; make it first."
+    if not os.access(folder, os.W_OK):
+        return f"this user may not write to the folder {folder}."
+    return f"{reason}."

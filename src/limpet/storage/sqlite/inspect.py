@@ -1,0 +1,91 @@
+"""What a person sees: reads only."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from limpet.domain.errors import InvalidOption
+from limpet.domain.event import Event, EventName
+from limpet.domain.job import Job, JobFilter, LogLine, Page
+from limpet.domain.queue import QueueView
+from limpet.domain.session import Session
+from limpet.domain.state import State
+from limpet.storage.base import Total
+from limpet.storage.sqlite.rows import error_of, job_of, session_of
+from limpet.storage.sqlite.transaction import Transaction, to_json
+
+_END = 2**62
+_MOST_PER_PAGE = 1_000
+
+
+def job(tx: Transaction, id_: str) -> Job | None:
+    """One job, or None."""
+    row = tx.one("inspect", "job", id=id_)
+    return job_of(row) if row else None
+
+
+def states(tx: Transaction, ids: Sequence[str]) -> dict[str, State]:
+    """The states of those jobs that exist."""
+    rows = tx.run("inspect", "states", ids=to_json(list(ids)))
+    return {id_: State(state) for id_, state in rows}
+
+
+def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> Page:
+    """A page of jobs, newest first."""
+    size = max(1, min(limit, _MOST_PER_PAGE))
+    if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise InvalidOption(f"cursor {cursor!r}: use the one that the last page gave.")
+    params: dict[str, Any] = {
+        "before": _END if cursor is None else int(cursor),
+        "queue": which.queue,
+        "task": which.task,
+        "limit": size + 1,
+    }
+    if which.state is None:
+        rows = tx.run("inspect", "jobs", **params)
+    else:
+        rows = tx.run("inspect", "jobs_in_state", state=which.state, **params)
+    more = len(rows) > size
+    rows = rows[:size]
+    return Page(tuple(job_of(row) for row in rows), str(rows[-1][0]) if more else None)
+
+
+def events(tx: Transaction, id_: str) -> tuple[Event, ...]:
+    """The recorded events of a job, oldest first."""
+    return tuple(
+        Event(at, EventName(event), session, token, error_of(cause), claimed_at)
+        for at, event, session, token, cause, claimed_at in tx.run("inspect", "events", id=id_)
+    )
+
+
+def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
+    """The lines that a job wrote."""
+    return tuple(LogLine(*row) for row in tx.run("inspect", "log", id=id_))
+
+
+def queues(tx: Transaction) -> tuple[QueueView, ...]:
+    """Every queue, with how many jobs are in each state."""
+    views: dict[str, tuple[bool, dict[State, int], int | None]] = {}
+    for name, paused, state, count, oldest in tx.run("inspect", "queues"):
+        counts = views.setdefault(name, (bool(paused), {}, oldest))[1]
+        if count:
+            counts[State(state)] = count
+    return tuple(QueueView(name, *view) for name, view in views.items())
+
+
+def sessions(
+    tx: Transaction, *, with_dead: bool = False, one: str | None = None
+) -> tuple[Session, ...]:
+    """The sessions, newest first."""
+    rows = tx.run("inspect", "sessions", with_dead=int(with_dead), one=one)
+    return tuple(session_of(row, tx.now_lease, tx.boot) for row in rows)
+
+
+def totals(tx: Transaction) -> tuple[Total, ...]:
+    """How often each move was made, by queue."""
+    return tuple(Total(*row) for row in tx.run("inspect", "totals"))
+
+
+def epoch(tx: Transaction) -> str:
+    """What changes when the store is made anew."""
+    row = tx.one("inspect", "store")
+    return str(row[0]) if row else ""

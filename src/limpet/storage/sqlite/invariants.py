@@ -1,0 +1,42 @@
+"""What must always hold, checked; each rule is a statement of sql/invariants.sql."""
+
+from itertools import groupby
+
+from limpet.domain.lease import Digest, digest
+from limpet.storage.assets import script
+from limpet.storage.base import Broken
+from limpet.storage.sqlite.transaction import PACKAGE, Transaction
+
+_HOLDINGS = "holdings"
+_HOLDINGS_SENTENCE = "the digest of what a session holds is that of its running jobs"
+
+
+def names() -> list[str]:
+    """The rules, in the order in which they are checked."""
+    return list(script(PACKAGE, "sql", "invariants").statements)
+
+
+def invariants(tx: Transaction) -> tuple[Broken, ...]:
+    """Every rule that does not hold."""
+    broken = []
+    for name, statement in script(PACKAGE, "sql", "invariants").statements.items():
+        if name == _HOLDINGS:
+            wrong = _holdings(tx)
+            sentence = _HOLDINGS_SENTENCE
+        else:
+            wrong = [str(row[0]) for row in tx.run("invariants", name) if row[0] != "ok"]
+            sentence = statement.partition("\n")[0].removeprefix("-- ")
+        if wrong:
+            broken.append(Broken(name, sentence, len(wrong), wrong[0]))
+    return tuple(broken)
+
+
+def _holdings(tx: Transaction) -> list[str]:
+    wrong = []
+    for session, rows in groupby(tx.run("invariants", _HOLDINGS), key=lambda row: row[0]):
+        listed = list(rows)
+        kept = Digest(listed[0][1], listed[0][2])
+        real = digest((row[3], row[4]) for row in listed if row[3] is not None)
+        if kept != real:
+            wrong.append(f"session {session}: {kept.count} kept, {real.count} there")
+    return wrong

@@ -1,0 +1,104 @@
+"""Sessions that are over, and the jobs they leave: expire, recover, release."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from limpet.domain.cause import Cause, HostRebooted, Unknown, WorkerVanished, cause_of
+from limpet.domain.job import Counters
+from limpet.domain.lease import Lease, digest
+from limpet.domain.session import Session, Standing
+from limpet.domain.state import Move, State
+from limpet.domain.transition import Rejected
+from limpet.storage.base import CHUNK, Recovered
+from limpet.storage.sqlite.fence import Held, check
+from limpet.storage.sqlite.inspect import sessions
+from limpet.storage.sqlite.session import end, find, let_go, standing
+from limpet.storage.sqlite.settle import lose_one, release_one
+from limpet.storage.sqlite.transaction import Row, Transaction
+
+
+def expire(tx: Transaction) -> tuple[Session, ...]:
+    """Mark what is overdue, and list what is dead and still has jobs; see `SweepVerbs.expire`."""
+    for session, boot, renewed_at in tx.run(
+        "recover", "overdue", boot=tx.boot, now_lease=tx.now_lease
+    ):
+        end(tx, session, _why(tx, boot, renewed_at))
+    widowed = {str(row[0]) for row in tx.run("recover", "widowed")}
+    return tuple(each for id_ in sorted(widowed) for each in sessions(tx, with_dead=True, one=id_))
+
+
+def expire_foreign(tx: Transaction) -> None:
+    """Mark the sessions of an earlier boot dead, once it is known that they are."""
+    for session, boot, renewed_at in tx.run("recover", "overdue", boot=tx.boot, now_lease=-1):
+        if boot != tx.boot:
+            end(tx, session, _why(tx, boot, renewed_at))
+
+
+def _why(tx: Transaction, boot: str, renewed_at: int) -> Cause:
+    return WorkerVanished(last_seen=renewed_at) if boot == tx.boot else HostRebooted(boot=boot)
+
+
+def next_moment(tx: Transaction) -> int | None:
+    """When the next lease ends, on the lease clock."""
+    row = tx.one("recover", "next_moment")
+    return row[0] if row else None
+
+
+def recover(tx: Transaction, session: str) -> Recovered:
+    """Take back the jobs of a dead session; see `SweepVerbs.recover`."""
+    dead = tx.one("recover", "dead", session=session)
+    if dead is None:
+        return Recovered(0, 0, 0, more=False)
+    cause = cause_of(msgspec.json.decode(dead[0])) if dead[0] else Unknown("unknown", "")
+    rows = tx.run("recover", "orphans", session=session, limit=CHUNK)
+    went = [_take_back(tx, session, row, cause) for row in rows]
+    let_go(tx, session, digest((row[1], row[2]) for row in rows))
+    return Recovered(
+        ready=went.count(State.READY),
+        failed=went.count(State.FAILED),
+        cancelled=went.count(State.CANCELLED),
+        more=len(rows) == CHUNK,
+    )
+
+
+def _take_back(tx: Transaction, session: str, row: Row, cause: Cause) -> State:
+    held = Held(
+        n=row[0],
+        lease=Lease(row[1], session, row[2]),
+        queue=row[3],
+        sort_key=row[4],
+        ready_at=row[5],
+        counters=Counters(row[6], row[7], row[8]),
+        last_run=bool(row[9]),
+        begun=bool(row[10]),
+        claimed_at=row[11],
+        deadline_at=None,
+        cancel_requested=row[12] is not None,
+        priority=0,
+        suspect=bool(row[13]),
+    )
+    return lose_one(
+        tx,
+        held,
+        cause,
+        move=Move.RECOVER,
+        begun=held.begun,
+        charged=cause.charged,
+        alone=None,
+        accepted=False,
+    )
+
+
+def release(
+    tx: Transaction, session: str, leases: Sequence[Lease], cause: Cause
+) -> tuple[Rejected, ...]:
+    """Hand jobs back uncharged; see `HolderVerbs.release`."""
+    row = find(tx, session)
+    held, rejected = check(tx, session, leases, ["release"] * len(leases))
+    if row is None or standing(tx, row) is Standing.DEAD:
+        return (*rejected, *(Rejected(item.lease, "lost") for item in held.values()))
+    for item in held.values():
+        release_one(tx, item, cause)
+    let_go(tx, session, digest((item.lease.job, item.lease.token) for item in held.values()))
+    return tuple(rejected)

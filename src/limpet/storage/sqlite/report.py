@@ -1,0 +1,44 @@
+"""running → running: progress and log lines of held jobs."""
+
+from collections.abc import Sequence
+
+from limpet.domain.job import Report
+from limpet.domain.session import Standing
+from limpet.domain.transition import Rejected
+from limpet.storage.sqlite.fence import check
+from limpet.storage.sqlite.session import find, standing
+from limpet.storage.sqlite.transaction import Transaction
+
+MOST_LINES = 1_000
+LONGEST_LINE = 8_192
+LONGEST_NOTE = 1_024
+
+
+def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
+    """Keep what running attempts say; see `HolderVerbs.report`."""
+    row = find(tx, session)
+    leases = [each.lease for each in reports]
+    held, rejected = check(tx, session, leases, ["report on"] * len(leases))
+    if row is None or standing(tx, row) is Standing.DEAD:
+        # Its jobs wait for recovery, still under its name; what it says of them is late.
+        lost = [Rejected(item.lease, "lost") for item in held.values()]
+        return (*rejected, *lost)
+    for place, item in held.items():
+        _keep(tx, item.n, reports[place])
+    return tuple(rejected)
+
+
+def _keep(tx: Transaction, n: int, said: Report) -> None:
+    if said.progress is not None:
+        now = said.progress
+        note = now.note[:LONGEST_NOTE]
+        values = (n, said.lease.token, now.done, now.total, note, now.at)
+        tx.many("report", "progress", [values])
+    if said.lines:
+        lines = said.lines[-MOST_LINES:]
+        tx.many(
+            "report",
+            "line",
+            ((n, line.at, line.level, line.message[:LONGEST_LINE]) for line in lines),
+        )
+        tx.run("report", "trim", n=n, keep=MOST_LINES)

@@ -1,0 +1,93 @@
+"""Rows of the database as nouns of the domain."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from limpet.domain.cause import Cause, cause_of
+from limpet.domain.job import Counters, Job, Progress
+from limpet.domain.session import Session, SessionKind, SessionState
+from limpet.domain.state import State
+from limpet.storage.sqlite.transaction import Row
+
+
+def job_of(row: Row) -> Job:
+    """A row of the view `job_view`."""
+    progress = None if row[32] is None else Progress(row[32], row[33], row[34], row[35])
+    return Job(
+        id=row[1],
+        task=row[2],
+        queue=row[3],
+        state=State(row[4]),
+        priority=row[5],
+        round=row[6],
+        token=row[7],
+        counters=Counters(row[8], row[9], row[10]),
+        session=row[11],
+        suspect=bool(row[12]),
+        last_run=bool(row[13]),
+        begun=bool(row[14]),
+        created_at=row[15],
+        ready_at=row[16],
+        claimed_at=row[17],
+        finished_at=row[18],
+        expires_at=row[19],
+        deadline_at=row[20],
+        cancel_requested_at=row[21],
+        blocked_by=_reason(row[22]),
+        parent=row[23],
+        root=row[24],
+        key=row[25],
+        unique=row[26],
+        weight_class=row[27],
+        payload_version=row[28],
+        args=row[29],
+        options=row[30],
+        secrets=tuple(msgspec.json.decode(row[31], type=list[str])),
+        progress=progress,
+        result=_result(State(row[4]), row[36]),
+        error=error_of(row[37]),
+    )
+
+
+def _result(state: State, value: str | None) -> str | None:
+    # A task that returns None leaves no row behind.
+    return "null" if state is State.SUCCEEDED and value is None else value
+
+
+def _reason(blocked: str | None) -> str | None:
+    if blocked is None:
+        return None
+    reason, _, what = blocked.partition(":")
+    return f"needs {reason} {what}"
+
+
+def error_of(record: str | None) -> Cause | None:
+    """A cause as the database keeps it."""
+    if record is None:
+        return None
+    read: dict[str, Any] = msgspec.json.decode(record)
+    return cause_of(read)
+
+
+def session_of(row: Row, now_lease: int, boot: str) -> Session:
+    """A row of the statement `inspect.sessions`."""
+    state = SessionState(row[6])
+    return Session(
+        id=row[0],
+        kind=SessionKind(row[1]),
+        name=row[2],
+        host=row[3],
+        pid=row[4],
+        lease=timedelta(microseconds=row[5]),
+        state=state,
+        moment=row[7],
+        overdue=state is not SessionState.DEAD and (row[7] <= now_lease or row[8] != boot),
+        seq=row[9],
+        holds=row[10],
+        registered_at=row[11],
+        renewed_at=row[12],
+        ended_at=row[13],
+        cause=error_of(row[14]),
+    )

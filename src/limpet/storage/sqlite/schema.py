@@ -1,0 +1,94 @@
+"""The schema: made for a new file, checked for an old one, brought up to date by `migrate`."""
+
+from typing import Any
+
+import apsw
+
+from limpet.domain.clock import Clock
+from limpet.domain.errors import SchemaMismatch, StoreUnavailable
+from limpet.domain.ids import IdSource
+from limpet.storage.assets import names, script, text_of
+from limpet.storage.sqlite.boot import Renewals
+from limpet.storage.sqlite.location import Location
+from limpet.storage.sqlite.transaction import PACKAGE
+
+# The version that this code writes, and the oldest one that it can work on.
+NEWEST = 1
+OLDEST = 1
+
+
+def migrations(package: str = PACKAGE) -> list[tuple[int, str]]:
+    """The numbered steps, oldest first."""
+    return [(int(name.partition("_")[0]), name) for name in names(package, "migrations")]
+
+
+def create_or_check(
+    connection: apsw.Connection, location: Location, clock: Clock, *, may_create: bool
+) -> None:
+    """Make the tables in a file that has none; refuse a version that this code cannot work on."""
+    if not _has_tables(connection, location):
+        if not may_create:
+            raise StoreUnavailable(
+                f"{location.path} has no Limpet tables yet; enqueue a job or run `limpet migrate` "
+                f"to make them, or check the URL."
+            )
+        with connection:
+            # Another process may have made them while this one waited for the lock.
+            if not _has_tables(connection, location):
+                apply(connection, location, clock)
+        return
+    version, oldest, newest = _versions(connection, location)
+    if oldest > NEWEST:
+        raise SchemaMismatch(
+            f"{location.path} was made by a newer Limpet (schema {version}, this one knows up to "
+            f"{NEWEST}). Upgrade Limpet here, or name another store."
+        )
+    if newest < OLDEST:
+        raise SchemaMismatch(
+            f"{location.path} was made by an older Limpet (schema {version}, this one needs "
+            f"{OLDEST}). Stop its workers and run `limpet migrate`."
+        )
+
+
+def apply(
+    connection: apsw.Connection, location: Location, clock: Clock, package: str = PACKAGE
+) -> list[str]:
+    """Apply the steps that the file lacks, inside the caller's transaction; name them."""
+    version = _versions(connection, location)[0] if _has_tables(connection, location) else 0
+    applied = []
+    for number, name in migrations(package):
+        if number > version:
+            connection.execute(text_of(package, f"migrations/{name}", location.namespace))
+            applied.append(name.removesuffix(".sql"))
+    if applied:
+        statements = script(PACKAGE, "sql", "schema", location.namespace)
+        newest = migrations(package)[-1][0]
+        params = {
+            "epoch": IdSource(clock).new(),
+            "version": newest,
+            "oldest": min(OLDEST, newest),
+            "now": clock.wall(),
+        }
+        connection.execute(statements["stamp"], params)
+    return applied
+
+
+def foreign_renewals(connection: apsw.Connection, namespace: str, boot: str) -> Renewals:
+    """The sessions of other boots that nobody has marked dead."""
+    text = script(PACKAGE, "sql", "schema", namespace)["foreign"]
+    rows: Any = connection.execute(text, {"boot": boot}).fetchall()
+    return {session: (renewals, renewed_at, lease) for session, renewals, renewed_at, lease in rows}
+
+
+def _has_tables(connection: apsw.Connection, location: Location) -> bool:
+    return connection.table_exists("main", f"{location.namespace}_store")
+
+
+def _versions(connection: apsw.Connection, location: Location) -> tuple[int, int, int]:
+    text = script(PACKAGE, "sql", "schema", location.namespace)["versions"]
+    row: Any = connection.execute(text).fetchone()
+    if row is None:
+        raise SchemaMismatch(
+            f"{location.path} has Limpet's tables but no version; restore a backup."
+        )
+    return int(row[0]), int(row[1]), int(row[2])

@@ -1,0 +1,149 @@
+"""Sessions: register, renew, end, and what they hold."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from limpet.domain.cause import Cause
+from limpet.domain.duration import microseconds
+from limpet.domain.errors import SessionLost, StoreRolledBack
+from limpet.domain.event import EventName
+from limpet.domain.lease import Digest, Lease
+from limpet.domain.session import NewSession, SessionState, Standing
+from limpet.domain.state import Move, State
+from limpet.storage.base import CHUNK, Registered, Renewed
+from limpet.storage.sqlite.fence import mark_begun
+from limpet.storage.sqlite.inspect import epoch
+from limpet.storage.sqlite.transaction import Transaction, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A session's row, as far as its verbs need it."""
+
+    state: SessionState
+    boot: str
+    moment: int
+    lease: int
+    seq: int
+    held: Digest
+    tasks: str
+
+
+def find(tx: Transaction, session: str) -> Found | None:
+    """The session's row, or None."""
+    row = tx.one("session", "find", id=session)
+    if row is None:
+        return None
+    return Found(
+        SessionState(row[0]), row[1], row[2], row[3], row[4], Digest(row[5], row[6]), row[7]
+    )
+
+
+def standing(tx: Transaction, session: Found) -> Standing:
+    """What the session may still do, at this moment."""
+    if session.state is SessionState.DEAD:
+        return Standing.DEAD
+    if session.moment <= tx.now_lease or session.boot != tx.boot:
+        return Standing.PAST
+    return Standing.DRAINING if session.state is SessionState.DRAINING else Standing.LIVE
+
+
+def tasks_digest(tasks: Iterable[str]) -> str:
+    """The name under which a set of tasks is kept; equal sets have equal names."""
+    text = "\n".join(sorted(tasks))
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def register(tx: Transaction, new: NewSession) -> Registered:
+    """Begin a session; see `HolderVerbs.register`."""
+    known = find(tx, new.id)
+    if known is not None and known.state is SessionState.DEAD:
+        raise SessionLost(f"session {new.id} is dead; register under a new id.")
+    tasks = tasks_digest(new.tasks)
+    moment = known.moment if known else tx.now_lease + microseconds(new.lease)
+    if known is None:
+        tx.many("session", "know_task", ((tasks, task) for task in sorted(new.tasks)))
+        tx.run(
+            "session",
+            "insert",
+            id=new.id,
+            kind=new.kind,
+            name=new.name,
+            host=new.host,
+            pid=new.pid,
+            boot=tx.boot,
+            lease=microseconds(new.lease),
+            moment=moment,
+            tasks=tasks,
+            now=tx.now,
+        )
+        _unblock(tx, tasks)
+    return Registered(moment, tasks, epoch(tx))
+
+
+def _unblock(tx: Transaction, tasks: str) -> None:
+    rows = tx.run("session", "unblock", tasks=tasks, limit=CHUNK)
+    for n, queue in rows:
+        tx.record(n, EventName.UNBLOCKED)
+        tx.moved(queue, Move.UNBLOCK, State.BLOCKED, State.READY)
+    tx.many("session", "unblock_job", ((row[0],) for row in rows))
+    tx.many("session", "forget_block", ((row[0],) for row in rows))
+
+
+def renew(tx: Transaction, session: str, begun: Sequence[Lease], draining: bool) -> Renewed:
+    """Renew a lease; see `HolderVerbs.renew`."""
+    row = find(tx, session)
+    if row is None:
+        raise StoreRolledBack(
+            f"the store does not know session {session}: it was rolled back, or the session was "
+            f"pruned. Stop what it runs and register anew."
+        )
+    where = standing(tx, row)
+    moment = row.moment
+    if where in (Standing.LIVE, Standing.DRAINING):
+        moment = tx.now_lease + row.lease
+        tx.run(
+            "session",
+            "renew",
+            id=session,
+            moment=moment,
+            now=tx.now,
+            now_lease=tx.now_lease,
+            draining=int(draining),
+        )
+        if draining:
+            where = Standing.DRAINING
+        # What blocked jobs wait for may have come in more than one chunk.
+        _unblock(tx, row.tasks)
+    if where is not Standing.DEAD:
+        mark_begun(tx, session, begun)
+    cancels = tx.run("session", "cancels", session=session, limit=CHUNK)
+    return Renewed(
+        standing=where,
+        moment=moment,
+        seq=row.seq,
+        cancels=tuple(Lease(job, session, token) for job, token in cancels),
+        paused=tuple(name for (name,) in tx.run("session", "paused")),
+        digest=row.held,
+        epoch=epoch(tx),
+    )
+
+
+def held(tx: Transaction, session: str) -> tuple[Lease, ...]:
+    """What the store thinks the session holds."""
+    rows = tx.run("session", "held", session=session)
+    return tuple(Lease(job, session, token) for job, token in rows)
+
+
+def end(tx: Transaction, session: str, cause: Cause) -> bool:
+    """Mark a session dead; True if it was not."""
+    tx.run("session", "end", id=session, now=tx.now, cause=to_json(cause.record()))
+    return tx.changed() == 1
+
+
+def let_go(tx: Transaction, session: str, given_up: Digest) -> None:
+    """Take jobs off the digest of what the session holds."""
+    if given_up.count:
+        change = Digest() - given_up
+        tx.run("session", "hold", session=session, count=change.count, total=change.total)

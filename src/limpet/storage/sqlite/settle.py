@@ -1,0 +1,247 @@
+"""running → what the outcome of the attempt says, while its lease holds."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+
+from limpet.domain.cause import Cause, DeadlinePassed, Requested, TooManyOrphans, TooManyStrikes
+from limpet.domain.event import EventName
+from limpet.domain.job import Counters
+from limpet.domain.lease import Digest, digest
+from limpet.domain.queue import sort_key
+from limpet.domain.state import FINAL, Move, State
+from limpet.domain.transition import (
+    MOVE_OF,
+    Cancel,
+    Complete,
+    Fail,
+    Loss,
+    Orphan,
+    Quarantine,
+    Rejected,
+    Release,
+    RetryAt,
+    Settlement,
+    Snooze,
+    after_loss,
+)
+from limpet.storage.sqlite.fence import Held, check
+from limpet.storage.sqlite.transaction import Transaction, Value, to_json
+
+
+def settle(
+    tx: Transaction, session: str, settlements: Sequence[Settlement]
+) -> tuple[list[Rejected], Digest]:
+    """Apply what may be applied; the digest is of what the session no longer holds."""
+    leases = [each.lease for each in settlements]
+    tried = [MOVE_OF[type(each)] for each in settlements]
+    held, rejected = check(tx, session, leases, tried)
+    completed: list[tuple[Held, Complete]] = []
+    for place, row in held.items():
+        settlement = settlements[place]
+        if isinstance(settlement, Complete):
+            completed.append((row, settlement))
+        else:
+            _unhappy(tx, row, settlement)
+    if completed:
+        _complete(tx, completed)
+    given_up = digest((row.lease.job, row.lease.token) for row in held.values())
+    return rejected, given_up
+
+
+def _complete(tx: Transaction, completed: list[tuple[Held, Complete]]) -> None:
+    tx.many("settle", "complete", ((tx.now, row.n) for row, _ in completed))
+    tx.many(
+        "settle",
+        "result",
+        ((row.n, done.result) for row, done in completed if done.result != "null"),
+    )
+    # What failed before left its error behind.
+    tx.many(
+        "settle",
+        "no_result",
+        (
+            (row.n,)
+            for row, done in completed
+            if done.result == "null" and row.counters != Counters()
+        ),
+    )
+    for queue, count in Counter(row.queue for row, _ in completed).items():
+        tx.moved(queue, Move.COMPLETE, State.RUNNING, State.SUCCEEDED, count)
+
+
+def _unhappy(tx: Transaction, row: Held, settlement: Settlement) -> None:
+    match settlement:
+        case RetryAt(at=at, error=error):
+            _again(tx, row, Move.RETRY, at, error)
+        case Snooze(at=at):
+            _again(tx, row, Move.SNOOZE, at, None)
+        case Fail(error=error):
+            _move(tx, row, Move.FAIL, State.FAILED, EventName.FAILED, error, _failed_once(row))
+        case Quarantine(error=error):
+            move_to = State.QUARANTINED
+            _move(tx, row, Move.QUARANTINE, move_to, EventName.QUARANTINED, error, row.counters)
+        case Cancel():
+            _cancel(tx, row, Move.CANCEL, None, row.counters)
+        case Release(cause=cause):
+            release_one(tx, row, cause)
+        case Orphan(cause=cause, begun=begun, alone=alone):
+            lose_one(
+                tx,
+                row,
+                cause,
+                move=Move.ORPHAN,
+                begun=begun,
+                charged=cause.charged,
+                alone=alone,
+                accepted=True,
+            )
+        case Complete():
+            raise AssertionError("a completed attempt is not an unhappy one")
+        case _:
+            assert_never(settlement)
+
+
+def _failed_once(row: Held) -> Counters:
+    before = row.counters
+    return Counters(before.failures + 1, before.orphans, before.strikes)
+
+
+def _again(tx: Transaction, row: Held, move: Move, at: int, error: Cause | None) -> None:
+    counters = _failed_once(row) if move is Move.RETRY else row.counters
+    if row.cancel_requested:
+        _cancel(tx, row, move, error, counters)
+    elif row.deadline_at is not None and at >= row.deadline_at:
+        late = DeadlinePassed(at=row.deadline_at)
+        _move(tx, row, move, State.FAILED, EventName.FAILED, error or late, counters)
+    else:
+        event = EventName.RETRIED if move is Move.RETRY else EventName.SNOOZED
+        _move(tx, row, move, State.SCHEDULED, event, error, counters, ready_at=at)
+
+
+def release_one(tx: Transaction, row: Held, cause: Cause) -> None:
+    """Running → ready in its old place, uncharged; → cancelled where that was requested."""
+    if row.cancel_requested:
+        _cancel(tx, row, Move.RELEASE, None, row.counters)
+    else:
+        _move(tx, row, Move.RELEASE, State.READY, EventName.RELEASED, cause, row.counters)
+
+
+def lose_one(
+    tx: Transaction,
+    row: Held,
+    cause: Cause,
+    *,
+    move: Move,
+    begun: bool,
+    charged: bool,
+    alone: bool | None,
+    accepted: bool,
+) -> State:
+    """Running → ready, failed at a cap, or cancelled where that was requested.
+
+    `accepted`: the holder itself reported the loss, so a repeat of it is known. Otherwise the
+    holder is dead, and whatever it still says is late.
+    """
+    if row.cancel_requested:
+        _cancel(tx, row, move, cause, row.counters, accepted=accepted)
+        return State.CANCELLED
+    loss = after_loss(
+        row.counters,
+        begun=begun,
+        charged=charged,
+        alone=alone,
+        last_run=row.last_run,
+        has_orphan_hook=_has_orphan_hook(tx, row.n),
+    )
+    event = EventName.ORPHANED if move is Move.ORPHAN else EventName.RECOVERED
+    if loss.target is State.FAILED:
+        # The loss first, then what it led to, so that the timeline lists every cause.
+        _record(tx, row, event, cause, accepted)
+        capped = _capped(loss)
+        _move(
+            tx, row, move, State.FAILED, EventName.FAILED, capped, loss.counters, loss=loss,
+            accepted=accepted,
+        )  # fmt: skip
+    else:
+        _move(
+            tx, row, move, State.READY, event, cause, loss.counters, loss=loss, accepted=accepted,
+            keep_error=False,
+        )  # fmt: skip
+    return loss.target
+
+
+def _capped(loss: Loss) -> Cause:
+    if loss.capped == "strikes":
+        return TooManyStrikes(count=loss.counters.strikes)
+    return TooManyOrphans(count=loss.counters.orphans)
+
+
+def _has_orphan_hook(tx: Transaction, n: int) -> bool:
+    row = tx.one("settle", "options", n=n)
+    return bool(row and msgspec.json.decode(row[0]).get("orphan_hook"))
+
+
+def _cancel(
+    tx: Transaction,
+    row: Held,
+    move: Move,
+    error: Cause | None,
+    counters: Counters,
+    accepted: bool = True,
+) -> None:
+    why = error or Requested(reason="cancelled on request")
+    _move(tx, row, move, State.CANCELLED, EventName.CANCELLED, why, counters, accepted=accepted)
+
+
+def _record(
+    tx: Transaction, row: Held, event: EventName, cause: Cause | None, accepted: bool
+) -> None:
+    tx.record(
+        row.n,
+        event,
+        session=row.lease.session,
+        token=row.lease.token,
+        cause=cause,
+        claimed_at=row.claimed_at,
+        settled=accepted,
+    )
+
+
+def _move(
+    tx: Transaction,
+    row: Held,
+    move: Move,
+    target: State,
+    event: EventName,
+    cause: Cause | None,
+    counters: Counters,
+    *,
+    ready_at: int | None = None,
+    loss: Loss | None = None,
+    accepted: bool = True,
+    keep_error: bool = True,
+) -> None:
+    due = row.ready_at if ready_at is None else ready_at
+    place = row.sort_key if ready_at is None else sort_key(ready_at, row.priority)
+    values: tuple[Value, ...] = (
+        target,
+        # A dead holder loses its name on the row, so that it is never answered `already`.
+        row.lease.session if accepted else None,
+        place,
+        due,
+        tx.now if target in FINAL else None,
+        counters.failures,
+        counters.orphans,
+        counters.strikes,
+        int(loss.suspect if loss else row.suspect),
+        int(loss.last_run if loss else row.last_run),
+        row.n,
+    )
+    tx.many("settle", "move", [values])
+    tx.moved(row.queue, move, State.RUNNING, target)
+    _record(tx, row, event, cause, accepted)
+    if cause is not None and keep_error and move is not Move.RELEASE:
+        tx.many("settle", "error", [(row.n, to_json(cause.record()))])

@@ -1,0 +1,57 @@
+-- inspect: what a person sees.
+-- purpose: reads only.
+-- params:  by name; a filter that is NULL lets everything pass.
+-- returns: rows in the order that storage/sqlite/rows.py reads.
+
+-- statement: job
+SELECT * FROM limpet_job_view WHERE id = :id
+
+-- statement: jobs
+SELECT * FROM limpet_job_view
+WHERE n < :before
+  AND (:queue IS NULL OR queue = :queue)
+  AND (:task IS NULL OR task = :task)
+ORDER BY n DESC
+LIMIT :limit
+
+-- statement: jobs_in_state
+SELECT * FROM limpet_job_view
+WHERE state = :state AND n < :before
+  AND (:queue IS NULL OR queue = :queue)
+  AND (:task IS NULL OR task = :task)
+ORDER BY n DESC
+LIMIT :limit
+
+-- statement: states
+SELECT id, state FROM limpet_job WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- statement: events
+SELECT v.at, v.event, v.session, v.token, v.cause, v.claimed_at
+FROM limpet_event v JOIN limpet_job j ON j.n = v.n
+WHERE j.id = :id ORDER BY v.e
+
+-- statement: log
+SELECT l.at, l.level, l.message FROM limpet_log l JOIN limpet_job j ON j.n = l.n
+WHERE j.id = :id ORDER BY l.l
+
+-- statement: queues
+SELECT g.queue, coalesce(q.paused, 0), g.state, g.jobs,
+       (SELECT min(j.ready_at) FROM limpet_job j
+        WHERE j.queue = g.queue AND j.state = 'ready' AND j.suspect = 0
+          AND j.sort_key = (SELECT min(k.sort_key) FROM limpet_job k
+                            WHERE k.queue = g.queue AND k.state = 'ready' AND k.suspect = 0))
+FROM limpet_gauge g LEFT JOIN limpet_queue q ON q.name = g.queue
+ORDER BY g.queue, g.state
+
+-- statement: sessions
+SELECT id, kind, name, host, pid, lease, state, moment, boot, seq, held_count, registered_at,
+       renewed_at, ended_at, cause
+FROM limpet_session
+WHERE (:with_dead OR state <> 'dead') AND (:one IS NULL OR id = :one)
+ORDER BY registered_at DESC, id DESC
+
+-- statement: totals
+SELECT queue, move, count FROM limpet_total ORDER BY queue, move
+
+-- statement: store
+SELECT epoch, schema_version, oldest_allowed, newest_allowed FROM limpet_store

@@ -1,0 +1,116 @@
+-- invariants: what must always hold.
+-- purpose: each statement finds what breaks one rule; its name is the rule's name, and the
+--          comment under it is the sentence that fsck prints.
+-- params:  none.
+-- returns: one text for each thing that is wrong, as an example.
+
+-- statement: file_is_sound
+-- the database file itself is sound
+PRAGMA integrity_check
+
+-- statement: running_has_session
+-- a running job is held by a session that the store knows
+SELECT j.id FROM limpet_job j LEFT JOIN limpet_session s ON s.id = j.session
+WHERE j.state = 'running' AND s.id IS NULL
+
+-- statement: running_has_token
+-- a running job has been claimed: it has a token and the time of the claim
+SELECT id FROM limpet_job WHERE state = 'running' AND (token < 1 OR claimed_at IS NULL)
+
+-- statement: final_is_finished
+-- a job has the time of its end if and only if it is in a final state
+SELECT id FROM limpet_job
+WHERE (state IN ('succeeded', 'failed', 'cancelled')) <> (finished_at IS NOT NULL)
+
+-- statement: token_never_falls
+-- no event carries a later token than its job
+SELECT j.id FROM limpet_job j
+WHERE j.token < (SELECT max(v.token) FROM limpet_event v WHERE v.n = j.n)
+
+-- statement: counters_within_caps
+-- failures, orphans and strikes are not negative, and no waiting job is over a cap
+SELECT id FROM limpet_job
+WHERE failures < 0 OR orphans < 0 OR strikes < 0 OR strikes > orphans
+   OR (state IN ('scheduled', 'ready', 'blocked', 'running') AND last_run = 0
+       AND (orphans >= 10 OR strikes >= 3))
+
+-- statement: place_in_line
+-- a job's place in its line is its ready time minus its priority times 60 s
+SELECT id FROM limpet_job WHERE sort_key <> ready_at - priority * 60000000
+
+-- statement: lapse_is_earliest
+-- a job lapses at the earlier of its expiry and its deadline
+SELECT id FROM limpet_job
+WHERE lapses_at IS NOT CASE
+    WHEN expires_at IS NULL THEN deadline_at
+    WHEN deadline_at IS NULL THEN expires_at
+    ELSE min(expires_at, deadline_at) END
+
+-- statement: job_has_payload
+-- every job has its payload
+SELECT j.id FROM limpet_job j LEFT JOIN limpet_payload p ON p.n = j.n WHERE p.n IS NULL
+
+-- statement: payload_is_json
+-- payloads, options and results are JSON
+SELECT 'payload ' || p.n FROM limpet_payload p
+WHERE NOT json_valid(p.args) OR NOT json_valid(p.options) OR NOT json_valid(p.secrets)
+UNION ALL
+SELECT 'result ' || r.n FROM limpet_result r
+WHERE (r.value IS NOT NULL AND NOT json_valid(r.value))
+   OR (r.error IS NOT NULL AND NOT json_valid(r.error))
+
+-- statement: nothing_left_over
+-- nothing is kept about a job that is gone
+SELECT 'payload ' || n FROM limpet_payload WHERE n NOT IN (SELECT n FROM limpet_job)
+UNION ALL
+SELECT 'result ' || n FROM limpet_result WHERE n NOT IN (SELECT n FROM limpet_job)
+UNION ALL
+SELECT 'event ' || n FROM limpet_event WHERE n NOT IN (SELECT n FROM limpet_job)
+UNION ALL
+SELECT 'progress ' || n FROM limpet_progress WHERE n NOT IN (SELECT n FROM limpet_job)
+UNION ALL
+SELECT 'log ' || n FROM limpet_log WHERE n NOT IN (SELECT n FROM limpet_job)
+UNION ALL
+SELECT 'answer ' || session FROM limpet_answer
+WHERE session NOT IN (SELECT id FROM limpet_session)
+
+-- statement: blocked_has_reason
+-- a job is blocked if and only if a reason is kept
+SELECT j.id FROM limpet_job j
+WHERE j.state = 'blocked' AND NOT EXISTS (SELECT 1 FROM limpet_blocked b WHERE b.n = j.n)
+UNION ALL
+SELECT 'reason ' || b.reason || ' ' || b.what || ' of row ' || b.n FROM limpet_blocked b
+WHERE NOT EXISTS (SELECT 1 FROM limpet_job j WHERE j.n = b.n AND j.state = 'blocked')
+
+-- statement: result_of_success
+-- only a job that succeeded has a result, and it has no error
+SELECT j.id FROM limpet_job j JOIN limpet_result r ON r.n = j.n
+WHERE (r.value IS NOT NULL AND j.state <> 'succeeded')
+   OR (r.error IS NOT NULL AND j.state = 'succeeded')
+
+-- statement: gauges_are_right
+-- the count of jobs by queue and state is the number of jobs
+SELECT 'queue ' || g.queue || ' ' || g.state || ': ' || g.jobs || ' counted, ' || (
+    SELECT count(*) FROM limpet_job j WHERE j.queue = g.queue AND j.state = g.state) || ' there'
+FROM limpet_gauge g
+WHERE g.jobs <> (SELECT count(*) FROM limpet_job j WHERE j.queue = g.queue AND j.state = g.state)
+UNION ALL
+SELECT 'queue ' || j.queue || ' ' || j.state || ': not counted' FROM limpet_job j
+WHERE NOT EXISTS (
+    SELECT 1 FROM limpet_gauge g WHERE g.queue = j.queue AND g.state = j.state)
+GROUP BY j.queue, j.state
+
+-- statement: sequence_has_answer
+-- the last exchange of a session has its answer kept, under the same number
+SELECT s.id FROM limpet_session s LEFT JOIN limpet_answer a ON a.session = s.id
+WHERE s.seq > 0 AND (a.seq IS NULL OR a.seq <> s.seq)
+
+-- statement: dead_has_end
+-- a session has the time and the cause of its end if and only if it is dead
+SELECT id FROM limpet_session
+WHERE (state = 'dead') <> (ended_at IS NOT NULL) OR (state = 'dead') <> (cause IS NOT NULL)
+
+-- statement: holdings
+SELECT s.id, s.held_count, s.held_total, j.id, j.token
+FROM limpet_session s LEFT JOIN limpet_job j ON j.session = s.id AND j.state = 'running'
+ORDER BY s.id

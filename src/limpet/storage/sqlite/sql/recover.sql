@@ -1,0 +1,28 @@
+-- recover: mark sessions dead and take their jobs back.
+-- purpose: live or draining to dead when the moment is over or the boot is another; running to
+--          ready, failed or cancelled for the jobs of a dead session (moved by settle.sql).
+-- params:  by name.
+-- returns: overdue: sessions to mark; widowed: dead sessions with jobs; orphans: their jobs.
+
+-- statement: overdue
+SELECT id, boot, renewed_at FROM limpet_session
+WHERE state <> 'dead' AND (boot <> :boot OR moment <= :now_lease)
+
+-- statement: widowed
+SELECT DISTINCT j.session FROM limpet_job j
+JOIN limpet_session s ON s.id = j.session
+WHERE j.state = 'running' AND s.state = 'dead'
+
+-- statement: next_moment
+SELECT min(moment) FROM limpet_session WHERE state <> 'dead'
+
+-- statement: dead
+SELECT cause, renewed_at FROM limpet_session WHERE id = :session AND state = 'dead'
+
+-- statement: orphans
+SELECT j.n, j.id, j.token, j.queue, j.sort_key, j.ready_at, j.failures, j.orphans, j.strikes,
+       j.last_run, j.begun, j.claimed_at, j.cancel_requested_at, j.suspect
+FROM limpet_job j
+WHERE j.session = :session AND j.state = 'running'
+ORDER BY j.n
+LIMIT :limit

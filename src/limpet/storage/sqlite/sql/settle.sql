@@ -1,0 +1,27 @@
+-- settle: apply the outcomes of attempts whose lease holds (see fence.sql).
+-- purpose: running to succeeded, or to where an unhappy outcome takes the job.
+-- params:  tuples; the job's number comes last.
+-- returns: nothing.
+
+-- statement: complete
+UPDATE limpet_job SET state = 'succeeded', finished_at = ? WHERE n = ?
+
+-- statement: result
+INSERT INTO limpet_result (n, value) VALUES (?, ?)
+ON CONFLICT (n) DO UPDATE SET value = excluded.value, error = NULL
+
+-- statement: no_result
+DELETE FROM limpet_result WHERE n = ?
+
+-- statement: move
+UPDATE limpet_job
+SET state = ?, session = ?, sort_key = ?, ready_at = ?, finished_at = ?,
+    failures = ?, orphans = ?, strikes = ?, suspect = ?, last_run = ?, begun = 0
+WHERE n = ?
+
+-- statement: error
+INSERT INTO limpet_result (n, error) VALUES (?, ?)
+ON CONFLICT (n) DO UPDATE SET error = excluded.error, value = NULL
+
+-- statement: options
+SELECT options FROM limpet_payload WHERE n = :n

@@ -1,0 +1,194 @@
+"""The SQLite store: every verb of the contract, each in one write transaction or one read."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import apsw
+
+from limpet.domain.cause import Cause
+from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.event import Event
+from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
+from limpet.domain.lease import Lease
+from limpet.domain.queue import QueueView
+from limpet.domain.session import NewSession, Session
+from limpet.domain.state import State
+from limpet.domain.transition import Rejected, Settlement
+from limpet.storage import base
+from limpet.storage.sqlite import control, due, inspect, recover
+from limpet.storage.sqlite import session as sessions
+from limpet.storage.sqlite.bell import FileBell
+from limpet.storage.sqlite.boot import boot_id
+from limpet.storage.sqlite.database import Database
+from limpet.storage.sqlite.enqueue import enqueue
+from limpet.storage.sqlite.exchange import exchange
+from limpet.storage.sqlite.invariants import invariants
+from limpet.storage.sqlite.location import parse
+from limpet.storage.sqlite.report import report
+from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.sqlite.within import enqueue_within
+
+
+class SqliteStore:
+    """A store in one SQLite file, or in memory. See `limpet.storage.base` for the verbs."""
+
+    def __init__(self, url: str, clock: Clock | None = None, boot: str | None = None) -> None:
+        self._location = parse(url)
+        self._db = Database(self._location, clock or SystemClock(), boot or boot_id())
+
+    # -- enqueue
+
+    def enqueue(
+        self,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+        all_or_none: bool = False,
+    ) -> list[base.Receipt]:
+        _at_most_a_chunk(jobs)
+        return self._db.write(lambda tx: enqueue(tx, jobs, caps, all_or_none), rows=len(jobs))
+
+    def enqueue_within(self, connection: object, jobs: Sequence[NewJob]) -> list[base.Receipt]:
+        _at_most_a_chunk(jobs)
+        return enqueue_within(self._db, connection, jobs)
+
+    # -- hold
+
+    def register(self, session: NewSession) -> base.Registered:
+        return self._db.write(lambda tx: sessions.register(tx, session))
+
+    def exchange(
+        self,
+        session: str,
+        seq: int,
+        settlements: Sequence[Settlement] = (),
+        want: base.Want | None = None,
+        begun: Sequence[Lease] = (),
+    ) -> base.Exchanged:
+        _at_most_a_chunk(settlements)
+        room = sum(pool.total for pool in want.pools) if want else 0
+        return self._db.write(
+            lambda tx: exchange(tx, session, seq, settlements, want, begun),
+            rows=max(len(settlements), room),
+        )
+
+    def renew(
+        self, session: str, begun: Sequence[Lease] = (), draining: bool = False
+    ) -> base.Renewed:
+        return self._db.write(lambda tx: sessions.renew(tx, session, begun, draining), urgent=True)
+
+    def report(self, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
+        return self._db.write(lambda tx: report(tx, session, reports), rows=len(reports))
+
+    def held(self, session: str) -> tuple[Lease, ...]:
+        return self._db.read(lambda tx: sessions.held(tx, session))
+
+    def release(self, session: str, leases: Sequence[Lease], cause: Cause) -> tuple[Rejected, ...]:
+        _at_most_a_chunk(leases)
+        return self._db.write(
+            lambda tx: recover.release(tx, session, leases, cause), rows=len(leases)
+        )
+
+    def end(self, session: str, cause: Cause) -> bool:
+        return self._db.write(lambda tx: sessions.end(tx, session, cause))
+
+    # -- sweep
+
+    def expire(self) -> tuple[Session, ...]:
+        return self._db.write(recover.expire)
+
+    def recover(self, session: str) -> base.Recovered:
+        return self._db.write(lambda tx: recover.recover(tx, session), rows=base.CHUNK)
+
+    def promote(self) -> base.Promoted:
+        return self._db.write(due.promote, rows=base.CHUNK)
+
+    def prune(self, retention: Mapping[State, timedelta]) -> base.Pruned:
+        return self._db.write(lambda tx: due.prune(tx, retention), rows=base.CHUNK)
+
+    def next_moment(self) -> int | None:
+        return self._db.read(recover.next_moment)
+
+    # -- control
+
+    def cancel(self, job: str, reason: str = "") -> State:
+        return self._db.write(lambda tx: control.cancel(tx, job, reason))
+
+    def retry(self, job: str, seen_round: int) -> int:
+        return self._db.write(lambda tx: control.retry(tx, job, seen_round))
+
+    def pause(self, queue: str, paused: bool = True) -> None:
+        return self._db.write(lambda tx: control.pause(tx, queue, paused))
+
+    # -- inspect
+
+    def job(self, job: str) -> Job | None:
+        return self._db.read(lambda tx: inspect.job(tx, job))
+
+    def states(self, jobs: Sequence[str]) -> dict[str, State]:
+        return self._db.read(lambda tx: inspect.states(tx, jobs))
+
+    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> Page:
+        return self._db.read(lambda tx: inspect.jobs(tx, which, cursor, limit))
+
+    def events(self, job: str) -> tuple[Event, ...]:
+        return self._db.read(lambda tx: inspect.events(tx, job))
+
+    def log(self, job: str) -> tuple[LogLine, ...]:
+        return self._db.read(lambda tx: inspect.log(tx, job))
+
+    def queues(self) -> tuple[QueueView, ...]:
+        return self._db.read(inspect.queues)
+
+    def sessions(self, with_dead: bool = False) -> tuple[Session, ...]:
+        return self._db.read(lambda tx: inspect.sessions(tx, with_dead=with_dead))
+
+    def totals(self) -> tuple[base.Total, ...]:
+        return self._db.read(inspect.totals)
+
+    def info(self) -> base.StoreInfo:
+        return self._db.read(self._info)
+
+    def _info(self, tx: Transaction) -> base.StoreInfo:
+        row = tx.one("inspect", "store")
+        if self._location.in_memory:
+            durability = "none: the store is in memory and ends with the process"
+        elif self._location.synchronous == "full":
+            durability = "survives a crash and a power cut (synchronous=full)"
+        else:
+            durability = "survives a crash; a power cut may lose the last moments (normal)"
+        return base.StoreInfo(
+            url=self._location.url,
+            durability=durability,
+            schema_version=row[1] if row else 0,
+            epoch=row[0] if row else "",
+            settings={"sqlite": apsw.sqlite_lib_version()},
+        )
+
+    # -- admin
+
+    def migrate(self) -> tuple[str, ...]:
+        return tuple(self._db.migrate())
+
+    def invariants(self) -> tuple[base.Broken, ...]:
+        return self._db.read(invariants)
+
+    # -- the store itself
+
+    def listen(self, topic: base.Topic) -> base.Bell:
+        if self._location.in_memory:
+            return self._db.memory_bell(topic)
+        return FileBell(self._location.path, topic)
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _at_most_a_chunk(items: Sequence[object]) -> None:
+    if len(items) > base.CHUNK:
+        raise ValueError(f"a verb takes at most {base.CHUNK} at once, not {len(items)}")
+
+
+def open_store(url: str, clock: Clock | None = None) -> base.Store:
+    """Open a store by its URL; the registry calls this."""
+    return SqliteStore(url, clock)

@@ -1,0 +1,112 @@
+"""One verb's share of a write transaction: its statements, its moment, its counts, its bells."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import apsw
+import msgspec
+
+from limpet.domain.cause import Cause
+from limpet.domain.clock import Clock
+from limpet.domain.event import EventName
+from limpet.domain.state import Move, State, allows
+from limpet.storage.assets import script
+from limpet.storage.base import Topic
+
+PACKAGE = __package__ or "limpet.storage.sqlite"
+
+Value: TypeAlias = int | float | str | bytes | None
+Row: TypeAlias = tuple[Any, ...]
+
+
+def to_json(value: object) -> str:
+    """JSON text, as the store keeps it."""
+    return msgspec.json.encode(value).decode()
+
+
+class Transaction:
+    """What a verb works with; everything in it happens at one moment, or not at all."""
+
+    def __init__(
+        self, connection: apsw.Connection, clock: Clock, boot: str, namespace: str
+    ) -> None:
+        self.connection = connection
+        self._namespace = namespace
+        self.boot = boot
+        self.now = clock.wall()
+        self.now_lease = clock.boot()
+        self.bells: set[Topic] = set()
+        self._gauges: Counter[tuple[str, str]] = Counter()
+        self._totals: Counter[tuple[str, str]] = Counter()
+        self._events: list[Sequence[Value]] = []
+
+    def run(self, verb: str, statement: str, /, **params: Value) -> list[Row]:
+        """Run one statement of a verb's script and return all its rows."""
+        text = script(PACKAGE, "sql", verb, self._namespace)[statement]
+        return self.connection.execute(text, params).fetchall()
+
+    def one(self, verb: str, statement: str, /, **params: Value) -> Row | None:
+        """Run one statement and return its first row."""
+        rows = self.run(verb, statement, **params)
+        return rows[0] if rows else None
+
+    def many(self, verb: str, statement: str, rows: Iterable[Sequence[Value]]) -> list[Row]:
+        """Run one statement for each tuple of values."""
+        text = script(PACKAGE, "sql", verb, self._namespace)[statement]
+        return self.connection.executemany(text, rows).fetchall()
+
+    def changed(self) -> int:
+        """How many rows the last statement changed."""
+        return self.connection.changes()
+
+    def moved(
+        self, queue: str, move: Move, source: State | None, target: State, count: int = 1
+    ) -> None:
+        """Count a move of jobs; one that the table of states does not have is a defect."""
+        if not allows(move, source, target):
+            raise AssertionError(f"the table of states has no {move}: {source} → {target}")
+        if source is not None:
+            self._gauges[queue, source] -= count
+        self._gauges[queue, target] += count
+        self._totals[queue, move] += count
+        if target is State.READY:
+            self.bells.add(Topic.READY)
+        elif target in _ENDS:
+            self.bells.add(Topic.DONE)
+
+    def removed(self, queue: str, state: State, count: int) -> None:
+        """Count jobs that were pruned."""
+        self._gauges[queue, state] -= count
+        self._totals[queue, "prune"] += count
+
+    def record(
+        self,
+        n: int,
+        event: EventName,
+        *,
+        session: str | None = None,
+        token: int | None = None,
+        cause: Cause | None = None,
+        claimed_at: int | None = None,
+        settled: bool = False,
+        at: int | None = None,
+    ) -> None:
+        """Add an event to a job's timeline."""
+        told = to_json(cause.record()) if cause is not None else None
+        moment = self.now if at is None else at
+        self._events.append((n, moment, event, session, token, told, claimed_at, int(settled)))
+
+    def flush(self) -> None:
+        """Write what was counted and recorded; the last thing before the commit."""
+        if self._events:
+            self.many("transaction", "event", self._events)
+        if self._gauges:
+            gauges = ((q, s, n) for (q, s), n in self._gauges.items() if n)
+            self.many("transaction", "gauge", gauges)
+        if self._totals:
+            self.many("transaction", "total", ((q, m, n) for (q, m), n in self._totals.items()))
+
+
+# A holder that should stop, and a client that waits for a result, both listen for these.
+_ENDS: Mapping[State, None] = dict.fromkeys((State.SUCCEEDED, State.FAILED, State.CANCELLED))
