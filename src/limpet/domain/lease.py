@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _MODULUS = 1 << 48
 # Odd, so that equal sums of different tokens are unlikely; below 2^53 products stay exact in Lua.
 _SPREAD = 0x9E3779B1
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """Right to report on one attempt; `token` grows with every claim of the job."""
 
     job: str

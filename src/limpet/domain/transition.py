@@ -5,7 +5,7 @@ under that session and token.
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from limpet.domain.cause import Cause, Raised
 from limpet.domain.job import Counters
@@ -16,8 +16,7 @@ MOST_ORPHANS = 10
 MOST_STRIKES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(NamedTuple):
     """running → succeeded, with the result as JSON."""
 
     lease: Lease

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from limpet.domain.cause import Cause
 from limpet.domain.event import Event
@@ -37,8 +37,7 @@ class Topic(StrEnum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What became of one job of an `enqueue`.
 
     `new`: it was written. `already`: the id was there, nothing changed. `full`: its queue is at

@@ -50,13 +50,16 @@ def _lapse(tx: Transaction, row: Row) -> None:
 def prune(tx: Transaction, retention: Mapping[State, timedelta]) -> Pruned:
     """Remove finished jobs and dead sessions; see `SweepVerbs.prune`."""
     left = CHUNK
+    created_before = tx.now - microseconds(REPEAT_WINDOW)
     for state, kept in retention.items():
+        finished_before = tx.now - microseconds(kept)
         rows = tx.run(
             "prune",
             "old",
             state=state,
-            finished_before=tx.now - microseconds(kept),
-            created_before=tx.now - microseconds(REPEAT_WINDOW),
+            below=_first_created_since(tx, min(finished_before, created_before)),
+            finished_before=finished_before,
+            created_before=created_before,
             limit=left,
         )
         numbers = [(row[0],) for row in rows]
@@ -69,6 +72,25 @@ def prune(tx: Transaction, retention: Mapping[State, timedelta]) -> Pruned:
             return Pruned(CHUNK, 0, more=True)
     sessions = _prune_sessions(tx, left)
     return Pruned(CHUNK - left, sessions, more=sessions == left)
+
+
+def _first_created_since(tx: Transaction, moment: int) -> int:
+    """The number of the first job that was created at or after a moment, by halving.
+
+    Jobs are numbered as they are created, and none finishes before it is created; so a million
+    jobs that are too young to prune are not looked at.
+    """
+    ends = tx.one("prune", "numbers")
+    if ends is None or ends[0] is None:
+        return 0
+    low, high = ends[0], ends[1] + 1
+    while low < high:
+        row = tx.one("prune", "from_number", n=(low + high) // 2)
+        if row is None or row[1] >= moment:
+            high = (low + high) // 2
+        else:
+            low = row[0] + 1
+    return int(low)
 
 
 def _prune_sessions(tx: Transaction, limit: int) -> int:

@@ -1,7 +1,7 @@
 """Which leases still hold: every write after a claim asks here, in the same transaction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from limpet.domain.cause import LateHolder
 from limpet.domain.event import EventName
@@ -11,8 +11,7 @@ from limpet.domain.transition import Rejected
 from limpet.storage.sqlite.transaction import Row, Transaction, to_json
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """The row of a job whose lease holds."""
 
     n: int
@@ -28,6 +27,7 @@ class Held:
     cancel_requested: bool
     priority: int
     suspect: bool
+    expires_at: int | None
 
 
 def check(
@@ -69,6 +69,7 @@ def _held(lease: Lease, row: Row) -> Held:
         cancel_requested=row[12] is not None,
         priority=row[13],
         suspect=bool(row[14]),
+        expires_at=row[15],
     )
 
 

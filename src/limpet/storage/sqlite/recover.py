@@ -73,10 +73,11 @@ def _take_back(tx: Transaction, session: str, row: Row, cause: Cause) -> State:
         last_run=bool(row[9]),
         begun=bool(row[10]),
         claimed_at=row[11],
-        deadline_at=None,
+        deadline_at=row[14],
         cancel_requested=row[12] is not None,
         priority=0,
         suspect=bool(row[13]),
+        expires_at=row[15],
     )
     return lose_one(
         tx,

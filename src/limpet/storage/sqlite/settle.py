@@ -11,7 +11,7 @@ from limpet.domain.event import EventName
 from limpet.domain.job import Counters
 from limpet.domain.lease import Digest, digest
 from limpet.domain.queue import sort_key
-from limpet.domain.state import FINAL, Move, State
+from limpet.domain.state import FINAL, WAITING, Move, State
 from limpet.domain.transition import (
     MOVE_OF,
     Cancel,
@@ -168,7 +168,7 @@ def lose_one(
     else:
         _move(
             tx, row, move, State.READY, event, cause, loss.counters, loss=loss, accepted=accepted,
-            keep_error=False,
+            begun=begun, keep_error=False,
         )  # fmt: skip
     return loss.target
 
@@ -222,10 +222,15 @@ def _move(
     ready_at: int | None = None,
     loss: Loss | None = None,
     accepted: bool = True,
+    begun: bool = False,
     keep_error: bool = True,
 ) -> None:
     due = row.ready_at if ready_at is None else ready_at
     place = row.sort_key if ready_at is None else sort_key(ready_at, row.priority)
+    # `expires` counts only until the first start, and time can pass only for what waits.
+    started = row.begun or begun or move in (Move.RETRY, Move.SNOOZE)
+    expires_at = None if started else row.expires_at
+    ends = [at for at in (expires_at, row.deadline_at) if at is not None]
     values: tuple[Value, ...] = (
         target,
         # A dead holder loses its name on the row, so that it is never answered `already`.
@@ -238,6 +243,8 @@ def _move(
         counters.strikes,
         int(loss.suspect if loss else row.suspect),
         int(loss.last_run if loss else row.last_run),
+        expires_at,
+        min(ends, default=None) if target in WAITING else None,
         row.n,
     )
     tx.many("settle", "move", [values])

@@ -19,15 +19,15 @@ LIMIT :limit
 
 -- statement: take
 UPDATE limpet_job
-SET state = 'running', token = token + 1, session = ?, claimed_at = ?, begun = 0
+SET state = 'running', token = token + 1, session = ?, claimed_at = ?, begun = 0, lapses_at = NULL
 WHERE n = ?
 
 -- statement: taken
 SELECT j.id, j.token, j.task, j.queue, j.round, j.failures, j.orphans, j.strikes, j.suspect,
        j.last_run, j.payload_version, j.deadline_at, p.args, p.options, p.secrets
 FROM json_each(:numbers) e
-JOIN limpet_job j ON j.n = e.value
-JOIN limpet_payload p ON p.n = j.n
+CROSS JOIN limpet_job j ON j.n = e.value
+CROSS JOIN limpet_payload p ON p.n = j.n
 WHERE j.state = 'running' AND j.session = :session
 ORDER BY e.key
 

@@ -9,7 +9,8 @@ SELECT n, state, queue, round, priority, token, session, claimed_at, finished_at
 FROM limpet_job WHERE id = :id
 
 -- statement: cancel
-UPDATE limpet_job SET state = 'cancelled', finished_at = :now, cancel_requested_at = :now
+UPDATE limpet_job SET state = 'cancelled', finished_at = :now, cancel_requested_at = :now,
+    lapses_at = NULL
 WHERE n = :n
 
 -- statement: request

@@ -7,9 +7,10 @@
 
 -- statement: holding
 SELECT e.key, j.n, j.queue, j.sort_key, j.ready_at, j.failures, j.orphans, j.strikes, j.last_run,
-       j.begun, j.claimed_at, j.deadline_at, j.cancel_requested_at, j.priority, j.suspect
+       j.begun, j.claimed_at, j.deadline_at, j.cancel_requested_at, j.priority, j.suspect,
+       j.expires_at
 FROM json_each(:leases) e
-JOIN limpet_job j ON j.id = e.value ->> 0
+CROSS JOIN limpet_job j ON j.id = e.value ->> 0
 WHERE j.state = 'running' AND j.session = :session AND j.token = e.value ->> 1
 
 -- statement: verdict

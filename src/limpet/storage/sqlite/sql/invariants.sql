@@ -8,6 +8,12 @@
 -- the database file itself is sound
 PRAGMA integrity_check
 
+-- statement: state_is_known
+-- a job is in one of the states of the table
+SELECT id || ' ' || state FROM limpet_job
+WHERE state NOT IN ('scheduled', 'ready', 'blocked', 'running', 'quarantined',
+                    'succeeded', 'failed', 'cancelled')
+
 -- statement: running_has_session
 -- a running job is held by a session that the store knows
 SELECT j.id FROM limpet_job j LEFT JOIN limpet_session s ON s.id = j.session
@@ -39,9 +45,10 @@ WHERE failures < 0 OR orphans < 0 OR strikes < 0 OR strikes > orphans
 SELECT id FROM limpet_job WHERE sort_key <> ready_at - priority * 60000000
 
 -- statement: lapse_is_earliest
--- a job lapses at the earlier of its expiry and its deadline
+-- a waiting job lapses at the earlier of its expiry and its deadline, no other job does
 SELECT id FROM limpet_job
 WHERE lapses_at IS NOT CASE
+    WHEN state NOT IN ('scheduled', 'ready', 'blocked') THEN NULL
     WHEN expires_at IS NULL THEN deadline_at
     WHEN deadline_at IS NULL THEN expires_at
     ELSE min(expires_at, deadline_at) END

@@ -1,13 +1,21 @@
 -- prune: remove what was finished long ago, a small step at a time.
 -- purpose: a final state to (nothing), with everything told about the job.
--- params:  old: :state, :finished_before, :created_before, :limit; the others the row's number.
--- returns: old: the jobs to remove; old_sessions: dead sessions that nobody needs any more.
+-- params:  old: :state, :below, :finished_before, :created_before, :limit; the deletions take
+--          the row's number.
+-- returns: old: the jobs to remove; from_number and numbers: where to look for them;
+--          old_sessions: dead sessions that nobody needs any more.
 
 -- statement: old
 SELECT n, queue FROM limpet_job
-WHERE state = :state AND finished_at < :finished_before AND created_at < :created_before
+WHERE state = :state AND n < :below AND finished_at < :finished_before AND created_at < :created_before
 ORDER BY n
 LIMIT :limit
+
+-- statement: from_number
+SELECT n, created_at FROM limpet_job WHERE n >= :n ORDER BY n LIMIT 1
+
+-- statement: numbers
+SELECT min(n), max(n) FROM limpet_job
 
 -- statement: job
 DELETE FROM limpet_job WHERE n = ?

@@ -21,7 +21,8 @@ SELECT cause, renewed_at FROM limpet_session WHERE id = :session AND state = 'de
 
 -- statement: orphans
 SELECT j.n, j.id, j.token, j.queue, j.sort_key, j.ready_at, j.failures, j.orphans, j.strikes,
-       j.last_run, j.begun, j.claimed_at, j.cancel_requested_at, j.suspect
+       j.last_run, j.begun, j.claimed_at, j.cancel_requested_at, j.suspect, j.deadline_at,
+       j.expires_at
 FROM limpet_job j
 WHERE j.session = :session AND j.state = 'running'
 ORDER BY j.n

@@ -16,7 +16,7 @@ DELETE FROM limpet_result WHERE n = ?
 -- statement: move
 UPDATE limpet_job
 SET state = ?, session = ?, sort_key = ?, ready_at = ?, finished_at = ?,
-    failures = ?, orphans = ?, strikes = ?, suspect = ?, last_run = ?, begun = 0
+    failures = ?, orphans = ?, strikes = ?, suspect = ?, last_run = ?, expires_at = ?, lapses_at = ?, begun = 0
 WHERE n = ?
 
 -- statement: error
