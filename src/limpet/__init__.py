@@ -1,3 +1,86 @@
-"""Limpet: a job system in which a job cannot be orphaned."""
+"""Limpet: a job system in which a job cannot be orphaned.
+
+Names are imported when they are first used, so that a process which needs little loads little.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from limpet.app import App
+    from limpet.client.handle import JobHandle
+    from limpet.client.secret import Secret
+    from limpet.domain.errors import (
+        InvalidOption,
+        JobCancelled,
+        JobFailed,
+        JobNotFound,
+        LeaseLost,
+        LimpetError,
+        MoveRefused,
+        PayloadInvalid,
+        PayloadTooLarge,
+        QueueFull,
+        ResultTimeout,
+        StoreBusy,
+        StoreError,
+        StoreFull,
+        StoreReadOnly,
+        StoreUnavailable,
+        TransactionRefused,
+        UnknownTask,
+    )
+    from limpet.domain.queue import QueueLimit
+    from limpet.domain.retry import Retry
+    from limpet.domain.state import State
+    from limpet.task import Call, Task
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "App": "limpet.app",
+    "Call": "limpet.task",
+    "JobHandle": "limpet.client.handle",
+    "QueueLimit": "limpet.domain.queue",
+    "Retry": "limpet.domain.retry",
+    "Secret": "limpet.client.secret",
+    "State": "limpet.domain.state",
+    "Task": "limpet.task",
+}
+
+__all__ = [
+    "App",
+    "Call",
+    "InvalidOption",
+    "JobCancelled",
+    "JobFailed",
+    "JobHandle",
+    "JobNotFound",
+    "LeaseLost",
+    "LimpetError",
+    "MoveRefused",
+    "PayloadInvalid",
+    "PayloadTooLarge",
+    "QueueFull",
+    "QueueLimit",
+    "ResultTimeout",
+    "Retry",
+    "Secret",
+    "State",
+    "StoreBusy",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreUnavailable",
+    "Task",
+    "TransactionRefused",
+    "UnknownTask",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'limpet' has no attribute {name!r}")
+    value = getattr(import_module(_HOME.get(name, "limpet.domain.errors")), name)
+    globals()[name] = value
+    return value

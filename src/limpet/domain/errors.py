@@ -27,14 +27,20 @@ LimpetError
 └── Cause                   (domain/cause.py) why an attempt or a session ended
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limpet.domain.cause import Cause
 
 
 class LimpetError(Exception):
-    """Base of every error that Limpet raises."""
+    """Base of every error that Limpet raises.
+
+    `accepted`: what `enqueue_many` had handed in before the error, as handles.
+    """
+
+    accepted: Sequence[Any] = ()
 
 
 class InvalidOption(LimpetError, ValueError):

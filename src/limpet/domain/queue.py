@@ -80,7 +80,7 @@ class QueueLimit:
         object.__setattr__(self, "patience", duration(patience, what="QueueLimit(patience=…)"))
 
 
-def retention(given: Mapping[str, Duration] | None) -> dict[State, timedelta]:
+def kept_for(given: Mapping[str, Duration] | None) -> dict[State, timedelta]:
     """The retention of each final state, the given ones over the defaults."""
     kept = dict(DEFAULT_RETENTION)
     for name, value in (given or {}).items():

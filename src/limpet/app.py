@@ -1,0 +1,198 @@
+"""The app: the user's registry of tasks, bound to a store by URL."""
+
+import atexit
+import weakref
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ParamSpec, TypeVar, overload
+
+from limpet import settings
+from limpet.client.client import Client
+from limpet.client.handle import JobHandle
+from limpet.client.options import JobOptions
+from limpet.client.signature import Signature
+from limpet.domain.clock import Clock
+from limpet.domain.duration import Duration
+from limpet.domain.errors import InvalidOption, LimpetError, UnknownTask
+from limpet.domain.ids import is_id
+from limpet.domain.queue import QueueLimit, kept_for, queue_name
+from limpet.storage.registry import open_store
+from limpet.task import Call, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class App:
+    """Tasks, and the store where their jobs live.
+
+    `url`: where jobs live; else LIMPET_URL, else `limpet.toml`, else `sqlite:///limpet.db`.
+    `queues`: caps on the length of queues. `retention`: how long finished jobs are kept, by
+    state. `payload_limit`: the most bytes of arguments. Nothing is opened before the first use.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        queues: Mapping[str, QueueLimit] | None = None,
+        retention: Mapping[str, Duration] | None = None,
+        payload_limit: int | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        found = settings.load(url=url, payload_limit=payload_limit)
+        self.url = found.url
+        self.payload_limit = found.payload_limit
+        self.retention = kept_for({**found.retention, **(retention or {})})
+        self._clock = clock
+        self._limits = dict(queues or {})
+        for name in self._limits:
+            queue_name(name)
+        self._tasks: dict[str, Task[Any, Any]] = {}
+        # Opens nothing, but refuses a URL that cannot be right here and now.
+        self._store = open_store(self.url, clock)
+        _opened.add(self)
+
+    def __repr__(self) -> str:
+        return f"<App {self.url} with {len(self._tasks)} tasks>"
+
+    @cached_property
+    def client(self) -> Client:
+        """What hands in jobs and follows them."""
+        return Client(self._store, self._limits, self._clock)
+
+    # -- tasks
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(
+        self, function: None = None, /, *, name: str | None = None, **options: Any
+    ) -> "_Register": ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Register a function as a task, with its options: `@app.task(queue="email")`."""
+        register = _Register(self, name, options)
+        return register if function is None else register(function)
+
+    @property
+    def tasks(self) -> Mapping[str, Task[Any, Any]]:
+        """The registered tasks, by name."""
+        return dict(self._tasks)
+
+    def find(self, name: str) -> Task[Any, Any]:
+        """The task of that name; raises `UnknownTask`."""
+        task = self._tasks.get(name)
+        if task is None:
+            known = ", ".join(sorted(self._tasks)) or "none"
+            raise UnknownTask(f"there is no task {name!r}; this app has: {known}.")
+        return task
+
+    def _add(self, task: Task[Any, Any]) -> None:
+        other = self._tasks.get(task.name)
+        if other is not None:
+            where = other.function.__code__ if hasattr(other.function, "__code__") else None
+            place = f" ({where.co_filename}:{where.co_firstlineno})" if where else ""
+            raise InvalidOption(
+                f"there is already a task {task.name!r}{place}; give one of them another name: "
+                f'@app.task(name="…").'
+            )
+        self._tasks[task.name] = task
+
+    # -- jobs
+
+    def enqueue_many(self, calls: Sequence[Call]) -> list[JobHandle[Any]]:
+        """Hand in many jobs in few writes: chunks of 1,000, each wholly or not at all.
+
+        If a chunk is refused, the error's `accepted` lists the handles of those before it.
+        """
+        calls = list(calls)
+        for call in calls:
+            if call.task.home is not self:
+                raise InvalidOption(
+                    f"enqueue_many: the call of {call.task.name!r} belongs to another app."
+                )
+            if call.task.options.within is not None:
+                raise InvalidOption("enqueue_many takes no calls that were made with within=.")
+        jobs = [call.task.new_job(call.packed) for call in calls]
+        states: list[Any] = []
+        try:
+            states = self.client.enqueue_many(jobs)
+        except LimpetError as error:
+            error.accepted = self._handles(calls, error.accepted)
+            raise
+        return list(self._handles(calls, states))
+
+    def _handles(self, calls: list[Call], receipts: Sequence[Any]) -> tuple[JobHandle[Any], ...]:
+        return tuple(
+            JobHandle(self.client, each.job, call.task.name, each.state, call.task.signature)
+            for call, each in zip(calls, receipts, strict=False)
+        )
+
+    def job(self, id: str) -> JobHandle[Any]:  # noqa: A002 - the word users know
+        """A handle on a job by its id; raises `JobNotFound`."""
+        if not is_id(id):
+            raise InvalidOption(
+                f"{id!r} is not the id of a job; an id has 26 characters, digits and letters a-v."
+            )
+        handle: JobHandle[Any] = JobHandle(self.client, id)
+        task = self._tasks.get(handle.details.task)
+        return JobHandle(
+            self.client, id, handle.task, handle.state, task.signature if task else None
+        )
+
+    def move_to(self, url: str) -> None:
+        """Use another store from now on; for command lines that name one."""
+        self._store.close()
+        self.__dict__.pop("client", None)
+        self.url = url
+        self._store = open_store(url, self._clock)
+
+    def close(self) -> None:
+        """Close the store; the app can not be used any more."""
+        self._store.close()
+
+
+class _Register:
+    """The decorator that `app.task(...)` with options returns."""
+
+    def __init__(self, app: App, name: str | None, options: Mapping[str, Any]) -> None:
+        self._app = app
+        self._name = name
+        self._options = JobOptions().changed(options)
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Task[P, R]: ...
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        if not callable(function):
+            raise InvalidOption("@app.task is for functions; options go by name, as in queue=….")
+        name = queue_name(self._name or function.__name__)
+        task: Task[Any, Any] = Task(
+            name, function, self._options, Signature(name, function), self._app
+        )
+        self._app._add(task)
+        return task
+
+
+_opened: "weakref.WeakSet[App]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for app in list(_opened):
+        app.close()

@@ -1,0 +1,101 @@
+"""A handle on a job: its id, what was last seen of it, and what can be done to it."""
+
+import asyncio
+from typing import Generic, TypeVar, cast
+
+from limpet.client.client import Client
+from limpet.client.signature import Signature
+from limpet.domain.duration import Duration, duration
+from limpet.domain.errors import JobCancelled, JobFailed
+from limpet.domain.job import Job
+from limpet.domain.state import State
+
+R = TypeVar("R")
+
+
+class JobHandle(Generic[R]):
+    """A job that was handed in; `state` is as last seen, `refresh()` looks again."""
+
+    def __init__(
+        self,
+        client: Client,
+        id: str,  # noqa: A002 - the word users know
+        task: str | None = None,
+        state: State | None = None,
+        signature: Signature | None = None,
+    ) -> None:
+        self.id = id
+        self.task = task
+        self._client = client
+        self._state = state
+        self._signature = signature
+        self._details: Job | None = None
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.id} {self.task or '?'} {self._state or '?'}>"
+
+    @property
+    def state(self) -> State:
+        """The state as last seen."""
+        return self._state if self._state is not None else self.refresh().state
+
+    @property
+    def details(self) -> Job:
+        """Everything the store knows of the job, as last seen."""
+        return self._details if self._details is not None else self._seen(self._client.job(self.id))
+
+    def refresh(self) -> "JobHandle[R]":
+        """Look again; raises `JobNotFound` for a job that was pruned."""
+        self._seen(self._client.job(self.id))
+        return self
+
+    async def arefresh(self) -> "JobHandle[R]":
+        """As `refresh`, without blocking the event loop."""
+        return await asyncio.to_thread(self.refresh)
+
+    def result(self, timeout: Duration | None = None) -> R:
+        """What the task returned, once it has.
+
+        Raises `JobFailed`, `JobCancelled`, or `ResultTimeout` when the time is up first.
+        """
+        limit = None if timeout is None else duration(timeout, what="timeout")
+        return self._outcome(self._client.wait(self.id, limit))
+
+    async def aresult(self, timeout: Duration | None = None) -> R:
+        """As `result`, without blocking the event loop."""
+        limit = None if timeout is None else duration(timeout, what="timeout")
+        return self._outcome(await self._client.await_(self.id, limit))
+
+    def cancel(self, reason: str = "") -> State:
+        """Cancel the job; a running one is asked to stop. The answer is the state after it."""
+        self._state = self._client.cancel(self.id, reason)
+        return self._state
+
+    async def acancel(self, reason: str = "") -> State:
+        """As `cancel`, without blocking the event loop."""
+        return await asyncio.to_thread(self.cancel, reason)
+
+    def retry(self) -> State:
+        """Run a finished job again, in a new round of the same id."""
+        self._state = self._client.retry(self.id)
+        return self._state
+
+    async def aretry(self) -> State:
+        """As `retry`, without blocking the event loop."""
+        return await asyncio.to_thread(self.retry)
+
+    def _seen(self, job: Job) -> Job:
+        self._details, self._state, self.task = job, job.state, job.task
+        return job
+
+    def _outcome(self, job: Job) -> R:
+        self._seen(job)
+        if job.state is State.FAILED:
+            raise JobFailed(job.id, job.error) from job.error
+        if job.state is State.CANCELLED:
+            raise JobCancelled(job.id, job.error) from job.error
+        if self._signature is None:
+            from limpet.client.json_text import from_text
+
+            return cast("R", from_text(job.result or "null"))
+        return cast("R", self._signature.unpack_result(job.result or "null"))

@@ -1,0 +1,58 @@
+"""Values as JSON text that reads back as the same values, or a sentence that says why not."""
+
+import json
+import math
+from typing import Any
+
+from limpet.domain.errors import PayloadInvalid
+
+_SCALARS = (str, int, bool, type(None))
+
+
+def to_text(value: Any, *, what: str) -> str:
+    """JSON text of a value made of dicts, lists, texts, numbers, booleans and None."""
+    try:
+        _check(value, what)
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text.encode()
+    except RecursionError:
+        raise PayloadInvalid(
+            f"{what} is nested too deeply, or contains itself; it cannot be stored as JSON.",
+            field=what,
+        ) from None
+    except UnicodeEncodeError:
+        raise PayloadInvalid(
+            f"{what} contains half of a surrogate pair, which is not valid text; it cannot be "
+            f"stored as JSON.",
+            field=what,
+        ) from None
+    return text
+
+
+def from_text(text: str) -> Any:
+    """The value of a JSON text."""
+    return json.loads(text)
+
+
+def _check(value: Any, path: str) -> None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise PayloadInvalid(f"{path} is {value}, which JSON cannot hold.", field=path)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if not isinstance(name, str):
+                raise PayloadInvalid(
+                    f"{path} has the key {name!r}; in JSON every key is a text.", field=path
+                )
+            _check(item, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for place, item in enumerate(value):
+            _check(item, f"{path}[{place}]")
+    elif not isinstance(value, _SCALARS):
+        kind = type(value).__qualname__
+        raise PayloadInvalid(
+            f"{path} is a {kind}, which cannot be stored as JSON. Annotate the parameter with its "
+            f"type (a pydantic model, a dataclass, datetime, …) so that it can be restored, or "
+            f"pass plain data.",
+            field=path,
+        )

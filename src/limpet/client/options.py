@@ -1,0 +1,79 @@
+"""The options of a job: given with the task, changed with `using(...)`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from limpet.domain.duration import Duration, duration, microseconds
+from limpet.domain.errors import InvalidOption
+from limpet.domain.queue import DEFAULT_QUEUE, priority_level, queue_name
+from limpet.domain.retry import Retry
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Moment = Duration | datetime
+"""A time from now, or a date and time with its time zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What can be said of a job beside its arguments.
+
+    `delay`: not before. `expires`: dropped if not started by then. `deadline`: all its attempts
+    together end by then. `timeout`: the longest that one attempt may take. `within`: the user's
+    own connection, with whose transaction the job is committed.
+    """
+
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    delay: Moment | None = None
+    expires: Moment | None = None
+    deadline: Moment | None = None
+    timeout: Duration | None = None
+    retry: Retry | None = None
+    within: object = None
+
+    def changed(self, changes: Mapping[str, Any]) -> "JobOptions":
+        """These options with some replaced, each checked."""
+        known = [field.name for field in fields(self)]
+        unknown = sorted(set(changes) - set(known))
+        if unknown:
+            raise InvalidOption(
+                f"unknown option {', '.join(unknown)}; known are {', '.join(known)}."
+            )
+        new = replace(self, **changes)
+        queue_name(new.queue)
+        priority_level(new.priority)
+        for name in ("delay", "expires", "deadline"):
+            value = getattr(new, name)
+            if value is not None:
+                at(value, 0, name)
+        if new.timeout is not None:
+            duration(new.timeout, what="timeout")
+        if new.retry is not None and not isinstance(new.retry, Retry):
+            raise InvalidOption(f"retry is {new.retry!r}; write limpet.Retry(…).")
+        return new
+
+    def record(self) -> str:
+        """What travels with the job to whoever runs it, as JSON."""
+        travelling: dict[str, Any] = {}
+        if self.timeout is not None:
+            travelling["timeout"] = duration(self.timeout).total_seconds()
+        if self.retry is not None:
+            travelling["retry"] = self.retry.record()
+        return msgspec.json.encode(travelling).decode()
+
+
+def at(value: Moment, now: int, name: str) -> int:
+    """A moment as wall time in microseconds."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidOption(
+                f"{name} is {value!r}, which has no time zone; write for example "
+                f"datetime.now(UTC) + timedelta(hours=1)."
+            )
+        return microseconds(value - _EPOCH)
+    return now + microseconds(duration(value, what=name))

@@ -1,0 +1,1 @@
+"""Services that keep the store in order, one for each file; a worker runs them."""

@@ -1,0 +1,30 @@
+"""Removes what was finished long ago, a small step at a time."""
+
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+
+from limpet.domain.state import State
+from limpet.storage.base import Pruned, SweepVerbs
+
+# Between two steps others get their turn.
+_BREATH = timedelta(milliseconds=20)
+
+
+class Pruner:
+    """Prunes by retention; `run` is called from time to time."""
+
+    def __init__(self, store: SweepVerbs, retention: Mapping[State, timedelta]) -> None:
+        self._store = store
+        self._retention = retention
+
+    def run(self, stop: threading.Event | None = None) -> Pruned:
+        """Prune until nothing is left to prune, or `stop` is set; the answer is the sum."""
+        halt = stop or threading.Event()
+        jobs = sessions = 0
+        while True:
+            step = self._store.prune(self._retention)
+            jobs += step.jobs
+            sessions += step.sessions
+            if not step.more or halt.wait(_BREATH.total_seconds()):
+                return Pruned(jobs, sessions, more=step.more)

@@ -1,0 +1,124 @@
+"""What import-linter cannot check."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from state_chart import PAGE, page
+
+import limpet
+from limpet.storage.assets import names
+
+SOURCE = Path(limpet.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+LONGEST_MODULE = 400
+SQL_WORDS = re.compile(
+    r"^\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|PRAGMA|WITH|REPLACE)\b[^:]*"
+    r"\b(FROM|INTO|SET|TABLE|INDEX|AS|\w+_\w+)\b",
+    re.IGNORECASE,
+)
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def imported(tree: ast.Module) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "domain").glob("*.py")), ids=relative)
+def test_domain_uses_the_standard_library_only(path: Path) -> None:
+    allowed = sys.stdlib_module_names
+    foreign = {
+        name
+        for name in imported(ast.parse(path.read_text()))
+        if name.partition(".")[0] not in allowed and not name.startswith("limpet.domain")
+    }
+    assert not foreign
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "domain").glob("*.py")), ids=relative)
+def test_domain_does_no_input_or_output(path: Path) -> None:
+    forbidden = {"socket", "sqlite3", "subprocess", "pathlib", "asyncio", "urllib", "logging"}
+    assert not imported(ast.parse(path.read_text())) & forbidden
+    calls = {
+        node.func.id
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not calls & {"open", "print", "input"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_no_sql_in_python(path: Path) -> None:
+    texts = [
+        node.value
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    docstrings = {
+        ast.get_docstring(node, clean=False)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert [text for text in texts if text not in docstrings and SQL_WORDS.match(text)] == []
+
+
+def test_the_search_for_sql_finds_sql() -> None:
+    assert SQL_WORDS.match("SELECT id FROM limpet_job")
+    assert SQL_WORDS.match("update limpet_job set state = 'x'")
+    assert not SQL_WORDS.match("update the handle")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_a_module_stays_small(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LONGEST_MODULE
+
+
+def test_every_public_name_is_listed_and_importable() -> None:
+    assert list(limpet.__all__) == sorted(limpet.__all__)
+    for name in limpet.__all__:
+        assert getattr(limpet, name) is not None
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    declared = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("limpet.")
+        for alias in node.names
+    }
+    assert declared == set(limpet.__all__)
+    with pytest.raises(AttributeError):
+        _ = limpet.no_such_name
+
+
+def test_the_state_chart_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `make chart`"
+
+
+@pytest.mark.parametrize("name", names("limpet.storage.sqlite", "sql"))
+def test_every_script_has_a_header(name: str) -> None:
+    text = (SOURCE / "storage" / "sqlite" / "sql" / name).read_text()
+    header = text.partition("-- statement:")[0]
+    assert header.startswith(f"-- {name.removesuffix('.sql')}: ")
+    for part in ("-- purpose: ", "-- params: ", "-- returns: "):
+        assert part in header
+
+
+def test_every_statement_is_used() -> None:
+    """A statement that nothing runs is dead; one that is run and missing fails its verb."""
+    from limpet.storage.assets import script
+
+    code = "\n".join(path.read_text() for path in (SOURCE / "storage" / "sqlite").glob("*.py"))
+    for name in names("limpet.storage.sqlite", "sql"):
+        verb = name.removesuffix(".sql")
+        for statement in script("limpet.storage.sqlite", "sql", verb).statements:
+            assert verb == "invariants" or f'"{statement}"' in code, f"{verb}.{statement}"

@@ -1,0 +1,236 @@
+"""Arguments: checked against the signature at both ends, stored as JSON, secrets masked."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel, Field, SecretBytes, SecretStr
+
+from limpet import App, InvalidOption, PayloadInvalid, PayloadTooLarge, Secret
+from limpet.client.signature import Signature
+from limpet.ops.inspect import show_job
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Template(BaseModel):
+    name: str
+    token: SecretStr
+    size: int = Field(alias="theSize", default=1)
+
+
+@dataclass
+class Login:
+    user: str
+    password: Annotated[str, Secret]
+
+
+def both_ways(function: Any, **arguments: Any) -> dict[str, Any]:
+    signature = Signature("task", function)
+    return signature.unpack(signature.pack((), arguments).args)
+
+
+def test_annotated_values_come_back_as_they_went() -> None:
+    def task(
+        when: datetime,
+        id: UUID,
+        colour: Colour,
+        where: Path,
+        wait: timedelta,
+        many: list[tuple[int, str]],
+        template: Template,
+        maybe: int | None = None,
+        **rest: int,
+    ) -> None: ...
+
+    given = {
+        "when": datetime(2030, 1, 1, tzinfo=UTC),
+        "id": UUID(int=7),
+        "colour": Colour.RED,
+        "where": Path("/tmp/x"),
+        "wait": timedelta(seconds=90),
+        "many": [(1, "a")],
+        "template": Template(name="n", token=SecretStr("t"), theSize=3),
+        "maybe": None,
+        "extra": 5,
+    }
+    assert both_ways(task, **given) == given
+
+
+def test_a_value_that_fits_is_turned_into_its_type() -> None:
+    def task(n: int, template: Template) -> None: ...
+
+    back = both_ways(task, n="5", template={"name": "n", "token": "t"})
+    assert back["n"] == 5
+    assert isinstance(back["template"], Template)
+
+
+def test_positional_arguments_are_stored_by_name() -> None:
+    def task(a: int, b: int = 2) -> None: ...
+
+    assert Signature("task", task).pack((1,), {}).args == '{"a":1}'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "field"),
+    [
+        ({}, "missing a required argument: 'to'", "to"),
+        ({"to": "x", "cc": "y"}, "unexpected keyword argument 'cc'", "cc"),
+        ({"to": 5}, "task: to: Input should be a valid string", "to"),
+        ({"to": "x", "when": "never"}, "task: when: Input should be a valid datetime", "when"),
+        ({"to": "x", "template": {"name": "n"}}, "template.token: Field required", "template"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_field_and_the_reason(
+    arguments: dict[str, Any], words: str, field: str
+) -> None:
+    def task(to: str, when: datetime | None = None, template: Template | None = None) -> None: ...
+
+    with pytest.raises(PayloadInvalid, match=words) as caught:
+        Signature("task", task).pack((), arguments)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (object(), "value is a object, which cannot be stored as JSON"),
+        ({1: 2}, "every key is a text"),
+        ([{"a": {1, 2}}], r"value\[0\].a is a set"),
+        (math.nan, "is nan, which JSON cannot hold"),
+        (math.inf, "is inf"),
+        (b"x", "is a bytes"),
+        (datetime(2030, 1, 1, tzinfo=UTC), "is a datetime"),
+        ("\ud800", "surrogate"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_with_its_place(value: Any, words: str) -> None:
+    def task(value) -> None: ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(PayloadInvalid, match=words):
+        Signature("task", task).pack((value,), {})
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    def task(value) -> None: ...  # type: ignore[no-untyped-def]
+
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(PayloadInvalid, match="contains itself"):
+        Signature("task", task).pack((loop,), {})
+
+
+def test_plain_values_without_annotation_come_back_equal() -> None:
+    def task(value) -> None: ...  # type: ignore[no-untyped-def]
+
+    value = {"a": [1, 2.5, None, True, "ü\u0000"], "big": 2**80}
+    assert both_ways(task, value=value) == {"value": value}
+
+
+def test_a_signature_that_cannot_be_stored_by_name_is_refused() -> None:
+    def positional(a: int, /) -> None: ...
+    def spread(*a: int) -> None: ...
+    def taken(within: int) -> None: ...
+
+    for function, words in ((positional, "'a' cannot"), (spread, "'a'"), (taken, "'within' is")):
+        with pytest.raises(InvalidOption, match=words):
+            Signature("task", function)
+
+
+def test_an_annotation_that_cannot_be_stored_is_refused() -> None:
+    class Odd: ...
+
+    def task(value: Odd) -> None: ...
+
+    task.__annotations__["value"] = Odd
+    with pytest.raises(InvalidOption, match="'value' is annotated with .*Odd"):
+        Signature("task", task).pack((Odd(),), {})
+
+
+def test_a_model_that_cannot_be_read_back_is_refused_when_enqueued() -> None:
+    class OneWay(BaseModel):
+        size: int = Field(validation_alias="in", serialization_alias="out")
+
+    def task(model: BaseModel) -> None: ...
+
+    task.__annotations__["model"] = OneWay
+    with pytest.raises(PayloadInvalid, match="would not be when it is read back"):
+        Signature("task", task).pack((OneWay.model_validate({"in": 1}),), {})
+
+
+def test_secrets_are_stored_whole_and_shown_masked(app: App) -> None:
+    @app.task
+    def login(
+        login: Login,
+        template: Template,
+        key: SecretBytes,
+        pin: Annotated[str, Secret],
+        tokens: list[SecretStr],
+        open_: int = 1,
+    ) -> None: ...
+
+    def call() -> Any:
+        return login.call(
+            login=Login("me", "hunter2"),
+            template=Template(name="n", token=SecretStr("hunter2")),
+            key=SecretBytes(b"hunter2"),
+            pin="hunter2",
+            tokens=[SecretStr("hunter2")],
+        )
+
+    assert "hunter2" not in repr(call())
+    job = app.enqueue_many([call()])[0]
+    assert "hunter2" not in repr(job)
+    shown = show_job(app.client.store, job.id)
+    assert "hunter2" not in str(shown)
+    assert shown["args"]["template"]["name"] == "n"
+    assert shown["args"]["login"] == {"user": "me", "password": "***"}
+    arguments = login.signature.unpack(job.details.args)
+    assert arguments["login"] == Login("me", "hunter2")
+    assert arguments["template"].token.get_secret_value() == "hunter2"
+    assert arguments["key"].get_secret_value() == b"hunter2"
+    assert arguments["pin"] == "hunter2"
+    assert arguments["tokens"][0].get_secret_value() == "hunter2"
+
+
+def test_an_error_never_tells_the_value_of_a_secret() -> None:
+    class Strict(BaseModel):
+        pin: Annotated[int, Secret]
+
+    def task(strict: BaseModel) -> None: ...
+
+    task.__annotations__["strict"] = Strict
+    with pytest.raises(PayloadInvalid) as caught:
+        Signature("task", task).pack((), {"strict": {"pin": "hunter2"}})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_payload_over_the_limit_is_refused_and_nothing_is_written(url: str) -> None:
+    app = App(url, payload_limit=1000)
+
+    @app.task
+    def work(text: str) -> None: ...
+
+    with pytest.raises(PayloadTooLarge, match="the limit is 1000"):
+        work.enqueue(text="ü" * 500)
+    with pytest.raises(PayloadTooLarge):
+        app.enqueue_many([work.call(text="ok"), work.call(text="x" * 2000)])
+    work.enqueue(text="x" * 900)
+    assert sum(app.client.store.queues()[0].counts.values()) == 1
+    app.close()
+
+
+def test_the_limit_is_a_mebibyte_by_default(app: App) -> None:
+    @app.task
+    def work(text: str) -> None: ...
+
+    work.enqueue(text="x" * (1024 * 1024 - 20))
+    with pytest.raises(PayloadTooLarge, match="1048576"):
+        work.enqueue(text="x" * (1024 * 1024))

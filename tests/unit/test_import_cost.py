@@ -1,0 +1,27 @@
+"""Importing Limpet loads little, so that a guardian or a command line stays small."""
+
+import subprocess
+import sys
+
+HEAVY = ("apsw", "pydantic", "msgspec", "asyncio", "limpet.storage", "limpet.client")
+
+
+def loaded(code: str) -> set[str]:
+    script = f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"
+    output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    return set(output.stdout.decode().split())
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert not loaded("import limpet") & set(HEAVY)
+
+
+def test_an_app_of_plain_tasks_needs_no_pydantic() -> None:
+    code = (
+        "from limpet import App\n"
+        "app = App('sqlite://')\n"
+        "@app.task\n"
+        "def add(a: int, b: int) -> int: return a + b\n"
+        "add.enqueue(a=1, b=2)\n"
+    )
+    assert "pydantic" not in loaded(code)
