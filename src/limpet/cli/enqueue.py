@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from limpet.cli.output import say, say_json
@@ -14,7 +15,9 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser("enqueue", help="hand in a job")
     parser.add_argument("task", metavar="TASK", help="the task's name")
-    parser.add_argument("args", metavar="ARGS", nargs="?", default="{}", help="a JSON object")
+    parser.add_argument(
+        "args", metavar="ARGS", nargs="?", default="{}", help="a JSON object; - reads it from input"
+    )
     parser.add_argument("--queue", help="another queue than the task's")
     parser.add_argument("--priority", type=int, help="higher is sooner")
     parser.add_argument("--delay", help="not before, as in 10m")
@@ -40,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
+        value = json.loads(sys.stdin.read() if text == "-" else text)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InvalidOption(f"the arguments are not JSON: {error}.") from error
     if not isinstance(value, dict):
         raise InvalidOption(
