@@ -41,8 +41,9 @@ layers: install
 unit: install
 	$(BIN)/pytest -n 2 --dist worksteal
 
-chart: install ## Write docs/concepts/states.md from the table of states
+chart: install ## Write what is generated: docs/concepts/states.md and the whole schema
 	$(BIN)/python scripts/state_chart.py
+	$(BIN)/python scripts/schema.py
 
 mutants: install ## Break the SQL in ten ways; the contract suite must catch each
 	$(BIN)/python scripts/mutants.py

@@ -1,5 +1,7 @@
 """The schema: made for a new file, checked for an old one, brought up to date by `migrate`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import apsw
@@ -22,6 +24,19 @@ def migrations(package: str = PACKAGE) -> list[tuple[int, str]]:
     return [(int(name.partition("_")[0]), name) for name in names(package, "migrations")]
 
 
+@contextmanager
+def writing(connection: apsw.Connection) -> Iterator[None]:
+    """A write transaction from its first statement; what is raised in it undoes it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 def create_or_check(
     connection: apsw.Connection, location: Location, clock: Clock, *, may_create: bool
 ) -> None:
@@ -32,7 +47,7 @@ def create_or_check(
                 f"{location.path} has no Limpet tables yet; enqueue a job or run `limpet migrate` "
                 f"to make them, or check the URL."
             )
-        with connection:
+        with writing(connection):
             # Another process may have made them while this one waited for the lock.
             if not _has_tables(connection, location):
                 apply(connection, location, clock)
@@ -61,7 +76,7 @@ def apply(
             connection.execute(text_of(package, f"migrations/{name}", location.namespace))
             applied.append(name.removesuffix(".sql"))
     if applied:
-        statements = script(PACKAGE, "sql", "schema", location.namespace)
+        statements = script(PACKAGE, "sql", "version", location.namespace)
         newest = migrations(package)[-1][0]
         params = {
             "epoch": IdSource(clock).new(),
@@ -75,7 +90,7 @@ def apply(
 
 def foreign_renewals(connection: apsw.Connection, namespace: str, boot: str) -> Renewals:
     """The sessions of other boots that nobody has marked dead."""
-    text = script(PACKAGE, "sql", "schema", namespace)["foreign"]
+    text = script(PACKAGE, "sql", "version", namespace)["foreign"]
     rows: Any = connection.execute(text, {"boot": boot}).fetchall()
     return {session: (renewals, renewed_at, lease) for session, renewals, renewed_at, lease in rows}
 
@@ -85,7 +100,7 @@ def _has_tables(connection: apsw.Connection, location: Location) -> bool:
 
 
 def _versions(connection: apsw.Connection, location: Location) -> tuple[int, int, int]:
-    text = script(PACKAGE, "sql", "schema", location.namespace)["versions"]
+    text = script(PACKAGE, "sql", "version", location.namespace)["versions"]
     row: Any = connection.execute(text).fetchone()
     if row is None:
         raise SchemaMismatch(

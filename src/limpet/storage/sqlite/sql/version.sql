@@ -1,4 +1,4 @@
--- schema: which version the file has, and whose it is.
+-- version: which version the file has, and whose it is.
 -- purpose: check before the first use, stamp after a migration.
 -- params:  by name.
 -- returns: versions: schema version, oldest and newest version allowed; foreign: sessions of

@@ -1,0 +1,179 @@
+-- schema: the tables as all migrations leave them; to read, not to run.
+-- Generated from migrations/ by `make chart`; a test keeps it so.
+
+CREATE TABLE limpet_store (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    epoch TEXT NOT NULL,             -- changes when the store is made anew
+    schema_version INTEGER NOT NULL,
+    oldest_allowed INTEGER NOT NULL, -- versions of the schema that may work on this file
+    newest_allowed INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE limpet_job (
+    n INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    task TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    state TEXT NOT NULL,             -- no CHECK: it costs 2 µs a write; fsck looks
+    priority INTEGER NOT NULL,
+    sort_key INTEGER NOT NULL,       -- ready time minus priority times 60 s
+    ready_at INTEGER NOT NULL,       -- when it is, was, or will be due
+    suspect INTEGER NOT NULL DEFAULT 0,
+    last_run INTEGER NOT NULL DEFAULT 0,
+    begun INTEGER NOT NULL DEFAULT 0,
+    round INTEGER NOT NULL DEFAULT 1,
+    token INTEGER NOT NULL DEFAULT 0,
+    session TEXT,                    -- the holder, or the last one whose word was accepted
+    failures INTEGER NOT NULL DEFAULT 0,
+    orphans INTEGER NOT NULL DEFAULT 0,
+    strikes INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    claimed_at INTEGER,
+    finished_at INTEGER,
+    cancel_requested_at INTEGER,
+    expires_at INTEGER,
+    deadline_at INTEGER,
+    lapses_at INTEGER,               -- while it waits: when it may no longer start
+    key TEXT,
+    unique_key TEXT,
+    parent TEXT,
+    root TEXT,
+    weight_class TEXT,
+    payload_version INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX limpet_job_by_state ON limpet_job (state, n);
+
+CREATE INDEX limpet_job_ready ON limpet_job (queue, suspect, sort_key) WHERE state = 'ready';
+
+CREATE INDEX limpet_job_due ON limpet_job (ready_at) WHERE state = 'scheduled';
+
+CREATE INDEX limpet_job_held ON limpet_job (session) WHERE state = 'running';
+
+CREATE INDEX limpet_job_cancel ON limpet_job (session) WHERE cancel_requested_at IS NOT NULL;
+
+CREATE INDEX limpet_job_lapse ON limpet_job (lapses_at) WHERE lapses_at IS NOT NULL;
+
+CREATE TABLE limpet_payload (
+    n INTEGER PRIMARY KEY,
+    args TEXT NOT NULL,
+    options TEXT NOT NULL,
+    secrets TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+
+CREATE TABLE limpet_result (
+    n INTEGER PRIMARY KEY,
+    value TEXT,
+    error TEXT
+) STRICT;
+
+CREATE TABLE limpet_blocked (
+    n INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    what TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    PRIMARY KEY (reason, what, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX limpet_blocked_by_job ON limpet_blocked (n);
+
+CREATE TABLE limpet_event (
+    e INTEGER PRIMARY KEY,
+    n INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    event TEXT NOT NULL,
+    session TEXT,
+    token INTEGER,
+    cause TEXT,
+    claimed_at INTEGER,
+    settled INTEGER NOT NULL DEFAULT 0 -- 1: an accepted settlement, so its repeat is known
+) STRICT;
+
+CREATE INDEX limpet_event_by_job ON limpet_event (n);
+
+CREATE TABLE limpet_progress (
+    n INTEGER PRIMARY KEY,
+    token INTEGER NOT NULL,
+    done REAL NOT NULL,
+    total REAL,
+    note TEXT NOT NULL,
+    at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE limpet_log (
+    l INTEGER PRIMARY KEY,
+    n INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    level TEXT NOT NULL,
+    message TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX limpet_log_by_job ON limpet_log (n);
+
+CREATE TABLE limpet_session (
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('worker', 'permit', 'once')),
+    name TEXT NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    boot TEXT NOT NULL,
+    lease INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('live', 'draining', 'dead')),
+    moment INTEGER NOT NULL,
+    seq INTEGER NOT NULL DEFAULT 0,
+    held_count INTEGER NOT NULL DEFAULT 0,
+    held_total INTEGER NOT NULL DEFAULT 0,
+    tasks TEXT NOT NULL,
+    renewals INTEGER NOT NULL DEFAULT 0,
+    registered_at INTEGER NOT NULL,
+    renewed_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    cause TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX limpet_session_moment ON limpet_session (moment) WHERE state <> 'dead';
+
+CREATE TABLE limpet_answer (
+    session TEXT PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE limpet_taskset (
+    digest TEXT NOT NULL,
+    task TEXT NOT NULL,
+    PRIMARY KEY (digest, task)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE limpet_queue (
+    name TEXT PRIMARY KEY,
+    paused INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE limpet_gauge (
+    queue TEXT NOT NULL,
+    state TEXT NOT NULL,
+    jobs INTEGER NOT NULL,
+    PRIMARY KEY (queue, state)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE limpet_total (
+    queue TEXT NOT NULL,
+    move TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (queue, move)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW limpet_job_view AS
+SELECT j.n, j.id, j.task, j.queue, j.state, j.priority, j.round, j.token, j.failures, j.orphans,
+       j.strikes, j.session, j.suspect, j.last_run, j.begun, j.created_at, j.ready_at,
+       j.claimed_at, j.finished_at, j.expires_at, j.deadline_at, j.cancel_requested_at,
+       (SELECT b.reason || ':' || b.what FROM limpet_blocked b WHERE b.n = j.n LIMIT 1) AS blocked,
+       j.parent, j.root, j.key, j.unique_key, j.weight_class, j.payload_version,
+       p.args, p.options, p.secrets,
+       g.done, g.total, g.note, g.at, r.value, r.error
+FROM limpet_job j
+JOIN limpet_payload p ON p.n = j.n
+LEFT JOIN limpet_progress g ON g.n = j.n AND g.token = j.token
+LEFT JOIN limpet_result r ON r.n = j.n;
