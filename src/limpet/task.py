@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from limpet.client.client import Client
@@ -94,14 +95,19 @@ class Task(Generic[P, R]):
         connection = arguments.pop(RESERVED, None)
         return (self if connection is None else self.using(within=connection)), arguments
 
+    @cached_property
+    def _record(self) -> str:
+        return self.options.record()
+
     def new_job(self, packed: Packed) -> NewJob:
         """The row of a new job of this task."""
-        size = len(packed.args.encode())
-        if size > self.home.payload_limit:
+        limit = self.home.payload_limit
+        # A character is at most four bytes, so most payloads need not be measured.
+        size = len(packed.args) if len(packed.args) * 4 <= limit else len(packed.args.encode())
+        if size > limit:
             raise PayloadTooLarge(
-                f"{self.name}: the arguments are {size} bytes and the limit is "
-                f"{self.home.payload_limit}. Store the data elsewhere and pass a reference to it, "
-                f"or raise payload_limit."
+                f"{self.name}: the arguments are {size} bytes and the limit is {limit}. Store the "
+                f"data elsewhere and pass a reference to it, or raise payload_limit."
             )
         options = self.options
         now = self.home.client.clock.wall()
@@ -122,7 +128,7 @@ class Task(Generic[P, R]):
             task=self.name,
             args=packed.args,
             queue=options.queue,
-            options=options.record(),
+            options=self._record,
             secrets=packed.secrets,
             priority=options.priority,
             scheduled_for=due,

@@ -49,7 +49,7 @@ class Client:
         """As `enqueue`, without blocking the event loop."""
         patience = _Patience(self._limits.get(job.queue))
         while True:
-            receipt = await asyncio.wrap_future(self._coalescer.submit(job))
+            receipt = await self._coalescer.aenqueue(job)
             if receipt.outcome != "full":
                 return receipt
             await asyncio.sleep(patience.pause(job.queue, receipt))

@@ -2,15 +2,25 @@
 
 A lone caller writes by itself, without a detour. Whoever comes while a write is under way joins
 the next one, which a thread of the coalescer makes for all who wait, threads and coroutines alike.
+Coroutines of one loop are woken together, because waking a loop costs more than a row.
 """
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import NamedTuple
 
 from limpet.domain.job import NewJob
 from limpet.storage.base import CHUNK, Receipt
+
+Answer = Receipt | BaseException
+
+
+class _Waiting(NamedTuple):
+    job: NewJob
+    future: "Future[Receipt] | asyncio.Future[Receipt]"
 
 
 class Coalescer:
@@ -22,62 +32,88 @@ class Coalescer:
 
     def _start_anew(self) -> None:
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._wanted = threading.Condition()
         self._busy = False
-        self._waiting: list[tuple[NewJob, Future[Receipt]]] = []
+        self._waiting: list[_Waiting] = []
+        self._thread: threading.Thread | None = None
 
     def enqueue(self, job: NewJob) -> Receipt:
         """Write one job, alone or with others, and return when it is durable."""
-        joined = self._join(job, alone_if_idle=True)
-        if joined is not None:
-            return joined.result()
+        future: Future[Receipt] = Future()
+        if self._join(_Waiting(job, future), alone_if_idle=True):
+            return future.result()
         try:
             return self._write([job])[0]
         finally:
-            self._hand_over()
+            with self._wanted:
+                self._busy = False
+                if self._waiting:
+                    self._wake()
 
-    def submit(self, job: NewJob) -> "Future[Receipt]":
-        """As `enqueue`, without waiting: for coroutines."""
-        joined = self._join(job, alone_if_idle=False)
-        assert joined is not None
-        return joined
+    async def aenqueue(self, job: NewJob) -> Receipt:
+        """As `enqueue`, without blocking the event loop."""
+        future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self._join(_Waiting(job, future), alone_if_idle=False)
+        return await future
 
-    def _join(self, job: NewJob, *, alone_if_idle: bool) -> "Future[Receipt] | None":
+    def _join(self, waiting: _Waiting, *, alone_if_idle: bool) -> bool:
+        """Wait for the next shared write; False means: nobody writes, do it yourself."""
         if self._process != os.getpid():
             self._start_anew()  # the parent's write, and those who wait for it, are the parent's
-        with self._lock:
-            if not self._busy and alone_if_idle:
+        with self._wanted:
+            if alone_if_idle and not self._busy and not self._waiting:
                 self._busy = True
-                return None
-            future: Future[Receipt] = Future()
-            self._waiting.append((job, future))
-            start = not self._busy
-            self._busy = True
-        if start:
-            self._start()
-        return future
+                return False
+            self._waiting.append(waiting)
+            if not self._busy:
+                self._wake()
+            return True
 
-    def _hand_over(self) -> None:
-        with self._lock:
-            self._busy = bool(self._waiting)
-        if self._busy:
-            self._start()
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="limpet-enqueue", daemon=True)
+            self._thread.start()
+        self._wanted.notify()
 
-    def _start(self) -> None:
-        threading.Thread(target=self._flush, name="limpet-coalescer", daemon=True).start()
-
-    def _flush(self) -> None:
+    def _serve(self) -> None:
         while True:
-            with self._lock:
+            with self._wanted:
+                while self._busy or not self._waiting:
+                    self._wanted.wait()
+                self._busy = True
                 batch, self._waiting = self._waiting[:CHUNK], self._waiting[CHUNK:]
-                if not batch:
-                    self._busy = False
-                    return
+            answers: list[Answer]
             try:
-                receipts = self._write([job for job, _ in batch])
+                answers = list(self._write([each.job for each in batch]))
             except BaseException as error:
-                for _, future in batch:
-                    future.set_exception(error)
-            else:
-                for (_, future), receipt in zip(batch, receipts, strict=True):
-                    future.set_result(receipt)
+                answers = [error] * len(batch)
+            with self._wanted:
+                self._busy = False
+            _tell(batch, answers)
+
+
+def _tell(batch: list[_Waiting], answers: list[Answer]) -> None:
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Receipt], Answer]]] = {}
+    for each, answer in zip(batch, answers, strict=True):
+        if isinstance(each.future, Future):
+            _resolve(each.future, answer)
+        else:
+            loops.setdefault(each.future.get_loop(), []).append((each.future, answer))
+    for loop, told in loops.items():
+        try:
+            loop.call_soon_threadsafe(_resolve_all, told)
+        except RuntimeError:
+            continue  # the loop was closed while its coroutine waited: nobody is left to tell
+
+
+def _resolve_all(told: "list[tuple[asyncio.Future[Receipt], Answer]]") -> None:
+    for future, answer in told:
+        if not future.done():  # a coroutine that was cancelled no longer wants to know
+            _resolve(future, answer)
+
+
+def _resolve(future: "Future[Receipt] | asyncio.Future[Receipt]", answer: Answer) -> None:
+    if isinstance(answer, BaseException):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

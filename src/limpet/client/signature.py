@@ -43,6 +43,14 @@ class Signature:
                     f"are stored by name; make it an ordinary parameter."
                 )
 
+        parameters = self._signature.parameters.values()
+        self._by_name = frozenset(each.name for each in parameters if each.kind != each.VAR_KEYWORD)
+        self._required = frozenset(
+            each.name
+            for each in parameters
+            if each.kind != each.VAR_KEYWORD and each.default is each.empty
+        )
+
     @cached_property
     def _hints(self) -> dict[str, Any]:
         try:
@@ -105,6 +113,9 @@ class Signature:
         )
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        names = kwargs.keys()
+        if not args and self._required <= names <= self._by_name:
+            return kwargs  # what `bind` would say, in a tenth of its time
         try:
             bound = self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
