@@ -33,8 +33,8 @@ class EventName(StrEnum):
 class Event:
     """One entry of the timeline; `at` is wall time in microseconds.
 
-    `claimed_at` is set on the event that ended an attempt, so that the claim before it, which
-    wrote no event of its own, can be told.
+    `claimed_at` is set on the events of an attempt, so that the claim before them, which wrote no
+    event of its own, can be told.
     """
 
     at: int

@@ -27,7 +27,11 @@ class SessionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """What a worker says of itself when it registers; the id comes from the worker."""
+    """What a worker says of itself when it registers; the id comes from the worker.
+
+    `tasks`: all that it knows. `pools`: the parts of them that each kind of executor can run,
+    where that is not all.
+    """
 
     id: str
     kind: SessionKind
@@ -36,6 +40,7 @@ class NewSession:
     pid: int
     lease: timedelta = DEFAULT_LEASE
     tasks: frozenset[str] = frozenset()
+    pools: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,15 +131,17 @@ def after_loss(
     alone: bool | None,
     last_run: bool,
     has_orphan_hook: bool,
+    suspect: bool = False,
 ) -> Loss:
     """Decide who pays for a lost attempt.
 
     `alone` is None when the whole worker was lost: then nobody is suspected. An attempt that
-    had not begun, or whose loss is not charged, costs nothing. At a cap the job fails; with an
-    orphan hook it gets one last run first, and a death in that run is the end.
+    had not begun, or whose loss is not charged, costs nothing, and leaves a `suspect` one, because
+    it has not been seen to run alone. At a cap the job fails; with an orphan hook it gets one last
+    run first, and a death in that run is the end.
     """
     if not begun or not charged:
-        return Loss(State.READY, before, suspect=False, last_run=last_run, capped=None)
+        return Loss(State.READY, before, suspect, last_run=last_run, capped=None)
     counters = Counters(
         before.failures, before.orphans + 1, before.strikes + (1 if alone is True else 0)
     )

@@ -70,7 +70,6 @@ class Want:
     """What a session can take on; each later rule of claiming is one more field."""
 
     pools: tuple[Pool, ...] = ()
-    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +83,14 @@ class Exchanged:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A session's start: its first moment, and the digests to name in `Pool.tasks`."""
+    """A session's start: its first moment, and the digests to name in `Pool.tasks`.
+
+    `tasks` is that of all it knows, `pools` those of the parts, in the order given.
+    """
 
     moment: int
     tasks: str
+    pools: tuple[str, ...]
     epoch: str
 
 

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from limpet.domain.errors import StoreUnavailable
 from limpet.storage.base import Topic
+from limpet.storage.sqlite.failures import said_of_system
 from limpet.storage.sqlite.turns import folder_of, make_folder
 
 _IN_OPEN = 0x20
@@ -43,12 +44,15 @@ class FileBell:
             make_folder(folder_of(path))
             self._file = os.open(name, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
-            raise StoreUnavailable(f"cannot listen beside the store: {error}") from error
+            raise said_of_system(error, path) from error
         try:
             self._watcher = _watch(name, self._file)
         except OSError as error:
             os.close(self._file)
-            raise StoreUnavailable(f"cannot watch {name}: {error}") from error
+            raise StoreUnavailable(
+                f"cannot watch {name}: {error.strerror}. Raise the limits of inotify "
+                f"(fs.inotify.max_user_instances and max_user_watches)."
+            ) from error
         self._poll = select.poll()
         self._poll.register(self._watcher.fileno(), select.POLLIN)
 

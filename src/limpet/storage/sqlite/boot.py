@@ -36,32 +36,40 @@ Renewals = dict[str, tuple[int, int, int]]
 """session id → (number of renewals, wall time of the last, lease), of sessions of other boots."""
 
 
-def refuse_foreign(path: str, clock: Clock, read: Callable[[], Renewals]) -> bool:
-    """Find out whether sessions of another boot are dead; True if there were any.
+class ForeignSessions(Exception):
+    """Sessions of another boot that must be watched before anything is written."""
 
-    After a restart of this machine they are, and everything written for them is older than the
-    restart. Where that does not show, they may belong to another machine that has the same file:
-    then they are watched for one lease, and if one renews, the file is refused, because its locks
-    do not reach that machine.
+    def __init__(self, renewals: Renewals) -> None:
+        super().__init__(f"{len(renewals)} sessions of another boot")
+        self.renewals = renewals
+
+
+def from_before_restart(path: str, clock: Clock, found: Renewals) -> bool:
+    """Tell whether all that was written for these sessions is older than this machine's start.
+
+    Then the restart has ended them. Where that does not show, they may belong to another machine
+    that has the same file.
     """
-    first = read()
-    if not first:
-        return False
     started = clock.wall() - clock.boot()
-    if all(renewed < started for _, renewed, _ in first.values()) and _written(path) < started:
-        return True
-    until = time.monotonic() + max(lease for _, _, lease in first.values()) / 1e6
+    return all(renewed < started for _, renewed, _ in found.values()) and _written(path) < started
+
+
+def watch(path: str, found: Renewals, read: Callable[[], Renewals]) -> None:
+    """Watch sessions of another boot for one lease; refuse the file if one of them renews.
+
+    Its locks do not reach the machine that the session is on. Nobody may hold the turn meanwhile,
+    or sessions whose machine takes turns with this one could not renew and would look dead.
+    """
+    until = time.monotonic() + max(lease for _, _, lease in found.values()) / 1e6
     while time.monotonic() < until:
         time.sleep(0.05)
-        now = read()
-        for session, (renewals, _, _) in now.items():
-            if session not in first or first[session][0] != renewals:
+        for session, (renewals, _, _) in read().items():
+            if session not in found or found[session][0] != renewals:
                 raise StoreRefused(
                     f"{path} is being written by another machine (session {session} goes on "
                     f"renewing), and SQLite's locks do not reach it. Give each machine its own "
                     f"file, or use a redis:// or postgresql:// store for both."
                 )
-    return True
 
 
 def _written(path: str) -> int:

@@ -16,6 +16,9 @@ from limpet.storage.sqlite.transaction import Row, Transaction, to_json
 
 def claim(tx: Transaction, session: str, want: Want) -> list[int]:
     """Take jobs for the session; the answer is their row numbers, in order."""
+    # A job that was settled back to ready a moment ago, in this very step, may be taken again.
+    if tx.has_moved(State.READY):
+        tx.flush_gauges()
     taken: list[int] = []
     per_queue: Counter[str] = Counter()
     for pool in want.pools:
@@ -30,7 +33,8 @@ def _for_pool(tx: Transaction, session: str, pool: Pool, per_queue: Counter[str]
     open_queues = {str(row[0]) for row in tx.run("claim", "queues")}
     named = {queue for queue in pool.slots if queue != ANY_QUEUE}
     spare = pool.slots.get(ANY_QUEUE, 0)
-    lines = []
+    lines: list[list[_Candidate]] = []
+    limits: dict[str, int] = {}
     for queue in sorted(open_queues):
         # Pools share a queue's slots, because its limit is the worker's, not the pool's.
         slots = (pool.slots[queue] if queue in named else spare) - per_queue[queue]
@@ -42,7 +46,8 @@ def _for_pool(tx: Transaction, session: str, pool: Pool, per_queue: Counter[str]
             _block_strangers(tx, queue)
         if found:
             lines.append(found)
-    picked = _pick(lines, room, pool.suspects)
+            limits[queue] = limit
+    picked = _pick(lines, limits, room, pool.suspects)
     numbers = [each.n for each in picked]
     tx.many("claim", "take", ((session, tx.now, n) for n in numbers))
     for queue, count in Counter(each.queue for each in picked).items():
@@ -58,22 +63,26 @@ class _Candidate(NamedTuple):
     suspect: int
 
 
-def _pick(lines: list[list[_Candidate]], room: int, suspects: int) -> list[_Candidate]:
+def _pick(
+    lines: list[list[_Candidate]], limits: dict[str, int], room: int, suspects: int
+) -> list[_Candidate]:
     """The first of all queues together, no more suspects than can run alone."""
     picked: list[_Candidate] = []
     for each in lines[0] if len(lines) == 1 else merge(*lines):
         if len(picked) == room:
             break
-        if each.suspect:
-            if suspects <= 0:
-                continue
-            suspects -= 1
+        if limits[each.queue] == 0 or (each.suspect and suspects == 0):
+            continue
+        limits[each.queue] -= 1
+        suspects -= each.suspect
         picked.append(each)
     return picked
 
 
 def _candidates(tx: Transaction, queue: str, pool: Pool, limit: int) -> list[_Candidate]:
-    """What may be taken from one queue, in order."""
+    """What may be taken from one queue, in order: as many of either kind as there is room for,
+    because suspects that another queue's suspects keep out must not stand in for the others.
+    """
     found: list[_Candidate] = []
     for suspect, most in ((0, limit), (1, min(limit, pool.suspects))):
         if most > 0:
@@ -88,7 +97,7 @@ def _candidates(tx: Transaction, queue: str, pool: Pool, limit: int) -> list[_Ca
             )
             found += [_Candidate(row[1], row[0], queue, suspect) for row in rows]
     found.sort()
-    return found[:limit]
+    return found
 
 
 def _block_strangers(tx: Transaction, queue: str) -> None:

@@ -4,16 +4,17 @@ import contextlib
 import logging
 import os
 import time
+from typing import TypeAlias
 
 import apsw
 
 from limpet.domain.clock import Clock
 from limpet.domain.errors import StoreError, StoreReadOnly, StoreUnavailable
-from limpet.storage.sqlite.boot import Renewals, refuse_foreign
+from limpet.storage.sqlite.boot import ForeignSessions, Renewals, from_before_restart
 from limpet.storage.sqlite.failures import said
 from limpet.storage.sqlite.location import Location, refuse_network
 from limpet.storage.sqlite.recover import expire_foreign
-from limpet.storage.sqlite.schema import apply, create_or_check, foreign_renewals
+from limpet.storage.sqlite.schema import apply, create_or_check, foreign_renewals, writing
 from limpet.storage.sqlite.transaction import Transaction
 
 _log = logging.getLogger("limpet.store")
@@ -23,7 +24,11 @@ _CHECKPOINT_PAGES = 1_000
 # Above this the checkpoint no longer waits for a moment without readers.
 _FORCED_PAGES = 16_384
 _FORCED_BUSY_MS = 50
+_FORCED_EVERY_SECONDS = 1.0
 _SET_UP_SECONDS = 10.0
+
+# Which file it is: device and inode, or None where there is none.
+_Identity: TypeAlias = tuple[int, int] | None
 
 
 class Connections:
@@ -35,27 +40,36 @@ class Connections:
         self._boot = boot
         self._writer: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._files: dict[apsw.Connection, _Identity] = {}
+        self._log_file: _Identity = None
+        self._foreign_settled = False
         self.wal_pages = 0
+        self.pages_at_checkpoint = 0
+        self.next_forced = 0.0
         self.forced_checkpoints = 0
 
     def writer(self) -> apsw.Connection:
         """The writing connection, opened at the first use; call it with the turn in hand."""
-        if self._writer is not None and self._replaced():
+        if self._writer is not None and self._replaced(self._writer):
             _log.warning(
                 "%s was removed or replaced while in use; opening the file that is there now",
                 self._location.path,
                 extra={"action": "store.reopened"},
             )
-            self.close()
+            self._leave_replaced(self._writer)
+            self._writer = None
         if self._writer is None:
+            self._foreign_settled = False
+            self.wal_pages = self.pages_at_checkpoint = 0
             self._writer = self._open(write=True)
+            self._log_file = _identity(self._location.path + "-wal")
         return self._writer
 
     def reader(self) -> apsw.Connection:
         """The reading connection; for a store that does not exist yet, `StoreUnavailable`."""
-        if self._reader is not None and self._replaced():
-            self.close()
+        if self._reader is not None and self._replaced(self._reader):
+            self._close(self._reader)  # and not the writer's, which another thread uses
+            self._reader = None
         if self._reader is None:
             if not os.path.exists(self._location.path):
                 raise StoreUnavailable(
@@ -73,12 +87,12 @@ class Connections:
         self.close()
         connection = self._open(write=True, check=False)
         try:
-            with connection:
+            with writing(connection):
                 applied = apply(connection, self._location, self._clock)
         except apsw.Error as error:
             raise said(error, self._location.path, connection.system_errno) from error
         finally:
-            _discard(connection)
+            self._close(connection)
         return applied
 
     def explain(self, error: apsw.Error) -> StoreError:
@@ -90,24 +104,49 @@ class Connections:
                     number = number or connection.system_errno
         return said(error, self._location.path, number)
 
+    def undo(self, connection: apsw.Connection) -> None:
+        """Roll back; a connection that cannot even do that is opened anew for the next verb."""
+        with contextlib.suppress(apsw.Error):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            self._close(connection)
+            self._writer = None
+
     def close(self, *, tidy: bool = True) -> None:
         """Close both; `tidy=False` leaves the WAL file as it is."""
         for connection in (self._reader, self._writer):
-            if connection is None:
-                continue
-            with contextlib.suppress(apsw.Error):
-                if not tidy:
-                    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-                connection.close(True)
+            if connection is not None:
+                self._close(connection, tidy=tidy)
         self._reader = self._writer = None
 
-    def _replaced(self) -> bool:
+    def _close(self, connection: apsw.Connection, *, tidy: bool = True) -> None:
+        self._files.pop(connection, None)
+        with contextlib.suppress(apsw.Error):
+            if not tidy:
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.close(True)
+
+    def _replaced(self, connection: apsw.Connection) -> bool:
         if self._location.in_memory:
             return False
-        try:
-            return _identity(self._location.path) != self._file
-        except FileNotFoundError:
-            return True
+        return _identity(self._location.path) != self._files[connection]
+
+    def _leave_replaced(self, connection: apsw.Connection) -> None:
+        """Bring the log into the file it belongs to, wherever that is now, and take it away.
+
+        SQLite finds a log by its name: left there, it would be read into the file that has taken
+        the place of the old one, and damage it.
+        """
+        log = self._location.path + "-wal"
+        stale = self._log_file is not None and _identity(log) == self._log_file
+        with contextlib.suppress(apsw.Error):
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._close(connection, tidy=False)
+        if stale:
+            for name in (log, self._location.path + "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name)
 
     def _open(self, *, write: bool, check: bool = True) -> apsw.Connection:
         path = self._location.path
@@ -130,8 +169,7 @@ class Connections:
         except StoreError:
             _discard(connection)
             raise
-        if not self._location.in_memory:
-            self._file = _identity(path)
+        self._files[connection] = _identity(path)
         return connection
 
     def _set_up(self, connection: apsw.Connection, write: bool, check: bool) -> None:
@@ -158,7 +196,6 @@ class Connections:
             connection.set_wal_hook(self._count_wal)
             if check:
                 create_or_check(connection, self._location, self._clock, may_create=True)
-                self._settle_foreign_boots(connection)
         else:
             create_or_check(connection, self._location, self._clock, may_create=False)
             connection.pragma("query_only", True)
@@ -168,40 +205,66 @@ class Connections:
         self.wal_pages = pages
         return False
 
-    def _settle_foreign_boots(self, connection: apsw.Connection) -> None:
-        def read() -> Renewals:
-            return foreign_renewals(connection, self._location.namespace, self._boot)
+    def foreign(self) -> Renewals:
+        """The sessions of other boots that nobody has marked dead."""
+        return foreign_renewals(self.writer(), self._location.namespace, self._boot)
 
-        if refuse_foreign(self._location.path, self._clock, read):
+    def settle_foreign(self, watched: Renewals) -> None:
+        """Mark the sessions of an earlier boot dead, once after opening, with the turn in hand.
+
+        Raises `ForeignSessions` for those that may be alive: neither older than this machine's
+        start, nor watched for one lease without a sign of life.
+        """
+        if self._foreign_settled:
+            return
+        found = self.foreign()
+        if found:
+            if not (
+                found.items() <= watched.items()
+                or from_before_restart(self._location.path, self._clock, found)
+            ):
+                raise ForeignSessions(found)
+            connection = self.writer()
             transaction = Transaction(connection, self._clock, self._boot, self._location.namespace)
-            with connection:
+            with writing(connection):
                 expire_foreign(transaction)
                 transaction.flush()
+        self._foreign_settled = True
 
 
 def checkpoint(connection: apsw.Connection, connections: Connections) -> None:
     """Bring the WAL file into the database when it has grown; by force above a size.
 
     The gentle way never waits, and never finishes while some reader is always there; then the
-    file grows without end, so above a size readers are waited for, for a bounded time.
+    file grows without end, so above a size readers are waited for, for a bounded time and not
+    again at once. What was committed is safe in the log, so a checkpoint that fails refuses
+    nobody: if the disk is full or broken, the next commit says so.
     """
-    if connections.wal_pages < _CHECKPOINT_PAGES:
+    pages = connections.wal_pages
+    if pages < connections.pages_at_checkpoint:
+        connections.pages_at_checkpoint = 0  # the log began anew
+    force = pages >= _FORCED_PAGES and time.monotonic() >= connections.next_forced
+    if not force and pages - connections.pages_at_checkpoint < _CHECKPOINT_PAGES:
         return
-    with contextlib.suppress(apsw.BusyError, apsw.LockedError):
-        if connections.wal_pages < _FORCED_PAGES:
+    connections.pages_at_checkpoint = pages
+    with contextlib.suppress(apsw.Error):
+        if not force:
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        else:
-            connection.set_busy_timeout(_FORCED_BUSY_MS)
-            try:
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-                connections.forced_checkpoints += 1
-            finally:
-                connection.set_busy_timeout(0)
-    connections.wal_pages = 0
+            return
+        connections.next_forced = time.monotonic() + _FORCED_EVERY_SECONDS
+        connections.forced_checkpoints += 1
+        connection.set_busy_timeout(_FORCED_BUSY_MS)
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            connection.set_busy_timeout(0)
 
 
-def _identity(path: str) -> tuple[int, int]:
-    status = os.stat(path)
+def _identity(path: str) -> _Identity:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
     return status.st_dev, status.st_ino
 
 

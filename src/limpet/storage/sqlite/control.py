@@ -17,7 +17,7 @@ def _find(tx: Transaction, job: str) -> Row:
 
 def cancel(tx: Transaction, job: str, reason: str) -> State:
     """Cancel, or ask the holder to; see `ControlVerbs.cancel`."""
-    n, state, queue, *_, requested_at = _find(tx, job)
+    n, state, queue, _, _, token, session, claimed_at, _, requested_at = _find(tx, job)
     source = State(state)
     if source in FINAL:
         return source
@@ -25,7 +25,14 @@ def cancel(tx: Transaction, job: str, reason: str) -> State:
     if source is State.RUNNING:
         if requested_at is None:
             tx.run("control", "request", n=n, now=tx.now)
-            tx.record(n, EventName.CANCEL_REQUESTED, cause=cause)
+            tx.record(
+                n,
+                EventName.CANCEL_REQUESTED,
+                session=session,
+                token=token,
+                cause=cause,
+                claimed_at=claimed_at,
+            )
         return source
     tx.run("control", "cancel", n=n, now=tx.now)
     tx.many("session", "forget_block", [(n,)])

@@ -24,6 +24,7 @@ from limpet.domain.clock import Clock
 from limpet.domain.errors import LimpetError, StoreBusy, StoreUnavailable
 from limpet.storage.base import CHUNK, Topic
 from limpet.storage.sqlite.bell import MemoryBell, ring
+from limpet.storage.sqlite.boot import ForeignSessions, Renewals, watch
 from limpet.storage.sqlite.connection import Connections, checkpoint
 from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import Transaction
@@ -58,6 +59,7 @@ class Database:
             topic: weakref.WeakSet() for topic in Topic
         }
         self._closed = False
+        self._watched: Renewals = {}
         self._set_up_threading()
         _opened.add(self)
 
@@ -115,7 +117,12 @@ class Database:
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date, with the turn in hand and nobody reading."""
-        with self._turn(urgent=False), self._writing, self._reading:
+        if self.location.in_memory:
+            with self._writing:
+                return self._connections.migrate()
+        # Its own turn: the writing thread's files hold the lock for every thread that uses them.
+        turns = Turns(self.location.path)
+        with contextlib.closing(turns), turns.take(urgent=False), self._writing, self._reading:
             return self._connections.migrate()
 
     def memory_bell(self, topic: Topic) -> MemoryBell:
@@ -140,7 +147,8 @@ class Database:
             thread = self._thread
             self._wanted.notify()
         if thread is not None:
-            thread.join()
+            # It finishes, unless a stopped process has the turn; then whoever waits is told so.
+            thread.join(PATIENCE_SECONDS)
         with self._writing, self._reading:
             self._connections.close()
             if self._turns is not None:
@@ -160,9 +168,23 @@ class Database:
             try:
                 with self._turn(urgent), self._writing:
                     self._group()
+            except ForeignSessions as found:
+                self._watch(found.renewals)
             except BaseException as error:
                 # Nothing was begun: the turn or the connection could not be had.
                 self._refuse(error)
+
+    def _watch(self, found: Renewals) -> None:
+        def read() -> Renewals:
+            with self._writing:
+                return self._connections.foreign()
+
+        try:
+            watch(self.location.path, found, read)
+        except BaseException as error:
+            self._refuse(error)
+        else:
+            self._watched = found
 
     @contextlib.contextmanager
     def _turn(self, urgent: bool) -> Iterator[None]:
@@ -191,6 +213,7 @@ class Database:
 
     def _group(self) -> None:
         connection = self._connections.writer()
+        self._connections.settle_foreign(self._watched)
         self._begin(connection)
         requests = self._take()
         answers: list[tuple[_Request, Any, BaseException | None]] = []
@@ -207,8 +230,7 @@ class Database:
             connection.execute("COMMIT")
         except BaseException as error:
             told = self._connections.explain(error) if isinstance(error, apsw.Error) else error
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            self._connections.undo(connection)
             for request in requests:
                 request.future.set_exception(told)
             return

@@ -17,9 +17,10 @@ def enqueue(
     all_or_none: bool = False,
 ) -> list[Receipt]:
     """Write new jobs; see `EnqueueVerbs.enqueue`."""
-    refused = _over_cap(tx, jobs, caps) if caps else {}
+    refused, known = _over_cap(tx, jobs, caps) if caps else ({}, {})
     if refused and all_or_none:
-        return [refused.get(job.id) or Receipt(job.id, "full", None) for job in jobs]
+        answers = known | refused
+        return [answers.get(job.id) or Receipt(job.id, "full", None) for job in jobs]
     wanted = [job for job in jobs if job.id not in refused]
     rows = [_row(tx, job) for job in wanted]
     # An id that was there returns no row, so rows are matched to jobs only if all are new.
@@ -95,16 +96,18 @@ def _match(
 
 def _over_cap(
     tx: Transaction, jobs: Sequence[NewJob], caps: Mapping[str, int]
-) -> dict[str, Receipt]:
-    """The jobs for which there is no room, in order; a repeat needs none."""
+) -> tuple[dict[str, Receipt], dict[str, Receipt]]:
+    """The jobs for which there is no room, and those that are there and so need none."""
     known = {
-        str(row[0]) for row in tx.run("enqueue", "known", ids=to_json([job.id for job in jobs]))
+        str(id_): Receipt(str(id_), "already", State(state))
+        for id_, _, state in tx.run("enqueue", "known", ids=to_json([job.id for job in jobs]))
     }
     waiting: dict[str, int] = {}
-    refused = {}
+    refused: dict[str, Receipt] = {}
+    counted: set[str] = set()
     for job in jobs:
         cap = caps.get(job.queue)
-        if cap is None or job.id in known:
+        if cap is None or job.id in known or job.id in counted:
             continue
         if job.queue not in waiting:
             row = tx.one("enqueue", "waiting", queue=job.queue)
@@ -113,5 +116,5 @@ def _over_cap(
             refused[job.id] = Receipt(job.id, "full", None, waiting[job.queue])
         else:
             waiting[job.queue] += 1
-            known.add(job.id)
-    return refused
+            counted.add(job.id)
+    return refused, known

@@ -35,19 +35,20 @@ def exchange(
     where = standing(tx, row)
     if seq == row.seq and seq > 0:
         return _repeat(tx, session, seq, where)
-    if seq < row.seq:
+    if seq < max(row.seq, 1):
         raise SequenceError(
-            f"session {session} sent exchange {seq} after {row.seq} was answered; it is not done "
-            f"again."
+            f"session {session} sent exchange {seq} after {row.seq} was answered; the next is "
+            f"{row.seq + 1}, and nothing was done."
         )
     if seq > row.seq + 1:
         raise StoreRolledBack(
             f"session {session} sent exchange {seq}, but the store remembers only {row.seq}: it "
             f"was rolled back. Stop what the session runs and register anew."
         )
-    if where is not Standing.DEAD:
+    alive = where is not Standing.DEAD
+    if alive:
         mark_begun(tx, session, begun)
-    rejected, given_up = settle(tx, session, settlements)
+    rejected, given_up = settle(tx, session, settlements, alive=alive)
     numbers = claim(tx, session, want) if want is not None and where is Standing.LIVE else []
     jobs = claimed(tx, session, numbers)
     taken = digest((job.lease.job, job.lease.token) for job in jobs)

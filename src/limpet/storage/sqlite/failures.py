@@ -17,6 +17,10 @@ from limpet.domain.errors import (
 
 def said(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
     """The error of the store's own kind for one of SQLite's."""
+    # On a full disk SQLite undoes the transaction itself; that there is none left to undo is then
+    # said last, and is not the reason.
+    while isinstance(error.__context__, apsw.Error):
+        error = error.__context__
     reason = os.strerror(system_errno) if system_errno else str(error)
     match error:
         case apsw.NotADBError():
@@ -44,7 +48,7 @@ def said(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
                 f"the file and its folder."
             )
         case apsw.CantOpenError():
-            return StoreUnavailable(f"{path} cannot be opened: {_why_not(path, reason)}")
+            return StoreUnavailable(f"{path} cannot be opened: {why_not(path, reason)}")
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy(
                 f"another process holds the write lock of {path}; nothing was written. Look for a "
@@ -54,7 +58,32 @@ def said(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
             return StoreUnavailable(f"{path} cannot be used: {error} ({reason})")
 
 
-def _why_not(path: str, reason: str) -> str:
+def said_of_system(error: OSError, path: str) -> StoreError:
+    """The error of the store's own kind for one met while working beside its file."""
+    folder = os.path.dirname(path) or "."
+    match error.errno:
+        case errno.EACCES | errno.EPERM:
+            return StoreReadOnly(
+                f"cannot write beside the store {path} ({error.strerror}: {error.filename}). Give "
+                f"this user the right to write to the folder {folder} and what is in it."
+            )
+        case errno.EROFS:
+            return StoreReadOnly(
+                f"{path} is on a read-only file system; mount it writable, or move the store."
+            )
+        case errno.ENOSPC | errno.EDQUOT:
+            return StoreFull(
+                f"there is no room left on the disk for {path}; nothing was written. Free some "
+                f"space and try again."
+            )
+        case _:
+            return StoreUnavailable(
+                f"{path} cannot be opened: {why_not(path, error.strerror or str(error))}"
+            )
+
+
+def why_not(path: str, reason: str) -> str:
+    """What stands in the way of opening a file, and what to do about it."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         return "it is a folder; name a file in it."

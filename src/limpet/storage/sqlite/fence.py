@@ -31,23 +31,31 @@ class Held(NamedTuple):
 
 
 def check(
-    tx: Transaction, session: str, leases: Sequence[Lease], tried: Sequence[str]
+    tx: Transaction,
+    session: str,
+    leases: Sequence[Lease],
+    tried: Sequence[str],
+    *,
+    alive: bool,
+    once: bool = True,
 ) -> tuple[dict[int, Held], list[Rejected]]:
     """Split leases into those that hold, by their place in the list, and those that do not.
 
-    `tried` says for each what its holder wanted, for the timeline of a job that it lost. Of two
-    reports on one lease the first counts, and the second is its repeat.
+    `tried` says for each what its holder wanted, for the timeline of a job that it lost. A
+    session that is not `alive` holds nothing: its jobs still stand under its name, but they wait
+    for recovery. With `once`, the first of two words on one lease counts, and the second is its
+    repeat.
     """
     held: dict[int, Held] = {}
     if not leases:
         return held, []
     listed = to_json([(lease.job, lease.token) for lease in leases])
-    seen: set[str] = set()
-    for row in tx.run("fence", "holding", leases=listed, session=session):
+    seen: set[Lease] = set()
+    for row in tx.run("fence", "holding", leases=listed, session=session) if alive else ():
         place = int(row[0])
         lease = leases[place]
-        if lease.session == session and lease.job not in seen:
-            seen.add(lease.job)
+        if lease.session == session and not (once and lease in seen):
+            seen.add(lease)
             held[place] = _held(lease, row)
     if len(held) == len(leases):
         return held, []
@@ -79,9 +87,10 @@ def _verdicts(
     leases: Sequence[Lease],
     tried: Sequence[str],
     held: dict[int, Held],
-    seen: set[str],
+    seen: set[Lease],
 ) -> list[Rejected]:
     rejected = []
+    complaints: dict[tuple[int, int], str] = {}
     listed = to_json([(lease.job, lease.token) for lease in leases])
     for place, n, already in tx.run("fence", "verdict", leases=listed, session=session):
         if place in held:
@@ -89,25 +98,22 @@ def _verdicts(
         lease = leases[place]
         if n is None:
             rejected.append(Rejected(lease, "gone"))
-        elif lease.session == session and (already or lease.job in seen):
+        elif lease.session == session and (already or lease in seen):
             rejected.append(Rejected(lease, "already"))
         else:
             rejected.append(Rejected(lease, "lost"))
-            _complain(tx, n, lease, tried[place])
+            complaints.setdefault((n, lease.token), tried[place])
+    for (n, token), wanted in complaints.items():
+        _complain(tx, n, session, token, wanted)
     return rejected
 
 
-def _complain(tx: Transaction, n: int, lease: Lease, tried: str) -> None:
-    # Once for each lost lease, however often its holder asks.
-    told = tx.one("fence", "complained", n=n, session=lease.session, token=lease.token)
-    if told is None:
-        tx.record(
-            n,
-            EventName.LEASE_LOST,
-            session=lease.session,
-            token=lease.token,
-            cause=LateHolder(tried=tried),
-        )
+def _complain(tx: Transaction, n: int, session: str, token: int, tried: str) -> None:
+    # Once for each lost lease, however often its holder asks. The name is the caller's: a lease
+    # that it made up may carry somebody else's.
+    if tx.one("fence", "complained", n=n, session=session, token=token) is None:
+        cause = LateHolder(tried=tried)
+        tx.record(n, EventName.LEASE_LOST, session=session, token=token, cause=cause)
 
 
 def mark_begun(tx: Transaction, session: str, begun: Sequence[Lease]) -> None:

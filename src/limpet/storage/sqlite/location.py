@@ -1,6 +1,7 @@
 """Where a SQLite store is: its URL, and whether that is a place where promises can be kept."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,8 @@ from limpet.domain.errors import InvalidOption, StoreRefused
 MEMORY = ":memory:"
 _SCHEME = "sqlite://"
 _MOUNTS = Path("/proc/self/mountinfo")
+# There a space, tab, newline or backslash of a path is written as three octal digits.
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 # File systems whose locks or shared memory do not reach the other machines that write to them.
 _NETWORK = frozenset(
@@ -95,7 +98,7 @@ def _filesystem(path: str, mounts: Path) -> str | None:
         left, separator, right = line.partition(" - ")
         if not separator:
             continue
-        point = left.split(" ")[4].encode().decode("unicode_escape")
+        point = _ESCAPED.sub(lambda code: chr(int(code[1], 8)), left.split(" ")[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
         # Of equal mount points the later one lies on top.
         if inside and (best is None or len(point) >= best[0]):

@@ -96,9 +96,8 @@ def release(
 ) -> tuple[Rejected, ...]:
     """Hand jobs back uncharged; see `HolderVerbs.release`."""
     row = find(tx, session)
-    held, rejected = check(tx, session, leases, ["release"] * len(leases))
-    if row is None or standing(tx, row) is Standing.DEAD:
-        return (*rejected, *(Rejected(item.lease, "lost") for item in held.values()))
+    alive = row is not None and standing(tx, row) is not Standing.DEAD
+    held, rejected = check(tx, session, leases, ["release"] * len(leases), alive=alive)
     for item in held.values():
         release_one(tx, item, cause)
     let_go(tx, session, digest((item.lease.job, item.lease.token) for item in held.values()))

@@ -18,11 +18,9 @@ def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Re
     """Keep what running attempts say; see `HolderVerbs.report`."""
     row = find(tx, session)
     leases = [each.lease for each in reports]
-    held, rejected = check(tx, session, leases, ["report on"] * len(leases))
-    if row is None or standing(tx, row) is Standing.DEAD:
-        # Its jobs wait for recovery, still under its name; what it says of them is late.
-        lost = [Rejected(item.lease, "lost") for item in held.values()]
-        return (*rejected, *lost)
+    alive = row is not None and standing(tx, row) is not Standing.DEAD
+    tried = ["report on"] * len(leases)
+    held, rejected = check(tx, session, leases, tried, alive=alive, once=False)
     for place, item in held.items():
         _keep(tx, item.n, reports[place])
     return tuple(rejected)

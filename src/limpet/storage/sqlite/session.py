@@ -60,10 +60,12 @@ def register(tx: Transaction, new: NewSession) -> Registered:
     known = find(tx, new.id)
     if known is not None and known.state is SessionState.DEAD:
         raise SessionLost(f"session {new.id} is dead; register under a new id.")
-    tasks = tasks_digest(new.tasks)
+    tasks = known.tasks if known else tasks_digest(new.tasks)
+    pools = tuple(tasks_digest(part) for part in new.pools)
     moment = known.moment if known else tx.now_lease + microseconds(new.lease)
     if known is None:
-        tx.many("session", "know_task", ((tasks, task) for task in sorted(new.tasks)))
+        for name, known_tasks in ((tasks, new.tasks), *zip(pools, new.pools, strict=True)):
+            tx.many("session", "know_task", ((name, task) for task in sorted(known_tasks)))
         tx.run(
             "session",
             "insert",
@@ -76,10 +78,11 @@ def register(tx: Transaction, new: NewSession) -> Registered:
             lease=microseconds(new.lease),
             moment=moment,
             tasks=tasks,
+            pools=to_json(pools),
             now=tx.now,
         )
         _unblock(tx, tasks)
-    return Registered(moment, tasks, epoch(tx))
+    return Registered(moment, tasks, pools, epoch(tx))
 
 
 def _unblock(tx: Transaction, tasks: str) -> None:

@@ -32,12 +32,12 @@ from limpet.storage.sqlite.transaction import Transaction, Value, to_json
 
 
 def settle(
-    tx: Transaction, session: str, settlements: Sequence[Settlement]
+    tx: Transaction, session: str, settlements: Sequence[Settlement], *, alive: bool
 ) -> tuple[list[Rejected], Digest]:
     """Apply what may be applied; the digest is of what the session no longer holds."""
     leases = [each.lease for each in settlements]
     tried = [MOVE_OF[type(each)] for each in settlements]
-    held, rejected = check(tx, session, leases, tried)
+    held, rejected = check(tx, session, leases, tried, alive=alive)
     completed: list[tuple[Held, Complete]] = []
     for place, row in held.items():
         settlement = settlements[place]
@@ -80,6 +80,9 @@ def _unhappy(tx: Transaction, row: Held, settlement: Settlement) -> None:
             _again(tx, row, Move.SNOOZE, at, None)
         case Fail(error=error):
             _move(tx, row, Move.FAIL, State.FAILED, EventName.FAILED, error, _failed_once(row))
+        case Quarantine() if row.cancel_requested:
+            # Nobody would repair a job that is not wanted; it would wait for ever.
+            _cancel(tx, row, Move.CANCEL, None, row.counters)
         case Quarantine(error=error):
             move_to = State.QUARANTINED
             _move(tx, row, Move.QUARANTINE, move_to, EventName.QUARANTINED, error, row.counters)
@@ -153,6 +156,7 @@ def lose_one(
         begun=begun,
         charged=charged,
         alone=alone,
+        suspect=row.suspect,
         last_run=row.last_run,
         has_orphan_hook=_has_orphan_hook(tx, row.n),
     )
@@ -250,5 +254,6 @@ def _move(
     tx.many("settle", "move", [values])
     tx.moved(row.queue, move, State.RUNNING, target)
     _record(tx, row, event, cause, accepted)
-    if cause is not None and keep_error and move is not Move.RELEASE:
+    # A job that was handed back has no error of its own, unless that was its end.
+    if cause is not None and keep_error and (move is not Move.RELEASE or target in FINAL):
         tx.many("settle", "error", [(row.n, to_json(cause.record()))])

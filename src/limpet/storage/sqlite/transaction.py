@@ -97,13 +97,22 @@ class Transaction:
         moment = self.now if at is None else at
         self._events.append((n, moment, event, session, token, told, claimed_at, int(settled)))
 
+    def has_moved(self, state: State) -> bool:
+        """Whether this verb has moved jobs into or out of a state, as far as is not written yet."""
+        return any(touched == state and n for (_, touched), n in self._gauges.items())
+
+    def flush_gauges(self) -> None:
+        """Write the counts of jobs by state, for a statement of this verb that reads them."""
+        if self._gauges:
+            gauges = [(q, s, n) for (q, s), n in self._gauges.items() if n]
+            self._gauges.clear()
+            self.many("transaction", "gauge", gauges)
+
     def flush(self) -> None:
         """Write what was counted and recorded; the last thing before the commit."""
         if self._events:
             self.many("transaction", "event", self._events)
-        if self._gauges:
-            gauges = ((q, s, n) for (q, s), n in self._gauges.items() if n)
-            self.many("transaction", "gauge", gauges)
+        self.flush_gauges()
         if self._totals:
             self.many("transaction", "total", ((q, m, n) for (q, m), n in self._totals.items()))
 

@@ -15,9 +15,10 @@ locks of a process that dies.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from limpet.domain.errors import StoreReadOnly, StoreUnavailable
+from limpet.domain.errors import StoreUnavailable
+from limpet.storage.sqlite.failures import said_of_system, why_not
 
 _NEXT, _URGENT, _TURN = "next", "urgent", "turn"
 
@@ -31,6 +32,7 @@ class Turns:
     """The turns at one database file."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self._folder = folder_of(path)
         self._files: dict[str, int] = {}
 
@@ -54,25 +56,16 @@ class Turns:
     def _open(self) -> None:
         if self._files:
             return
+        if os.path.isdir(self._path):
+            raise StoreUnavailable(f"{self._path} cannot be opened: {why_not(self._path, '')}")
         try:
             make_folder(self._folder)
             for name in (_NEXT, _URGENT, _TURN):
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
                 self._files[name] = os.open(os.path.join(self._folder, name), flags, 0o666)
-        except PermissionError as error:
-            self.close()
-            raise StoreReadOnly(
-                f"cannot write beside the store: {error}. Give this user the right to write to "
-                f"{os.path.dirname(self._folder)}."
-            ) from error
         except OSError as error:
             self.close()
-            if error.errno == 30:  # EROFS
-                raise StoreReadOnly(
-                    f"{self._folder} is on a read-only file system; mount it writable, or move the "
-                    f"store."
-                ) from error
-            raise StoreUnavailable(f"cannot write beside the store: {error}") from error
+            raise said_of_system(error, self._path) from error
 
     def close(self) -> None:
         """Close the files; in a forked child this leaves the parent's locks to the parent."""
@@ -82,5 +75,6 @@ class Turns:
 
 
 def make_folder(folder: str) -> None:
-    """Make the folder beside the database; several processes may do so at once."""
-    os.makedirs(folder, exist_ok=True)
+    """Make the folder beside the database, not the one that it is in; several may do so at once."""
+    with suppress(FileExistsError):
+        os.mkdir(folder)

@@ -120,7 +120,8 @@ CREATE TABLE limpet_session (
     seq INTEGER NOT NULL DEFAULT 0,
     held_count INTEGER NOT NULL DEFAULT 0,
     held_total INTEGER NOT NULL DEFAULT 0,
-    tasks TEXT NOT NULL,
+    tasks TEXT NOT NULL,             -- digest of all the tasks it knows
+    pools TEXT NOT NULL,             -- JSON list: digests of the parts its executors can run
     renewals INTEGER NOT NULL DEFAULT 0,
     registered_at INTEGER NOT NULL,
     renewed_at INTEGER NOT NULL,

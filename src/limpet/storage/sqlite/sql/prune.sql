@@ -48,4 +48,6 @@ DELETE FROM limpet_session WHERE id = ?
 DELETE FROM limpet_answer WHERE session = ?
 
 -- statement: tasksets
-DELETE FROM limpet_taskset WHERE digest NOT IN (SELECT tasks FROM limpet_session)
+DELETE FROM limpet_taskset
+WHERE digest NOT IN (SELECT tasks FROM limpet_session)
+  AND digest NOT IN (SELECT p.value FROM limpet_session s, json_each(s.pools) p)

@@ -5,8 +5,9 @@
 
 -- statement: insert
 INSERT INTO limpet_session (
-    id, kind, name, host, pid, boot, lease, state, moment, tasks, registered_at, renewed_at)
-VALUES (:id, :kind, :name, :host, :pid, :boot, :lease, 'live', :moment, :tasks, :now, :now)
+    id, kind, name, host, pid, boot, lease, state, moment, tasks, pools, registered_at, renewed_at)
+VALUES (:id, :kind, :name, :host, :pid, :boot, :lease, 'live', :moment, :tasks, :pools, :now,
+    :now)
 
 -- statement: know_task
 INSERT INTO limpet_taskset (digest, task) VALUES (?, ?) ON CONFLICT DO NOTHING

@@ -1,0 +1,155 @@
+"""What the contract tests say to a store, in few words; only the Protocols are used."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from limpet.domain.cause import Cause, Raised, WorkerKilled
+from limpet.domain.event import Event, EventName, timeline
+from limpet.domain.job import ClaimedJob, Job, NewJob
+from limpet.domain.lease import Lease
+from limpet.domain.session import DEFAULT_LEASE, NewSession, Session, SessionKind
+from limpet.domain.state import State
+from limpet.domain.transition import Rejected, Settlement
+from limpet.storage.base import ANY_QUEUE, Exchanged, Pool, Renewed, Store, Want
+
+# Every store that keeps the contract: its name, and its URL in a fresh folder.
+BACKENDS: dict[str, Callable[[Path], str]] = {
+    "sqlite-file": lambda folder: f"sqlite:///{folder}/jobs.db?synchronous=normal",
+    "sqlite-memory": lambda folder: "sqlite://",
+}
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+LEASE = DEFAULT_LEASE
+BOOM = Raised("ValueError", "boom")
+KILLED = WorkerKilled(signal=9)
+HOOK = '{"orphan_hook": true}'
+
+_numbers = count(1)
+
+
+def new_id() -> str:
+    """An id that sorts after the earlier ones, the same in every run."""
+    return f"{next(_numbers):026d}"
+
+
+def new_job(task: str = "task", **fields: Any) -> NewJob:
+    return NewJob(**{"id": new_id(), "task": task, "args": "{}", **fields})
+
+
+def add(store: Store, task: str = "task", **fields: Any) -> str:
+    """Enqueue one job and return its id."""
+    job = new_job(task, **fields)
+    store.enqueue([job])
+    return job.id
+
+
+def add_many(store: Store, number: int, **fields: Any) -> list[str]:
+    jobs = [new_job(**fields) for _ in range(number)]
+    store.enqueue(jobs)
+    return [job.id for job in jobs]
+
+
+def get(store: Store, job: str) -> Job:
+    found = store.job(job)
+    assert found is not None
+    return found
+
+
+def history(store: Store, job: str) -> list[Event]:
+    """The job's timeline."""
+    return timeline(get(store, job), list(store.events(job)))
+
+
+def told(store: Store, job: str) -> list[EventName]:
+    return [event.event for event in history(store, job)]
+
+
+def counts(store: Store, queue: str = "default") -> Mapping[State, int]:
+    return next((view.counts for view in store.queues() if view.name == queue), {})
+
+
+def session_of(store: Store, session: str) -> Session:
+    return next(each for each in store.sessions(with_dead=True) if each.id == session)
+
+
+class Holder:
+    """A worker's end of the contract: it registers, counts its exchanges and keeps its leases."""
+
+    def __init__(
+        self,
+        store: Store,
+        tasks: Sequence[str] = ("task",),
+        *,
+        lease: timedelta = LEASE,
+        session: str | None = None,
+    ) -> None:
+        self.store = store
+        self.seq = 0
+        self.new = NewSession(
+            id=session or new_id(),
+            kind=SessionKind.WORKER,
+            name="worker",
+            host="host",
+            pid=1,
+            lease=lease,
+            tasks=frozenset(tasks),
+        )
+        self.id = self.new.id
+        self.registered = store.register(self.new)
+
+    def pool(
+        self, total: int = 10, slots: Mapping[str, int] | None = None, suspects: int = 0
+    ) -> Pool:
+        places = {ANY_QUEUE: total} if slots is None else slots
+        return Pool(self.registered.tasks, places, total, suspects)
+
+    def want(
+        self, total: int = 10, slots: Mapping[str, int] | None = None, suspects: int = 0
+    ) -> Want:
+        return Want((self.pool(total, slots, suspects),))
+
+    def exchange(
+        self, *settlements: Settlement, want: Want | None = None, begun: Sequence[Lease] = ()
+    ) -> Exchanged:
+        self.seq += 1
+        return self.store.exchange(self.id, self.seq, settlements, want, begun)
+
+    def claim(
+        self, total: int = 10, slots: Mapping[str, int] | None = None, suspects: int = 0
+    ) -> tuple[ClaimedJob, ...]:
+        return self.exchange(want=self.want(total, slots, suspects)).claimed
+
+    def claim_ids(
+        self, total: int = 10, slots: Mapping[str, int] | None = None, suspects: int = 0
+    ) -> list[str]:
+        return [each.lease.job for each in self.claim(total, slots, suspects)]
+
+    def take(self, suspects: int = 0, *, begin: bool = False) -> Lease:
+        """Claim the next job and return its lease; `begin` says that it has started."""
+        (job,) = self.claim(1, suspects=suspects)
+        if begin:
+            self.renew(begun=[job.lease])
+        return job.lease
+
+    def settle(self, *settlements: Settlement) -> tuple[Rejected, ...]:
+        return self.exchange(*settlements).rejected
+
+    def renew(self, begun: Sequence[Lease] = (), *, draining: bool = False) -> Renewed:
+        return self.store.renew(self.id, begun, draining)
+
+    def release(self, *leases: Lease, cause: Cause) -> tuple[Rejected, ...]:
+        return self.store.release(self.id, leases, cause)
+
+    def die(self, cause: Cause = KILLED) -> None:
+        """Be declared dead, the jobs still on the row."""
+        assert self.store.end(self.id, cause)
+
+    def vanish(self, cause: Cause = KILLED) -> None:
+        """Be declared dead and recovered."""
+        self.die(cause)
+        while self.store.recover(self.id).more:
+            pass

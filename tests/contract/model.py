@@ -1,0 +1,368 @@
+"""The contract as a small pure model: plain values, no SQL, no clever indexes.
+
+It is written from the docstrings of `limpet.storage.base` and from DESIGN, sections 2, 4, 5 and 7.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+
+from contract.model_rows import ModelJob, ModelSession
+
+from limpet.domain.duration import microseconds
+from limpet.domain.job import NewJob
+from limpet.domain.lease import Lease
+from limpet.domain.queue import DEFAULT_RETENTION, REPEAT_WINDOW
+from limpet.domain.state import FINAL, WAITING, State
+from limpet.domain.transition import (
+    Answer,
+    Cancel,
+    Complete,
+    Fail,
+    Orphan,
+    Quarantine,
+    Release,
+    RetryAt,
+    Settlement,
+    Snooze,
+)
+from limpet.storage.base import ANY_QUEUE, Pool
+
+DAY = microseconds(timedelta(days=1))
+
+
+class Refused(Exception):
+    """The contract has an error for this; its name is the argument."""
+
+
+class Model:
+    """What a store must do; time comes from outside."""
+
+    def __init__(self, wall: Callable[[], int], boot: Callable[[], int]) -> None:
+        self._wall = wall
+        self._boot = boot
+        self._count = 0
+        self.jobs: dict[str, ModelJob] = {}
+        self.sessions: dict[str, ModelSession] = {}
+        self.paused: set[str] = set()
+
+    # -- what others ask
+
+    def standing(self, session: str) -> str:
+        kept = self.sessions[session]
+        if kept.state == "dead":
+            return "dead"
+        return "past" if kept.moment <= self._boot() else kept.state
+
+    def held(self, session: str) -> list[Lease]:
+        return [
+            Lease(id_, session, job.token)
+            for id_, job in self.jobs.items()
+            if job.state is State.RUNNING and job.holder == session
+        ]
+
+    def counts(self) -> dict[tuple[str, State], int]:
+        told: dict[tuple[str, State], int] = {}
+        for job in self.jobs.values():
+            told[job.new.queue, job.state] = told.get((job.new.queue, job.state), 0) + 1
+        return told
+
+    # -- enqueue
+
+    def enqueue(self, jobs: Iterable[NewJob]) -> list[tuple[str, State]]:
+        now = self._wall()
+        answers = []
+        for new in jobs:
+            if new.id in self.jobs:
+                answers.append(("already", self.jobs[new.id].state))
+                continue
+            self._count += 1
+            due = new.scheduled_for
+            later = due is not None and due > now
+            state = State.SCHEDULED if later else State.READY
+            ready_at = due if due is not None and later else now
+            self.jobs[new.id] = ModelJob(
+                self._count, new, now, ready_at, state, new.expires_at, new.deadline_at
+            )
+            answers.append(("new", state))
+        return answers
+
+    # -- hold
+
+    def register(self, session: str, tasks: frozenset[str], lease: int) -> int:
+        known = self.sessions.get(session)
+        if known is None:
+            known = ModelSession(tasks, lease, self._boot() + lease)
+            self.sessions[session] = known
+            self._unblock(tasks)
+        elif known.state == "dead":
+            raise Refused("SessionLost")
+        return known.moment
+
+    def _unblock(self, tasks: frozenset[str]) -> None:
+        for job in self.jobs.values():
+            if job.state is State.BLOCKED and job.new.task in tasks:
+                job.state = State.READY
+
+    def renew(self, session: str, begun: Sequence[Lease], draining: bool) -> None:
+        if session not in self.sessions:
+            raise Refused("StoreRolledBack")
+        kept = self.sessions[session]
+        if self.standing(session) in ("live", "draining"):
+            kept.moment = self._boot() + kept.lease
+            kept.state = "draining" if draining else kept.state
+            self._unblock(kept.tasks)
+        self._begin(session, begun)
+
+    def _begin(self, session: str, begun: Sequence[Lease]) -> None:
+        for lease in begun:
+            if self._holds(session, lease._replace(session=session)):
+                self.jobs[lease.job].begun = True
+
+    def _holds(self, session: str, lease: Lease) -> bool:
+        job = self.jobs.get(lease.job)
+        return (
+            job is not None
+            and self.standing(session) != "dead"
+            and job.state is State.RUNNING
+            and lease == Lease(lease.job, session, job.token)
+            and job.holder == session
+        )
+
+    def _why_not(self, session: str, lease: Lease) -> Answer:
+        job = self.jobs.get(lease.job)
+        if job is None:
+            return "gone"
+        known = lease.session == session and (session, lease.token) in job.accepted
+        return "already" if known else "lost"
+
+    def exchange(
+        self,
+        session: str,
+        seq: int,
+        settlements: Sequence[Settlement],
+        pool: Pool | None,
+        begun: Sequence[Lease],
+    ) -> tuple[str, list[tuple[Lease, Answer]], list[Lease]]:
+        if session not in self.sessions:
+            raise Refused("StoreRolledBack")
+        kept = self.sessions[session]
+        standing = self.standing(session)
+        if seq == kept.seq and seq > 0:
+            still = [lease for lease in kept.claimed if lease in self.held(session)]
+            return standing, kept.rejected, still
+        if seq <= kept.seq:
+            raise Refused("SequenceError")
+        if seq > kept.seq + 1:
+            raise Refused("StoreRolledBack")
+        self._begin(session, begun)
+        rejected: list[tuple[Lease, Answer]] = []
+        for settlement in settlements:
+            lease = settlement.lease
+            if self._holds(session, lease):
+                self.jobs[lease.job].accepted.add((session, lease.token))
+                self._settle(self.jobs[lease.job], settlement)
+            else:
+                rejected.append((lease, self._why_not(session, lease)))
+        claimed = self._claim(session, pool) if pool and standing == "live" else []
+        kept.seq, kept.rejected, kept.claimed = seq, rejected, claimed
+        return standing, rejected, claimed
+
+    def release(self, session: str, leases: Sequence[Lease]) -> list[tuple[Lease, Answer]]:
+        rejected: list[tuple[Lease, Answer]] = []
+        for lease in leases:
+            if session in self.sessions and self._holds(session, lease):
+                self.jobs[lease.job].accepted.add((session, lease.token))
+                self._hand_back(self.jobs[lease.job])
+            else:
+                rejected.append((lease, self._why_not(session, lease)))
+        return rejected
+
+    def _hand_back(self, job: ModelJob) -> None:
+        if job.cancel_requested:
+            job.finish(State.CANCELLED, self._wall())
+        else:
+            job.back(State.READY, started=False)
+
+    def _settle(self, job: ModelJob, settlement: Settlement) -> None:
+        now = self._wall()
+        match settlement:
+            case Complete():
+                job.finish(State.SUCCEEDED, now)
+            case Fail():
+                job.failures += 1
+                job.finish(State.FAILED, now)
+            case Cancel():
+                job.finish(State.CANCELLED, now)
+            case Quarantine():
+                if job.cancel_requested:
+                    job.finish(State.CANCELLED, now)
+                else:
+                    job.state, job.holder = State.QUARANTINED, None
+            case Release():
+                self._hand_back(job)
+            case RetryAt(at=at) | Snooze(at=at):
+                job.failures += isinstance(settlement, RetryAt)
+                if job.cancel_requested:
+                    job.finish(State.CANCELLED, now)
+                elif job.deadline is not None and at >= job.deadline:
+                    job.finish(State.FAILED, now)
+                else:
+                    job.back(State.SCHEDULED, ready_at=at, started=True)
+            case Orphan(cause=cause, begun=begun, alone=alone):
+                self._lose(job, begun=begun, charged=cause.charged, alone=alone)
+
+    def _lose(self, job: ModelJob, *, begun: bool, charged: bool, alone: bool | None) -> None:
+        """The attempt was lost; `alone` is None when the whole worker was."""
+        if job.cancel_requested:
+            job.finish(State.CANCELLED, self._wall())
+            return
+        if begun and charged:
+            job.orphans += 1
+            job.strikes += alone is True
+            job.suspect = alone is not None
+            if job.orphans >= 10 or job.strikes >= 3:
+                if job.last_run or not job.has_hook:
+                    job.finish(State.FAILED, self._wall())
+                    return
+                job.last_run = True
+        job.back(State.READY, started=begun)
+
+    def _claim(self, session: str, pool: Pool) -> list[Lease]:
+        now = self._wall()
+        ready = sorted(
+            (job for job in self.jobs.values() if job.state is State.READY),
+            key=lambda job: job.place,
+        )
+        ready = [job for job in ready if job.new.queue not in self.paused]
+        tasks = self.sessions[session].tasks
+        mine = [job for job in ready if job.new.task in tasks and not job.lapsed(now)]
+        slots = {
+            job.new.queue: pool.slots.get(job.new.queue, pool.slots.get(ANY_QUEUE, 0))
+            for job in ready
+        }
+        for queue, places in slots.items():
+            self._block_strangers(queue, min(places, pool.total), pool.suspects, mine, ready)
+        taken: list[Lease] = []
+        suspects = pool.suspects
+        for job in mine:
+            if len(taken) == pool.total:
+                break
+            if slots[job.new.queue] == 0 or (job.suspect and suspects == 0):
+                continue
+            slots[job.new.queue] -= 1
+            suspects -= job.suspect
+            job.state, job.holder, job.begun = State.RUNNING, session, False
+            job.token += 1
+            taken.append(Lease(job.new.id, session, job.token))
+        return taken
+
+    def _block_strangers(
+        self,
+        queue: str,
+        room: int,
+        suspects: int,
+        mine: list[ModelJob],
+        ready: list[ModelJob],
+    ) -> None:
+        """A claim that finds less than it has room for looks who it is that nobody will take."""
+        line = [job for job in mine if job.new.queue == queue]
+        alone = min(room, suspects, sum(job.suspect for job in line))
+        found = min(room, sum(not job.suspect for job in line)) + alone
+        if room <= 0 or found >= room:
+            return
+        living = [each.tasks for each in self.sessions.values() if each.state != "dead"]
+        known = frozenset[str]().union(*living)
+        for job in ready:
+            if job.new.queue == queue and job.new.task not in known:
+                job.state = State.BLOCKED
+
+    def end(self, session: str, *, charged: bool) -> bool:
+        kept = self.sessions.get(session)
+        if kept is None or kept.state == "dead":
+            return False
+        kept.state, kept.charged, kept.ended = "dead", charged, self._wall()
+        return True
+
+    # -- sweep
+
+    def expire(self) -> set[str]:
+        for session, kept in self.sessions.items():
+            if kept.state != "dead" and kept.moment <= self._boot():
+                self.end(session, charged=True)
+        return {
+            session
+            for session, kept in self.sessions.items()
+            if kept.state == "dead" and self.held(session)
+        }
+
+    def recover(self, session: str) -> dict[State, int]:
+        went: dict[State, int] = {}
+        kept = self.sessions.get(session)
+        if kept is not None and kept.state == "dead":
+            for lease in self.held(session):
+                job = self.jobs[lease.job]
+                self._lose(job, begun=job.begun, charged=kept.charged, alone=None)
+                went[job.state] = went.get(job.state, 0) + 1
+        return went
+
+    def promote(self) -> tuple[int, int]:
+        now = self._wall()
+        ready = lapsed = 0
+        for job in self.jobs.values():
+            if job.state in WAITING and job.lapsed(now):
+                late = job.deadline is not None and job.deadline <= now
+                job.finish(State.FAILED if late else State.CANCELLED, now)
+                lapsed += 1
+            elif job.state is State.SCHEDULED and job.ready_at <= now:
+                job.state = State.READY
+                ready += 1
+        return ready, lapsed
+
+    def prune(self) -> tuple[int, int]:
+        now = self._wall()
+        window = now - microseconds(REPEAT_WINDOW)
+        old = [
+            id_
+            for id_, job in self.jobs.items()
+            if job.finished is not None
+            and job.finished < now - microseconds(DEFAULT_RETENTION[job.state])
+            and job.created < window
+        ]
+        for id_ in old:
+            del self.jobs[id_]
+        forgotten = [
+            id_
+            for id_, kept in self.sessions.items()
+            if kept.ended is not None and kept.ended < now - DAY and not self.held(id_)
+        ]
+        for id_ in forgotten:
+            del self.sessions[id_]
+        return len(old), len(forgotten)
+
+    # -- control
+
+    def cancel(self, job: str) -> State:
+        if job not in self.jobs:
+            raise Refused("JobNotFound")
+        kept = self.jobs[job]
+        if kept.state is State.RUNNING:
+            kept.cancel_requested = True
+        elif kept.state not in FINAL:
+            kept.cancel_requested = True
+            kept.finish(State.CANCELLED, self._wall())
+        return kept.state
+
+    def retry(self, job: str, seen: int) -> int:
+        if job not in self.jobs:
+            raise Refused("JobNotFound")
+        kept = self.jobs[job]
+        if kept.round == seen + 1:
+            return kept.round
+        if kept.state not in FINAL or kept.round != seen:
+            raise Refused("MoveRefused")
+        kept.round += 1
+        kept.failures = kept.orphans = kept.strikes = 0
+        kept.suspect = kept.last_run = kept.begun = kept.cancel_requested = False
+        kept.expires = kept.deadline = kept.finished = None
+        kept.state, kept.ready_at = State.READY, self._wall()
+        return kept.round

@@ -1,0 +1,107 @@
+"""Real processes that race each other at one store, round after round."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+from contract.driver import KILLED
+
+from limpet.domain.lease import Lease
+from limpet.domain.state import State
+from limpet.domain.transition import Complete
+from limpet.storage.base import Exchanged, Recovered, Store, Want
+from limpet.storage.registry import open_store
+from limpet.testing.clock import FakeClock
+
+_PATIENCE_SECONDS = 60
+
+Step = Callable[..., Any]
+
+
+def claim(store: Store, session: str, seq: int, want: Want) -> Exchanged:
+    return store.exchange(session, seq, (), want)
+
+
+def complete(store: Store, session: str, seq: int, leases: list[Lease]) -> Exchanged:
+    return store.exchange(session, seq, [Complete(lease) for lease in leases])
+
+
+def end_and_recover(store: Store, session: str) -> Recovered:
+    store.end(session, KILLED)
+    return store.recover(session)
+
+
+def cancel(store: Store, job: str) -> State:
+    return store.cancel(job)
+
+
+def sweep(store: Store) -> int:
+    """Expire and recover, as any worker does; the answer is how many jobs that made ready."""
+    return sum(store.recover(session.id).ready for session in store.expire())
+
+
+def _race(url: str, ahead: timedelta, start: Barrier, line: Connection) -> None:
+    clock = FakeClock()
+    clock.advance(ahead)
+    store = open_store(url, clock)
+    store.queues()  # everything is open before the first round
+    line.send("ready")
+    while (message := line.recv()) is not None:
+        step, given = message
+        start.wait(_PATIENCE_SECONDS)
+        line.send(step(store, *given))
+    store.close()
+
+
+class Racers:
+    """Processes that wait for each other, then all do their step at once."""
+
+    def __init__(self, lines: list[Connection]) -> None:
+        self._lines = lines
+
+    def round(self, *steps: tuple[Step, tuple[Any, ...]]) -> list[Any]:
+        """One step for each racer; their answers, in the same order."""
+        for line, step in zip(self._lines, steps, strict=True):
+            line.send(step)
+        return [_heard(line) for line in self._lines]
+
+
+def _heard(line: Connection) -> Any:
+    assert line.poll(_PATIENCE_SECONDS), "a racer does not answer"
+    return line.recv()
+
+
+@contextmanager
+def racers(url: str, number: int, ahead: timedelta = timedelta()) -> Iterator[Racers]:
+    """That many processes at the store; their clock is `ahead` of the test's."""
+    context = get_context("spawn")
+    start = context.Barrier(number)
+    pipes = [context.Pipe() for _ in range(number)]
+    processes = [
+        context.Process(target=_race, args=(url, ahead, start, there), daemon=True)
+        for _, there in pipes
+    ]
+    for process in processes:
+        process.start()
+    for _, there in pipes:
+        there.close()
+    lines = [here for here, _ in pipes]
+    try:
+        for line in lines:
+            assert _heard(line) == "ready"
+        yield Racers(lines)
+        for line in lines:
+            line.send(None)
+        for process in processes:
+            process.join(_PATIENCE_SECONDS)
+            assert process.exitcode == 0
+    finally:
+        for process, line in zip(processes, lines, strict=True):
+            process.kill()
+            process.join()
+            process.close()
+            line.close()

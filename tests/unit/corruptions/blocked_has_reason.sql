@@ -1,0 +1,2 @@
+-- a job that waits for nothing
+DELETE FROM limpet_blocked;

@@ -1,0 +1,2 @@
+-- a session that died of nothing
+UPDATE limpet_session SET cause = NULL WHERE state = 'dead';

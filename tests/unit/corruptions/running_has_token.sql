@@ -1,0 +1,2 @@
+-- a running job that was never claimed
+UPDATE limpet_job SET claimed_at = NULL WHERE state = 'running';

@@ -1,0 +1,2 @@
+-- an exchange whose answer was thrown away
+DELETE FROM limpet_answer;
