@@ -60,6 +60,10 @@ class Transaction:
         """How many rows the last statement changed."""
         return self.connection.changes()
 
+    def total_changed(self) -> int:
+        """How many rows the connection has changed in all."""
+        return self.connection.total_changes()
+
     def moved(
         self, queue: str, move: Move, source: State | None, target: State, count: int = 1
     ) -> None:

@@ -2,17 +2,19 @@
 -- purpose: (nothing) to ready or scheduled; an id that is there stays as it is.
 -- params:  insert_job and insert_payload take a tuple in the order of their columns;
 --          known takes :ids, a JSON list of ids; waiting takes :queue.
--- returns: insert_job the row's number, or no row for an id that was there;
---          known one row for each id that is there; waiting the length of the queue.
+-- returns: last the highest number so far; known one row for each id that is there; waiting the
+--          length of the queue.
 
 -- statement: insert_job
 INSERT INTO limpet_job (
-    id, task, queue, state, priority, sort_key, ready_at, created_at,
+    n, id, task, queue, state, priority, sort_key, ready_at, created_at,
     expires_at, deadline_at, lapses_at, key, unique_key, parent, root,
     weight_class, payload_version)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
-RETURNING n
+
+-- statement: last
+SELECT coalesce(max(n), 0) FROM limpet_job
 
 -- statement: insert_payload
 INSERT INTO limpet_payload (n, args, options, secrets) VALUES (?, ?, ?, ?)
