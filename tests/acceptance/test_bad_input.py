@@ -128,11 +128,14 @@ def test_a_network_file_system_is_refused(tmp_path: Path) -> None:
     mounts.write_text(
         "22 1 254:1 / / rw,relatime - ext4 /dev/root rw\n"
         "40 22 0:35 / /srv/shared\\040files rw,relatime shared:1 - nfs4 server:/export rw\n"
+        "42 22 0:36 / /srv/müll rw,relatime shared:2 - nfs4 server:/export rw\n"
         "41 40 254:2 / /srv/shared\\040files/local rw,relatime - ext4 /dev/vdb rw\n"
     )
     with pytest.raises(StoreRefused) as caught:
         refuse_network("/srv/shared files/jobs.db", mounts)
     assert_told(caught.value, "nfs4", "Use a local disk")
+    with pytest.raises(StoreRefused):
+        refuse_network("/srv/müll/jobs.db", mounts)
     refuse_network("/srv/jobs.db", mounts)
     refuse_network("/srv/shared files/local/jobs.db", mounts)
 

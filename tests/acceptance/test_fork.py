@@ -113,7 +113,7 @@ def test_parent_and_child_go_on_when_a_busy_process_forks(tmp_path: Path) -> Non
                 children.append(fork(child))
                 while len(enqueued) < before + 4:  # the parent goes on
                     time.sleep(0.001)
-            assert all([ended_well(pid) for pid in children])
+            assert [ended_well(pid) for pid in children] == [True] * CHILDREN
         of_children = [
             line
             for number in range(CHILDREN)
@@ -151,50 +151,50 @@ def test_a_child_s_commits_are_kept_when_the_parent_ends_and_a_visitor_tidies_up
     tmp_path: Path, how: str
 ) -> None:
     """A child that only believed to hold SQLite's lock would commit to a WAL file that is gone."""
-    path = tmp_path / "jobs.db"
-    url = f"sqlite:///{path}"
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
     ids = IdSource(SystemClock())
-    go_read, go_write = os.pipe()
-    said_read, said_write = os.pipe()
     jobs = [ids.new() for _ in range(3)]
 
     def child(store: SqliteStore) -> None:
         store.enqueue([NewJob(jobs[1], "work", "{}")])
         assert len(store.states(jobs)) == 2
-        os.write(said_write, b"1")
-        os.read(go_read, 1)
+        (tmp_path / "child wrote").touch()
+        wait_for(tmp_path / "visitor left")
         store.enqueue([NewJob(jobs[2], "work", "{}")])
         assert len(store.states(jobs)) == 3
-        os.write(said_write, b"2")
-        os.read(go_read, 1)
+        (tmp_path / "child wrote again").touch()
+        wait_for(tmp_path / "over")
 
     def parent() -> None:
         store = SqliteStore(url)
         store.enqueue([NewJob(jobs[0], "work", "{}")])
         assert len(store.states(jobs)) == 1
         fork(lambda: child(store))
-        assert os.read(said_read, 1) == b"1"
+        wait_for(tmp_path / "child wrote")
         if how == "closes the store":
             store.close()
-            os.write(said_write, b"3")
-            time.sleep(60)  # until it is killed
-        os.write(said_write, b"3")
+            (tmp_path / "parent left").touch()
+            wait_for(tmp_path / "over")
 
     pid = fork(parent)
-    try:
-        assert os.read(said_read, 1) == b"3"
-        if how == "exits":
-            assert ended_well(pid)
-        subprocess.run([sys.executable, "-c", VISITOR, url], check=True)
-        os.write(go_write, b"g")
-        assert os.read(said_read, 1) == b"2"
-        with closing(SqliteStore(url)) as other:
-            assert other.states(jobs).keys() == set(jobs)
-            assert other.invariants() == ()
-        os.write(go_write, b"g")
-    finally:
-        if how == "closes the store":
-            os.kill(pid, 9)
-            os.waitpid(pid, 0)
-        for descriptor in (go_read, go_write, said_read, said_write):
-            os.close(descriptor)
+    if how == "exits":
+        assert ended_well(pid)
+    else:
+        wait_for(tmp_path / "parent left")
+    subprocess.run([sys.executable, "-c", VISITOR, url], check=True)
+    (tmp_path / "visitor left").touch()
+    wait_for(tmp_path / "child wrote again")
+    with closing(SqliteStore(url)) as other:
+        assert other.states(jobs).keys() == set(jobs)
+        assert other.invariants() == ()
+    (tmp_path / "over").touch()
+    if how == "closes the store":
+        assert ended_well(pid)
+
+
+def wait_for(sign: Path) -> None:
+    """Wait for another process to make a file; give up after a while, so that none stays behind."""
+    give_up = time.monotonic() + 30
+    while not sign.exists():
+        assert time.monotonic() < give_up, f"no sign of: {sign.name}"
+        time.sleep(0.005)

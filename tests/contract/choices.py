@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeAlias
 
 from contract.driver import BOOM, KILLED
 from hypothesis import strategies as st
@@ -21,20 +22,23 @@ from limpet.domain.transition import (
 )
 from limpet.storage.base import ANY_QUEUE
 
-TASKS = ("a", "b", "c")
+# A number that chooses and which kind of lease; the same with an outcome and a delay in seconds.
+Pick: TypeAlias = tuple[int, str]
+Outcome: TypeAlias = tuple[int, str, str, int]
+
 QUEUES = ("one", "two")
 LEASE = timedelta(seconds=30)
 
-ANY = st.integers(0, 10_000)
-DELAYS = st.sampled_from([None, None, None, -5, 1, 20, 90])
+NUMBERS = st.integers(0, 10_000)
+DELAYS = st.sampled_from([None, None, None, None, None, -5, 1, 20, 90])
 PASSES = st.sampled_from(
     [0.000001, *[1, 3, 5, 10] * 4, 20, 30, 61, 3_600, 90_000, 31 * 86_400],
 )
-KNOWN = st.sampled_from([("a",), ("a", "b"), ("a", "b"), ("b",), ("a", "b", "c")])
+TASKSETS = st.sampled_from([("a",), ("a", "b"), ("a", "b"), ("b",), ("a", "b", "c")])
 SLOTS = st.sampled_from(
     [{ANY_QUEUE: 5}, {ANY_QUEUE: 5}, {"one": 2, ANY_QUEUE: 1}, {"two": 3}, {"one": 1, "two": 1}]
 )
-ROOM = st.sampled_from([0, 1, 2, 3, 5])
+ROOM = st.sampled_from([0, 1, 2, 3, 5, 5])
 
 MAKE: dict[str, Callable[[Lease, int], Settlement]] = {
     "complete": lambda lease, _: Complete(lease, "1"),
@@ -55,8 +59,8 @@ MAKE: dict[str, Callable[[Lease, int], Settlement]] = {
 # Which lease: one that is held, mostly; any that was ever given; one with a part made up.
 WHICH = st.sampled_from(["held"] * 8 + ["given", "given", "token", "session", "nowhere"])
 OUTCOMES = st.lists(
-    st.tuples(ANY, WHICH, st.sampled_from(sorted(MAKE)), st.sampled_from([0, 1, 40])),
+    st.tuples(NUMBERS, WHICH, st.sampled_from(sorted(MAKE)), st.sampled_from([0, 1, 40])),
     min_size=1,
     max_size=4,
 )
-LEASES = st.lists(st.tuples(ANY, WHICH), max_size=3)
+LEASES = st.lists(st.tuples(NUMBERS, WHICH), max_size=3)

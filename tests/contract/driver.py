@@ -84,6 +84,7 @@ class Holder:
         store: Store,
         tasks: Sequence[str] = ("task",),
         *,
+        pools: Sequence[Sequence[str]] = (),
         lease: timedelta = LEASE,
         session: str | None = None,
     ) -> None:
@@ -97,6 +98,7 @@ class Holder:
             pid=1,
             lease=lease,
             tasks=frozenset(tasks),
+            pools=tuple(frozenset(part) for part in pools),
         )
         self.id = self.new.id
         self.registered = store.register(self.new)

@@ -1,5 +1,6 @@
 """exchange, its claiming half: ready → running, as far as there is room."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from contract.driver import (
@@ -138,12 +139,14 @@ def test_pools_share_the_slots_of_a_queue(store: Store) -> None:
     assert [each.lease.job for each in claimed] == jobs[:3]
 
 
-def test_pools_take_the_tasks_they_know(store: Store) -> None:
+def test_each_pool_takes_the_tasks_it_can_run(store: Store) -> None:
     one, two = add(store, "one"), add(store, "two")
-    first, second = Holder(store, ["one"]), Holder(store, ["two"])
-    want = Want((second.pool(5), first.pool(5)))
-    claimed = first.exchange(want=want).claimed
-    assert [each.lease.job for each in claimed] == [two, one]
+    holder = Holder(store, ["one", "two"], pools=[["one"], ["two"]])
+    first, second = (replace(holder.pool(5), tasks=each) for each in holder.registered.pools)
+    claimed = holder.exchange(want=Want((second,))).claimed
+    assert [each.lease.job for each in claimed] == [two]
+    claimed = holder.exchange(want=Want((second, first))).claimed
+    assert [each.lease.job for each in claimed] == [one]
 
 
 def test_at_most_a_chunk_is_claimed_at_once(store: Store) -> None:

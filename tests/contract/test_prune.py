@@ -1,5 +1,6 @@
 """prune: what finished long ago goes, a small step at a time, and nothing that is needed."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from contract.driver import BOOM, KILLED, LEASE, Holder, add, add_many, counts, get, new_job
@@ -8,7 +9,7 @@ from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.queue import DEFAULT_RETENTION, REPEAT_WINDOW
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Complete, Fail, Quarantine
-from limpet.storage.base import CHUNK, Pruned, Store
+from limpet.storage.base import CHUNK, Pruned, Store, Want
 from limpet.testing.clock import FakeClock
 
 AT_ONCE = dict.fromkeys(FINAL, timedelta())
@@ -151,12 +152,14 @@ def test_dead_session_with_jobs_is_kept_until_they_are_recovered(
 
 
 def test_tasks_that_a_living_session_knows_are_kept(store: Store, clock: FakeClock) -> None:
-    dead, living = Holder(store), Holder(store, lease=timedelta(days=9))
+    dead = Holder(store, ["a", "b"], pools=[["a"]])
+    living = Holder(store, ["a", "b"], pools=[["a"]], lease=timedelta(days=9))
     dead.die()
     clock.advance(timedelta(days=2))
-    store.prune(DEFAULT_RETENTION)
-    job = add(store)
-    assert living.claim_ids() == [job]
+    assert store.prune(DEFAULT_RETENTION).sessions == 1
+    job = add(store, "a")
+    part = replace(living.pool(), tasks=living.registered.pools[0])
+    assert [each.lease.job for each in living.exchange(want=Want((part,))).claimed] == [job]
 
 
 def test_word_of_a_forgotten_session_is_lost(store: Store, clock: FakeClock) -> None:

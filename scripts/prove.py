@@ -1,0 +1,104 @@
+"""Runs the long proofs at full size and writes what they found to benchmarks/results/prove.md.
+
+`make test` runs the same code for a shorter time. Ends with 1 if a proof does not hold.
+"""
+
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+from crash import in_a_process
+from turns import LARGEST_RATIO, LONGEST_WAIT_SECONDS, run
+
+REPORT = Path(__file__).parent.parent / "benchmarks" / "results" / "prove.md"
+SECONDS = 20.0
+KILLS = 500
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a proof found: the promise, whether it held, and the figures."""
+
+    promise: str
+    held: bool
+    figures: str
+    troubles: list[str]
+
+
+def fair_turns() -> Proof:
+    with tempfile.TemporaryDirectory() as folder:
+        result = run(Path(folder), SECONDS)
+    held = (
+        not result.troubles
+        and result.wait() <= LONGEST_WAIT_SECONDS
+        and result.ratio <= LARGEST_RATIO
+    )
+    return Proof(
+        f"Four processes claim, settle and enqueue on one file for {SECONDS:.0f} s and renew every "
+        f"100 ms: no renewal waits over {LONGEST_WAIT_SECONDS * 1000:.0f} ms, shares are within a "
+        f"factor of {LARGEST_RATIO:.0f}, no job is lost or doubled.",
+        held,
+        result.said(),
+        result.troubles,
+    )
+
+
+def killed_at_random() -> Proof:
+    found = in_a_process("random", str(KILLS))
+    return Proof(
+        f"A writer is killed with -9 at random points, {KILLS} times: after each kill "
+        f"`integrity_check` and `fsck` are clean and nothing acknowledged is lost.",
+        not found["troubles"] and found["kills"] == KILLS,
+        f"{found['kills']} kills on {found['files']} files in {found['seconds']} s; "
+        f"{found['enqueued']} jobs and {found['settled']} outcomes were acknowledged; seed "
+        f"{found['seed']}; {len(found['troubles'])} troubles",
+        found["troubles"],
+    )
+
+
+def killed_before_each_statement() -> Proof:
+    found = in_a_process("statements")
+    counts = ", ".join(f"{verb} {count}" for verb, count in found["killed"].items())
+    return Proof(
+        "A writer is killed with -9 before each statement of a verb, from its beginning to its "
+        "commit: the file is as it was, never between.",
+        not found["troubles"],
+        f"statements killed at: {counts}; {len(found['troubles'])} troubles",
+        found["troubles"],
+    )
+
+
+PROOFS: list[Callable[[], Proof]] = [fair_turns, killed_at_random, killed_before_each_statement]
+
+
+def main() -> int:
+    proofs = []
+    for prove in PROOFS:
+        proofs.append(prove())
+        print(f"{'held' if proofs[-1].held else 'BROKEN'}: {proofs[-1].figures}", flush=True)
+        for trouble in proofs[-1].troubles[:10]:
+            print(f"  {trouble}")
+    lines = [
+        "# The long proofs, as last run",
+        "",
+        "Written by `make prove`. `make test` runs the same for a shorter time.",
+        "",
+        f"Python {platform.python_version()}, apsw {apsw.apsw_version()}, SQLite "
+        f"{apsw.sqlite_lib_version()}, {platform.system()} {platform.machine()}, "
+        f"synchronous=full.",
+        "",
+        "| promise | held | figures |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {p.promise} | {'yes' if p.held else '**no**'} | {p.figures} |" for p in proofs]
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return 0 if all(proof.held for proof in proofs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
