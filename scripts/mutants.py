@@ -53,7 +53,7 @@ MUTATIONS = (
     ),
     Mutation(
         "fence.sql",
-        " AND v.settled = 1)",
+        "\n             AND v.settled = e.value ->> 2)",
         ")",
         "a recovered job's old holder is told that it settled",
     ),
@@ -161,8 +161,8 @@ MUTATIONS = (
     ),
     Mutation(
         "prune.sql",
-        "AND n < :below AND finished_at < :finished_before AND created_at < :created_before",
-        "AND finished_at < :finished_before",
+        "\n  AND created_at < :created_before",
+        "",
         "a job is pruned within the window in which a repeat is safe",
     ),
     Mutation(
@@ -269,17 +269,18 @@ def main(words: list[str]) -> int:
     if not chosen:
         print(f"no mutation has {' or '.join(words)} in its description")
         return 2
+    whole = try_out(None)
+    if whole.failed is not None:
+        print(f"the sources as they are fail {whole.failed}; nothing can be said of mutants")
+        return 1
+    print(f"{'as it is':<16} {'':<62} all passed ({whole.seconds:.0f} s)", flush=True)
     survivors = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        whole, *verdicts = pool.map(try_out, [None, *chosen])
-        if whole.failed is not None:
-            print(f"the sources as they are fail {whole.failed}; nothing can be said of mutants")
-            return 1
-        print(f"as it is         all passed ({whole.seconds:.0f} s)")
-        for mutation, verdict in zip(chosen, verdicts, strict=True):
+        for mutation, verdict in zip(chosen, pool.map(try_out, chosen), strict=True):
             survivors += verdict.failed is None
             caught = f"caught by {verdict.failed}" if verdict.failed else "SURVIVED"
-            print(f"{mutation.file:<16} {mutation.breaks:<62} {caught} ({verdict.seconds:.0f} s)")
+            told = f"{mutation.file:<16} {mutation.breaks:<62} {caught} ({verdict.seconds:.0f} s)"
+            print(told, flush=True)
     print(f"{len(chosen) - survivors} of {len(chosen)} mutants caught")
     return 1 if survivors else 0
 

@@ -15,7 +15,7 @@ from limpet.domain.clock import Clock
 from limpet.domain.duration import Duration
 from limpet.domain.errors import InvalidOption, LimpetError, UnknownTask
 from limpet.domain.ids import is_id
-from limpet.domain.queue import QueueLimit, kept_for, queue_name
+from limpet.domain.queue import QueueLimit, checked_name, kept_for
 from limpet.storage.registry import open_store
 from limpet.task import Call, Task
 
@@ -47,7 +47,7 @@ class App:
         self._clock = clock
         self._limits = dict(queues or {})
         for name in self._limits:
-            queue_name(name)
+            checked_name(name)
         self._tasks: dict[str, Task[Any, Any]] = {}
         # Opens nothing, but refuses a URL that cannot be right here and now.
         self._store = open_store(self.url, clock)
@@ -181,7 +181,7 @@ class _Register:
     def __call__(self, function: Callable[..., Any]) -> Any:
         if not callable(function):
             raise InvalidOption("@app.task is for functions; options go by name, as in queue=….")
-        name = queue_name(self._name or function.__name__)
+        name = checked_name(self._name or function.__name__)
         task: Task[Any, Any] = Task(
             name, function, self._options, Signature(name, function), self._app
         )

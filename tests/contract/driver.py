@@ -13,7 +13,8 @@ from limpet.domain.lease import Lease
 from limpet.domain.session import DEFAULT_LEASE, NewSession, Session, SessionKind
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
-from limpet.storage.base import ANY_QUEUE, Exchanged, Pool, Renewed, Store, Want
+from limpet.storage.answers import Exchanged, Renewed
+from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
 
 # Every store that keeps the contract: its name, and its URL in a fresh folder.
 BACKENDS: dict[str, Callable[[Path], str]] = {
@@ -64,7 +65,7 @@ def history(store: Store, job: str) -> list[Event]:
     return timeline(get(store, job), list(store.events(job)))
 
 
-def told(store: Store, job: str) -> list[EventName]:
+def told(store: Store, job: str) -> list[EventName | str]:
     return [event.event for event in history(store, job)]
 
 

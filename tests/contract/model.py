@@ -128,11 +128,11 @@ class Model:
             and job.holder == session
         )
 
-    def _why_not(self, session: str, lease: Lease) -> Answer:
+    def _why_not(self, session: str, lease: Lease, word: type[Settlement]) -> Answer:
         job = self.jobs.get(lease.job)
         if job is None:
             return "gone"
-        known = lease.session == session and (session, lease.token) in job.accepted
+        known = lease.session == session and (session, lease.token, word) in job.accepted
         return "already" if known else "lost"
 
     def exchange(
@@ -149,6 +149,7 @@ class Model:
         standing = self.standing(session)
         if seq == kept.seq and seq > 0:
             still = [lease for lease in kept.claimed if lease in self.held(session)]
+            still = [] if standing == "dead" else still
             return standing, kept.rejected, still
         if seq <= kept.seq:
             raise Refused("SequenceError")
@@ -159,10 +160,10 @@ class Model:
         for settlement in settlements:
             lease = settlement.lease
             if self._holds(session, lease):
-                self.jobs[lease.job].accepted.add((session, lease.token))
+                self.jobs[lease.job].accepted.add((session, lease.token, type(settlement)))
                 self._settle(self.jobs[lease.job], settlement)
             else:
-                rejected.append((lease, self._why_not(session, lease)))
+                rejected.append((lease, self._why_not(session, lease, type(settlement))))
         claimed = self._claim(session, pool) if pool and standing == "live" else []
         kept.seq, kept.rejected, kept.claimed = seq, rejected, claimed
         return standing, rejected, claimed
@@ -171,10 +172,10 @@ class Model:
         rejected: list[tuple[Lease, Answer]] = []
         for lease in leases:
             if session in self.sessions and self._holds(session, lease):
-                self.jobs[lease.job].accepted.add((session, lease.token))
+                self.jobs[lease.job].accepted.add((session, lease.token, Release))
                 self._hand_back(self.jobs[lease.job])
             else:
-                rejected.append((lease, self._why_not(session, lease)))
+                rejected.append((lease, self._why_not(session, lease, Release)))
         return rejected
 
     def _hand_back(self, job: ModelJob) -> None:
@@ -202,6 +203,7 @@ class Model:
                 self._hand_back(job)
             case RetryAt(at=at) | Snooze(at=at):
                 job.failures += isinstance(settlement, RetryAt)
+                job.suspect = False
                 if job.cancel_requested:
                     job.finish(State.CANCELLED, now)
                 elif job.deadline is not None and at >= job.deadline:
@@ -219,7 +221,7 @@ class Model:
         if begun and charged:
             job.orphans += 1
             job.strikes += alone is True
-            job.suspect = alone is not None
+            job.suspect = job.suspect or alone is not None
             if job.orphans >= 10 or job.strikes >= 3:
                 if job.last_run or not job.has_hook:
                     job.finish(State.FAILED, self._wall())
@@ -241,7 +243,8 @@ class Model:
             for job in ready
         }
         for queue, places in slots.items():
-            self._block_strangers(queue, min(places, pool.total), pool.suspects, mine, ready)
+            if min(places, pool.total) > 0:
+                self._block_strangers(queue, ready)
         taken: list[Lease] = []
         suspects = pool.suspects
         for job in mine:
@@ -256,20 +259,8 @@ class Model:
             taken.append(Lease(job.new.id, session, job.token))
         return taken
 
-    def _block_strangers(
-        self,
-        queue: str,
-        room: int,
-        suspects: int,
-        mine: list[ModelJob],
-        ready: list[ModelJob],
-    ) -> None:
-        """A claim that finds less than it has room for looks who it is that nobody will take."""
-        line = [job for job in mine if job.new.queue == queue]
-        alone = min(room, suspects, sum(job.suspect for job in line))
-        found = min(room, sum(not job.suspect for job in line)) + alone
-        if room <= 0 or found >= room:
-            return
+    def _block_strangers(self, queue: str, ready: list[ModelJob]) -> None:
+        """A claim that has room in a queue sees who it is that nobody will take."""
         living = [each.tasks for each in self.sessions.values() if each.state != "dead"]
         known = frozenset[str]().union(*living)
         for job in ready:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
-from limpet.domain.transition import Answer
+from limpet.domain.transition import Answer, Settlement
 
 MINUTE = 60_000_000
 
@@ -32,7 +32,7 @@ class ModelJob:
     last_run: bool = False
     cancel_requested: bool = False
     finished: int | None = None
-    accepted: set[tuple[str, int]] = field(default_factory=set)
+    accepted: set[tuple[str, int, type[Settlement]]] = field(default_factory=set)
 
     @property
     def place(self) -> tuple[int, int]:

@@ -13,7 +13,8 @@ from contract.driver import KILLED
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import Exchanged, Recovered, Store, Want
+from limpet.storage.answers import Exchanged, Recovered
+from limpet.storage.base import Store, Want
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

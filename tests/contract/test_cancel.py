@@ -10,7 +10,8 @@ from limpet.domain.errors import JobNotFound
 from limpet.domain.event import EventName
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Quarantine
-from limpet.storage.base import Promoted, Store
+from limpet.storage.answers import Promoted
+from limpet.storage.base import Store
 from limpet.testing.clock import FakeClock
 
 

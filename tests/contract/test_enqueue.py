@@ -8,7 +8,8 @@ from contract.driver import MINUTE, SECOND, Holder, add, add_many, counts, get, 
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import CHUNK, Receipt, Store
+from limpet.storage.answers import Receipt
+from limpet.storage.base import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 

@@ -157,7 +157,7 @@ def test_queue_that_had_jobs_is_still_told(store: Store, clock: FakeClock) -> No
     clock.advance(timedelta(days=9))
     store.prune({State.CANCELLED: timedelta(days=1)})
     (view,) = store.queues()
-    assert (view.name, view.counts, view.oldest_ready_at) == ("default", {}, None)
+    assert (view.name, view.counts, view.head_ready_at) == ("default", {}, None)
 
 
 def test_queue_tells_since_when_its_first_job_waits(store: Store, clock: FakeClock) -> None:
@@ -166,7 +166,7 @@ def test_queue_tells_since_when_its_first_job_waits(store: Store, clock: FakeClo
     clock.advance(timedelta(seconds=1))
     add(store)
     (view,) = store.queues()
-    assert view.oldest_ready_at == since
+    assert view.head_ready_at == since
 
 
 def test_totals_count_every_move(store: Store, clock: FakeClock) -> None:

@@ -22,7 +22,7 @@ from contract.choices import (
 )
 from contract.driver import HOOK, KILLED, SECOND, new_id
 from contract.pair import Pair
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -215,6 +215,8 @@ def test_store_does_what_the_model_does() -> None:
             derandomize=True,
             deadline=None,
             database=None,
+            # Shrinking takes minutes; whoever looks for a cause can turn it on again.
+            phases=(Phase.explicit, Phase.generate),
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -9,7 +9,8 @@ from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.queue import DEFAULT_RETENTION, REPEAT_WINDOW
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Complete, Fail, Quarantine
-from limpet.storage.base import CHUNK, Pruned, Store, Want
+from limpet.storage.answers import Pruned
+from limpet.storage.base import CHUNK, Store, Want
 from limpet.testing.clock import FakeClock
 
 AT_ONCE = dict.fromkeys(FINAL, timedelta())

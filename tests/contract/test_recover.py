@@ -25,7 +25,8 @@ from limpet.domain.lease import Digest
 from limpet.domain.session import SessionState
 from limpet.domain.state import State
 from limpet.domain.transition import MOST_ORPHANS, Complete, Orphan, RetryAt
-from limpet.storage.base import CHUNK, Recovered, Store
+from limpet.storage.answers import Recovered
+from limpet.storage.base import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 HOUR = timedelta(hours=1)

@@ -24,7 +24,7 @@ from limpet.domain.event import EventName
 from limpet.domain.job import Counters
 from limpet.domain.lease import Lease
 from limpet.domain.queue import DEFAULT_RETENTION
-from limpet.domain.state import State
+from limpet.domain.state import FINAL, State
 from limpet.domain.transition import (
     MOST_STRIKES,
     Cancel,
@@ -281,7 +281,10 @@ def test_many_outcomes_are_settled_in_one_step(store: Store, holder: Holder) -> 
 
 
 def test_first_of_two_words_on_one_lease_counts(store: Store, holder: Holder, lease: Lease) -> None:
-    assert holder.settle(Complete(lease), Fail(lease, BOOM)) == (Rejected(lease, "already"),)
+    said = holder.settle(Complete(lease), Fail(lease, BOOM), Complete(lease))
+    assert said == (Rejected(lease, "lost"), Rejected(lease, "already"))
+    assert said[0].error is not None
+    assert said[1].error is None
     assert get(store, lease.job).state is State.SUCCEEDED
 
 
@@ -319,7 +322,7 @@ def test_repeat_is_known_after_the_job_went_on(
 ) -> None:
     holder.settle(_of(outcome, lease))
     store.promote()
-    if get(store, lease.job).final:
+    if get(store, lease.job).state in FINAL:
         store.retry(lease.job, 1)
     Holder(store).claim(suspects=1)
     assert holder.settle(_of(outcome, lease)) == (Rejected(lease, "already"),)

@@ -25,12 +25,12 @@ def run(arguments: argparse.Namespace) -> int:
         say("no queues")
     else:
         states = [state.value for state in State]
-        head = ("QUEUE", *(state.upper() for state in states), "OLDEST READY")
+        head = ("QUEUE", *(state.upper() for state in states), "HEAD READY")
         rows = [
             (
                 queue["queue"] + (" (paused)" if queue["paused"] else ""),
                 *(queue[state] for state in states),
-                ago(queue["oldest_ready_at"]),
+                ago(queue["head_ready_at"]),
             )
             for queue in queues
         ]

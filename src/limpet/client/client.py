@@ -13,7 +13,8 @@ from limpet.domain.ids import IdSource
 from limpet.domain.job import Job, NewJob
 from limpet.domain.queue import QueueLimit
 from limpet.domain.state import State
-from limpet.storage.base import CHUNK, Receipt, Store
+from limpet.storage.answers import Receipt
+from limpet.storage.base import CHUNK, Store
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25

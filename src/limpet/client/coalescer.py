@@ -13,7 +13,8 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from limpet.domain.job import NewJob
-from limpet.storage.base import CHUNK, Receipt
+from limpet.storage.answers import Receipt
+from limpet.storage.base import CHUNK
 
 Answer = Receipt | BaseException
 

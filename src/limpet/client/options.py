@@ -9,7 +9,7 @@ import msgspec
 
 from limpet.domain.duration import Duration, duration, microseconds
 from limpet.domain.errors import InvalidOption
-from limpet.domain.queue import DEFAULT_QUEUE, priority_level, queue_name
+from limpet.domain.queue import DEFAULT_QUEUE, checked_name, priority_level
 from limpet.domain.retry import Retry
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ class JobOptions:
                 f"unknown option {', '.join(unknown)}; known are {', '.join(known)}."
             )
         new = replace(self, **changes)
-        queue_name(new.queue)
+        checked_name(new.queue)
         priority_level(new.priority)
         for name in ("delay", "expires", "deadline"):
             value = getattr(new, name)

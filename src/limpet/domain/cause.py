@@ -36,7 +36,7 @@ class Cause(LimpetError):
 
 
 def _when(wall: int) -> str:
-    return datetime.fromtimestamp(wall / 1e6, UTC).strftime("%H:%M:%S.%f")[:-3] + " UTC"
+    return datetime.fromtimestamp(wall / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
 
 
 @dataclass(eq=True, unsafe_hash=True)
@@ -244,7 +244,7 @@ class Raised(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class Unknown(Cause):
-    """A cause recorded by a newer version of Limpet; kept as it was written."""
+    """A cause recorded by a newer version of Limpet: its name and its sentence."""
 
     was: str
     text: str

@@ -42,6 +42,17 @@ class LimpetError(Exception):
 
     accepted: Sequence[Any] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The usual way calls the class with the sentence, which most of these do not take.
+        return _rebuilt, (type(self), self.args, dict(self.__dict__))
+
+
+def _rebuilt(kind: type[LimpetError], args: tuple[Any, ...], facts: dict[str, Any]) -> LimpetError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
+
 
 class InvalidOption(LimpetError, ValueError):
     """An option or a setting has a value that cannot be used."""

@@ -38,7 +38,7 @@ class Event:
     """
 
     at: int
-    event: EventName
+    event: EventName | str  # a text where a newer version wrote a name that this one does not know
     session: str | None = None
     token: int | None = None
     cause: Cause | None = None

@@ -9,6 +9,8 @@ import re
 import threading
 
 from limpet.domain.clock import Clock
+from limpet.domain.errors import InvalidOption
+from limpet.domain.fork import anew_in_child
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuv"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
@@ -24,10 +26,10 @@ class IdSource:
         self._clock = clock
         self._lock = threading.Lock()
         self._last = 0
-        os.register_at_fork(after_in_child=self._start_anew)
+        anew_in_child(self)
 
-    def _start_anew(self) -> None:
-        # A child that went on counting where its parent was would make the parent's ids again.
+    def start_anew(self) -> None:
+        """A child that went on counting where its parent was would make the parent's ids again."""
         self._lock = threading.Lock()
         self._last = 0
 
@@ -52,6 +54,10 @@ def is_id(text: str) -> bool:
     return _SHAPE.fullmatch(text) is not None
 
 
-def born(identifier: str) -> int:
-    """The wall time, in microseconds, at which an id was made."""
-    return (int(identifier, 32) >> _RANDOM_BITS) * 1000
+def checked_id(text: str) -> str:
+    """Check the shape of an id, or refuse it with a sentence."""
+    if not is_id(text):
+        raise InvalidOption(
+            f"{text!r} is not the id of a job; an id has 26 characters, digits and letters a-v."
+        )
+    return text

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from limpet.domain.cause import Cause
 from limpet.domain.lease import Lease
 from limpet.domain.queue import DEFAULT_QUEUE
-from limpet.domain.state import FINAL, State
+from limpet.domain.state import State
 
 
 class NewJob(NamedTuple):
@@ -38,6 +38,9 @@ class NewJob(NamedTuple):
     root: str | None = None
     weight_class: str | None = None
     payload_version: int = 1
+
+    def __repr__(self) -> str:
+        return f"<NewJob {self.id} {self.task}>"  # the arguments may hold secrets
 
 
 class Counters(NamedTuple):
@@ -92,16 +95,14 @@ class Job:
     unique: str | None
     weight_class: str | None
     payload_version: int
-    args: str
+    # Not in the repr, because they may hold secrets.
+    args: str = field(repr=False)
     options: str
     secrets: tuple[str, ...]
     progress: Progress | None
-    result: str | None
+    result: str | None = field(repr=False)
+    result_secrets: tuple[str, ...]
     error: Cause | None
-
-    @property
-    def final(self) -> bool:
-        return self.state in FINAL
 
 
 class ClaimedJob(NamedTuple):
@@ -123,6 +124,9 @@ class ClaimedJob(NamedTuple):
     options: str
     secrets: tuple[str, ...]
     deadline_at: int | None
+
+    def __repr__(self) -> str:
+        return f"<ClaimedJob {self.lease.job} {self.task}>"  # the arguments may hold secrets
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,11 @@ def sort_key(ready_at: int, priority: int) -> int:
     return ready_at - priority * _AGEING_US
 
 
-def queue_name(name: str) -> str:
-    """Check a queue's name, or refuse it with a sentence."""
+def checked_name(name: str, what: str = "queue") -> str:
+    """Check the name of a queue or a task, or refuse it with a sentence."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidOption(
-            f"queue {name!r}: a name has 1 to 100 letters, digits, dots, colons, dashes and "
+            f"{what} {name!r}: a name has 1 to 100 letters, digits, dots, colons, dashes and "
             f"underscores, and begins with a letter or a digit."
         )
     return name
@@ -95,9 +95,12 @@ def kept_for(given: Mapping[str, Duration] | None) -> dict[State, timedelta]:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """A queue as the store has it: how many jobs are in each state."""
+    """A queue as the store has it: how many jobs are in each state.
+
+    `head_ready_at`: since when the job that comes first is ready, in wall time.
+    """
 
     name: str
     paused: bool
     counts: Mapping[State, int]
-    oldest_ready_at: int | None
+    head_ready_at: int | None

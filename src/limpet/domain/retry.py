@@ -36,7 +36,7 @@ class Retry:
     ) -> None:
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise InvalidOption(f"Retry(attempts={attempts!r}): write a whole number from 1 up.")
-        if not 0 <= jitter <= 1:
+        if isinstance(jitter, bool) or not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
             raise InvalidOption(f"Retry(jitter={jitter!r}): write a share from 0 to 1.")
         if isinstance(backoff, str):
             if backoff not in ("fixed", "exponential"):
@@ -44,6 +44,10 @@ class Retry:
                     f'Retry(backoff={backoff!r}): write "fixed", "exponential" or a list of delays.'
                 )
             object.__setattr__(self, "backoff", backoff)
+        elif not isinstance(backoff, list | tuple):
+            raise InvalidOption(
+                f'Retry(backoff={backoff!r}): write "fixed", "exponential" or a list of delays.'
+            )
         else:
             delays = tuple(duration(each, what="a delay of Retry(backoff=[…])") for each in backoff)
             if not delays:

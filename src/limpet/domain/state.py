@@ -91,11 +91,6 @@ def allows(move: Move, source: State | None, target: State) -> bool:
     return (move, source, target) in _ALLOWED
 
 
-def sources(move: Move) -> frozenset[State]:
-    """The states from which this move may start."""
-    return frozenset(a.source for a in TABLE if a.move is move and a.source is not None)
-
-
 def chart() -> str:
     """The table as a Mermaid state diagram, one line for each pair of states."""
     labels: dict[tuple[str, str], list[str]] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from limpet.domain.cause import Cause, Raised
+from limpet.domain.errors import LeaseLost
 from limpet.domain.job import Counters
 from limpet.domain.lease import Lease
 from limpet.domain.state import Move, State
@@ -17,10 +18,14 @@ MOST_STRIKES = 3
 
 
 class Complete(NamedTuple):
-    """running → succeeded, with the result as JSON."""
+    """running → succeeded, with the result as JSON and the paths in it that are secret."""
 
     lease: Lease
     result: str = "null"
+    secrets: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Complete {self.lease}>"  # the result may hold secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,11 @@ class Rejected:
     lease: Lease
     answer: Answer
 
+    @property
+    def error(self) -> LeaseLost | None:
+        """What a late holder is told, as an error; None for `already` and `gone`."""
+        return LeaseLost(*self.lease) if self.answer == "lost" else None
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -150,7 +160,8 @@ def after_loss(
         capped = "strikes"
     elif counters.orphans >= MOST_ORPHANS:
         capped = "orphans"
-    suspect = alone is not None
+    # Whoever was under suspicion stays so until it has been seen to run alone.
+    suspect = suspect or alone is not None
     if capped is None:
         return Loss(State.READY, counters, suspect, last_run=False, capped=None)
     if has_orphan_hook and not last_run:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from limpet.domain.state import State
-from limpet.storage.base import Pruned, SweepVerbs
+from limpet.storage.answers import Pruned
+from limpet.storage.base import SweepVerbs
 
 # Between two steps others get their turn.
 _BREATH = timedelta(milliseconds=20)

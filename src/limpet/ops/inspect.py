@@ -59,9 +59,17 @@ def job_record(job: Job) -> Record:
             "note": progress.note,
             "at": iso(progress.at),
         },
-        "result": None if job.result is None else msgspec.json.decode(job.result),
+        "result": _masked_result(job),
         "error": cause_record(job.error),
     }
+
+
+def _masked_result(job: Job) -> Any:
+    if job.result is None:
+        return None
+    # In a box, so that a result which is itself secret has a path too.
+    paths = tuple(f"result/{path}".rstrip("/") for path in job.result_secrets)
+    return masked({"result": msgspec.json.decode(job.result)}, paths)["result"]
 
 
 def cause_record(cause: Cause | None) -> Record | None:
@@ -72,7 +80,7 @@ def cause_record(cause: Cause | None) -> Record | None:
 def _event_record(event: Event) -> Record:
     return {
         "at": iso(event.at),
-        "event": event.event.value,
+        "event": str(event.event),
         "session": event.session,
         "token": event.token,
         "cause": cause_record(event.cause),
@@ -113,7 +121,7 @@ def _queue_record(queue: QueueView) -> Record:
         "queue": queue.name,
         "paused": queue.paused,
         **{state.value: queue.counts.get(state, 0) for state in State},
-        "oldest_ready_at": iso(queue.oldest_ready_at),
+        "head_ready_at": iso(queue.head_ready_at),
     }
 
 

@@ -4,24 +4,36 @@ Every verb is one atomic step: it happens wholly or not at all, and what it chec
 the same step. None returns a driver's type or raises a driver's error. Each may be called from
 any thread. A verb whose reply was lost is simply said again; its docstring tells the answer.
 
-Times: the lease of a session runs on the store's lease clock; everything else is wall time. Both
-are whole microseconds.
+The lease of a session runs on the store's lease clock, everything else on wall time, in whole
+microseconds.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Literal, NamedTuple, Protocol
+from typing import Protocol
 
 from limpet.domain.cause import Cause
 from limpet.domain.event import Event
-from limpet.domain.job import ClaimedJob, Job, JobFilter, LogLine, NewJob, Page, Report
-from limpet.domain.lease import Digest, Lease
+from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
+from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueView
-from limpet.domain.session import NewSession, Session, Standing
+from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
+from limpet.storage.answers import (
+    Broken,
+    Exchanged,
+    Promoted,
+    Pruned,
+    Receipt,
+    Recovered,
+    Registered,
+    Renewed,
+    StoreInfo,
+    Total,
+)
 
 # The most rows that one call of a verb reads or writes.
 CHUNK = 1_000
@@ -37,26 +49,14 @@ class Topic(StrEnum):
     DONE = "done"
 
 
-class Receipt(NamedTuple):
-    """What became of one job of an `enqueue`.
-
-    `new`: it was written. `already`: the id was there, nothing changed. `full`: its queue is at
-    the cap, and it was not written; `waiting` says how many are ahead.
-    """
-
-    job: str
-    outcome: Literal["new", "already", "full"]
-    state: State | None
-    waiting: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Free places of one kind of executor.
 
-    `slots`: queue → how many of its jobs may start (`ANY_QUEUE` for all others). `total`: how
-    many altogether. `tasks`: the digest of the tasks that can run there, from `register`.
-    `suspects`: how many of the places can run a suspect alone.
+    `slots`: queue → how many of its jobs may start; the pools of one want share it. `ANY_QUEUE`
+    stands for each queue that is not named, and is not shared. `total`: how many altogether.
+    `tasks`: the digest of the tasks that can run there, from `register`. `suspects`: how many of
+    the places can run a suspect alone.
     """
 
     tasks: str
@@ -70,109 +70,6 @@ class Want:
     """What a session can take on; each later rule of claiming is one more field."""
 
     pools: tuple[Pool, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Exchanged:
-    """The answer to an `exchange`: settlements that were not applied, and jobs to run."""
-
-    standing: Standing
-    rejected: tuple[Rejected, ...]
-    claimed: tuple[ClaimedJob, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """A session's start: its first moment, and the digests to name in `Pool.tasks`.
-
-    `tasks` is that of all it knows, `pools` those of the parts, in the order given.
-    """
-
-    moment: int
-    tasks: str
-    pools: tuple[str, ...]
-    epoch: str
-
-
-@dataclass(frozen=True, slots=True)
-class Renewed:
-    """The answer to a `renew`.
-
-    `moment`: until when the lease is held. `cancels`: jobs to stop. `paused`: queues from which
-    nothing is claimed now. `digest`: what the store thinks the session holds. `epoch`: changes
-    when the store was made anew.
-    """
-
-    standing: Standing
-    moment: int
-    seq: int
-    cancels: tuple[Lease, ...]
-    paused: tuple[str, ...]
-    digest: Digest
-    epoch: str
-
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """What one step of `recover` did; `more` says that the session has jobs left."""
-
-    ready: int
-    failed: int
-    cancelled: int
-    more: bool
-
-    @property
-    def jobs(self) -> int:
-        return self.ready + self.failed + self.cancelled
-
-
-@dataclass(frozen=True, slots=True)
-class Promoted:
-    """What one step of `promote` did; `next_due` is the wall time of the next one to come."""
-
-    ready: int
-    lapsed: int
-    more: bool
-    next_due: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """What one step of `prune` removed; `more` says that there is more to remove now."""
-
-    jobs: int
-    sessions: int
-    more: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """An invariant of the store that does not hold, with an example."""
-
-    invariant: str
-    sentence: str
-    count: int
-    example: str
-
-
-@dataclass(frozen=True, slots=True)
-class Total:
-    """How often a move was made, since the store began."""
-
-    queue: str
-    move: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoreInfo:
-    """What the store is: shown at start, so that its durability is known."""
-
-    url: str
-    durability: str
-    schema_version: int
-    epoch: str
-    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 class EnqueueVerbs(Protocol):
@@ -389,7 +286,13 @@ class Store(
         """A bell for what happens from now on."""
         ...
 
-    def enqueue_within(self, connection: object, jobs: Sequence[NewJob]) -> list[Receipt]:
+    def enqueue_within(
+        self,
+        connection: object,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> list[Receipt]:
         """As `enqueue`, in the open transaction of the caller's own connection: the jobs exist
         if and only if that transaction commits. Raises `TransactionRefused` where that cannot
         be done safely.

@@ -30,21 +30,14 @@ def _for_pool(tx: Transaction, session: str, pool: Pool, per_queue: Counter[str]
     room = min(pool.total, CHUNK)
     if room <= 0:
         return []
-    open_queues = {str(row[0]) for row in tx.run("claim", "queues")}
-    named = {queue for queue in pool.slots if queue != ANY_QUEUE}
     spare = pool.slots.get(ANY_QUEUE, 0)
     lines: list[list[_Candidate]] = []
     limits: dict[str, int] = {}
-    for queue in sorted(open_queues):
-        # Pools share a queue's slots, because its limit is the worker's, not the pool's.
-        slots = (pool.slots[queue] if queue in named else spare) - per_queue[queue]
+    for (queue,) in tx.run("claim", "queues"):
+        # Pools share the slots of a queue that is named, because its limit is the worker's.
+        slots = pool.slots[queue] - per_queue[queue] if queue in pool.slots else spare
         limit = min(slots, room)
-        if limit <= 0:
-            continue
-        found = _candidates(tx, queue, pool, limit)
-        if len(found) < limit:
-            _block_strangers(tx, queue)
-        if found:
+        if limit > 0 and (found := _candidates(tx, queue, pool, limit)):
             lines.append(found)
             limits[queue] = limit
     picked = _pick(lines, limits, room, pool.suspects)
@@ -84,31 +77,32 @@ def _candidates(tx: Transaction, queue: str, pool: Pool, limit: int) -> list[_Ca
     because suspects that another queue's suspects keep out must not stand in for the others.
     """
     found: list[_Candidate] = []
-    for suspect, most in ((0, limit), (1, min(limit, pool.suspects))):
-        if most > 0:
-            rows = tx.run(
-                "claim",
-                "candidates",
-                queue=queue,
-                suspect=suspect,
-                now=tx.now,
-                tasks=pool.tasks,
-                limit=most,
-            )
-            found += [_Candidate(row[1], row[0], queue, suspect) for row in rows]
+    for task, in_pool, known in tx.run("claim", "tasks", queue=queue, tasks=pool.tasks):
+        if not known:
+            _block_strangers(tx, queue, task)
+        for suspect, most in ((0, limit), (1, min(limit, pool.suspects))):
+            if in_pool and most > 0:
+                rows = tx.run(
+                    "claim",
+                    "candidates",
+                    queue=queue,
+                    task=task,
+                    suspect=suspect,
+                    now=tx.now,
+                    limit=most,
+                )
+                found += [_Candidate(key, n, queue, suspect) for n, key in rows]
     found.sort()
     return found
 
 
-def _block_strangers(tx: Transaction, queue: str) -> None:
+def _block_strangers(tx: Transaction, queue: str, task: str) -> None:
     """Ready → blocked for jobs whose task no live session knows, so that nobody spins on them."""
-    strangers = tx.run("claim", "strangers", queue=queue, limit=CHUNK)
-    if not strangers:
-        return
-    tx.many("claim", "block", ((row[0],) for row in strangers))
-    tx.many("claim", "block_reason", ((row[0], row[1], tx.now) for row in strangers))
-    for row in strangers:
-        tx.record(row[0], EventName.BLOCKED)
+    strangers = tx.run("claim", "strangers", queue=queue, task=task, limit=CHUNK)
+    tx.many("claim", "block", strangers)
+    tx.many("claim", "block_reason", ((n, task, tx.now) for (n,) in strangers))
+    for (n,) in strangers:
+        tx.record(n, EventName.BLOCKED)
     tx.moved(queue, Move.BLOCK, State.READY, State.BLOCKED, len(strangers))
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import apsw
 
 from limpet.domain.clock import Clock
-from limpet.domain.errors import StoreError, StoreReadOnly, StoreUnavailable
+from limpet.domain.errors import StoreError, StoreReadOnly, StoreRefused, StoreUnavailable
 from limpet.storage.sqlite.boot import ForeignSessions, Renewals, from_before_restart
 from limpet.storage.sqlite.failures import said
 from limpet.storage.sqlite.location import Location, refuse_network
@@ -26,6 +26,7 @@ _FORCED_PAGES = 16_384
 _FORCED_BUSY_MS = 50
 _FORCED_EVERY_SECONDS = 1.0
 _SET_UP_SECONDS = 10.0
+_OLDEST_SQLITE = (3, 51, 3)
 
 # Which file it is: device and inode, or None where there is none.
 _Identity: TypeAlias = tuple[int, int] | None
@@ -148,7 +149,18 @@ class Connections:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name)
 
+    @staticmethod
+    def _refuse_old_sqlite() -> None:
+        version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+        if version < _OLDEST_SQLITE:
+            raise StoreRefused(
+                f"apsw was built with SQLite {apsw.sqlite_lib_version()}, which could damage a "
+                f"file that several processes write. Install apsw's own wheel: pip install "
+                f"--force-reinstall --only-binary=:all: 'apsw>=3.51.3'."
+            )
+
     def _open(self, *, write: bool, check: bool = True) -> apsw.Connection:
+        self._refuse_old_sqlite()
         path = self._location.path
         if not self._location.in_memory:
             refuse_network(path)
@@ -210,6 +222,10 @@ class Connections:
     def foreign(self) -> Renewals:
         """The sessions of other boots that nobody has marked dead."""
         return foreign_renewals(self.writer(), self._location.namespace, self._boot)
+
+    def look_for_foreign_again(self) -> None:
+        """Let the next `settle_foreign` look, also if the last one found all well."""
+        self._foreign_settled = False
 
     def settle_foreign(self, watched: Renewals) -> None:
         """Mark the sessions of an earlier boot dead, once after opening, with the turn in hand.

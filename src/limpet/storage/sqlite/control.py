@@ -61,11 +61,12 @@ def retry(tx: Transaction, job: str, round_seen: int) -> int:
             session=session,
             token=token,
             claimed_at=claimed_at,
-            settled=True,
+            settled=Move.COMPLETE,
             at=finished_at,
         )
     tx.run("control", "reopen", n=n, now=tx.now, sort_key=sort_key(tx.now, priority))
     tx.run("control", "forget_result", n=n)
+    tx.run("control", "forget_progress", n=n)
     tx.record(n, EventName.REOPENED)
     tx.moved(queue, Move.REOPEN, source, State.READY)
     return int(round_) + 1

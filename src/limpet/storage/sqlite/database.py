@@ -1,12 +1,14 @@
 """The connections to one database, and the thread that writes.
 
-All writing of a process goes through one thread. What waits when the thread gets its turn is done
-in one transaction and made durable by one sync (group commit): renewals first, then the rest in
-order. Each verb is a savepoint of its own, so that one that is refused takes nobody along.
-Reading has its own connection and waits for no writer.
+All writing of a process goes through one connection in a thread of its own. What waits when the
+thread gets its turn is done in one transaction and made durable by one sync (group commit):
+renewals first, then the rest in order. Each verb is a savepoint of its own, so that one that is
+refused takes nobody along. Renewals have a second thread, because the first may already stand in
+the ordinary line when one comes. Reading has its own connection and waits for no writer.
 """
 
 import contextlib
+import copy
 import os
 import random
 import threading
@@ -54,7 +56,8 @@ class Database:
         self.clock = clock
         self.boot = boot
         self._connections = Connections(location, clock, boot)
-        self._turns = None if location.in_memory else Turns(location.path)
+        # One for each thread: a file lock is the descriptor's, whoever uses it.
+        self._turns = {urgent: Turns(location.path) for urgent in (False, True)}
         self._memory_bells: dict[Topic, weakref.WeakSet[MemoryBell]] = {
             topic: weakref.WeakSet() for topic in Topic
         }
@@ -64,7 +67,7 @@ class Database:
         _opened.add(self)
 
     def _set_up_threading(self) -> None:
-        self._thread: threading.Thread | None = None
+        self._threads: dict[bool, threading.Thread] = {}
         self._wanted = threading.Condition()
         self._urgent: deque[_Request] = deque()
         self._ordinary: deque[_Request] = deque()
@@ -78,15 +81,15 @@ class Database:
         """Do a verb in a transaction and return when it is durable."""
         request = _Request(verb, rows)
         with self._wanted:
-            if self._closed:
-                raise StoreUnavailable(f"{self.location.path} was closed by this program.")
+            self._must_be_open()
             (self._urgent if urgent else self._ordinary).append(request)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._serve, name="limpet-sqlite", daemon=True
+            if urgent not in self._threads:
+                name = "limpet-sqlite-urgent" if urgent else "limpet-sqlite"
+                self._threads[urgent] = threading.Thread(
+                    target=self._serve, args=(urgent,), name=name, daemon=True
                 )
-                self._thread.start()
-            self._wanted.notify()
+                self._threads[urgent].start()
+            self._wanted.notify_all()
         try:
             result: T = request.future.result(PATIENCE_SECONDS)
         except TimeoutError:
@@ -100,11 +103,16 @@ class Database:
             result = request.future.result()
         return result
 
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable(f"{self.location.path} was closed by this program.")
+
     def read(self, verb: Callable[[Transaction], T]) -> T:
         """Do a reading verb on one consistent moment of the database."""
         if self.location.in_memory:
             return self.write(verb)
         with self._reading:
+            self._must_be_open()
             try:
                 connection = self._connections.reader()
                 connection.execute("BEGIN")
@@ -117,6 +125,7 @@ class Database:
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date, with the turn in hand and nobody reading."""
+        self._must_be_open()
         if self.location.in_memory:
             with self._writing:
                 return self._connections.migrate()
@@ -124,6 +133,10 @@ class Database:
         turns = Turns(self.location.path)
         with contextlib.closing(turns), turns.take(urgent=False), self._writing, self._reading:
             return self._connections.migrate()
+
+    def look_for_foreign_again(self) -> None:
+        """Before the next write, look whether another boot has begun to use the file."""
+        self._connections.look_for_foreign_again()
 
     def memory_bell(self, topic: Topic) -> MemoryBell:
         """A bell for a database in memory."""
@@ -144,37 +157,39 @@ class Database:
         """Finish what was asked for, then close; the last one out tidies up the WAL file."""
         with self._wanted:
             self._closed = True
-            thread = self._thread
-            self._wanted.notify()
-        if thread is not None:
+            threads = list(self._threads.values())
+            self._wanted.notify_all()
+        for thread in threads:
             # It finishes, unless a stopped process has the turn; then whoever waits is told so.
             thread.join(PATIENCE_SECONDS)
         with self._writing, self._reading:
             self._connections.close()
-            if self._turns is not None:
-                self._turns.close()
+            self._close_turns()
         _opened.discard(self)
 
-    # -- the writing thread
+    def _close_turns(self) -> None:
+        for turns in self._turns.values():
+            turns.close()
 
-    def _serve(self) -> None:
+    # -- the writing threads
+
+    def _serve(self, urgent: bool) -> None:
         while True:
             with self._wanted:
-                while not self._urgent and not self._ordinary:
+                while not (self._urgent if urgent else self._ordinary):
                     if self._closed:
                         return
                     self._wanted.wait()
-                urgent = bool(self._urgent)
             try:
                 with self._turn(urgent), self._writing:
-                    self._group()
+                    self._group(urgent)
             except ForeignSessions as found:
-                self._watch(found.renewals)
+                self._watch(found.renewals, urgent)
             except BaseException as error:
                 # Nothing was begun: the turn or the connection could not be had.
-                self._refuse(error)
+                self._refuse(error, urgent)
 
-    def _watch(self, found: Renewals) -> None:
+    def _watch(self, found: Renewals, urgent: bool) -> None:
         def read() -> Renewals:
             with self._writing:
                 return self._connections.foreign()
@@ -182,23 +197,24 @@ class Database:
         try:
             watch(self.location.path, found, read)
         except BaseException as error:
-            self._refuse(error)
+            self._refuse(error, urgent)
         else:
             self._watched = found
 
     @contextlib.contextmanager
     def _turn(self, urgent: bool) -> Iterator[None]:
-        if self._turns is None:
+        if self.location.in_memory:
             yield
         else:
-            with self._turns.take(urgent=urgent):
+            with self._turns[urgent].take(urgent=urgent):
                 yield
 
-    def _take(self) -> list[_Request]:
+    def _take(self, urgent: bool) -> list[_Request]:
+        """What is to be done now: renewals first, and in an urgent turn nothing else."""
         taken: list[_Request] = []
         rows = 0
         with self._wanted:
-            for line in (self._urgent, self._ordinary):
+            for line in (self._urgent,) if urgent else (self._urgent, self._ordinary):
                 while line and len(taken) < _MOST_VERBS_AT_ONCE and rows < CHUNK:
                     request = line.popleft()
                     if request.future.set_running_or_notify_cancel():
@@ -206,16 +222,25 @@ class Database:
                         rows += request.rows
         return taken
 
-    def _refuse(self, error: BaseException) -> None:
-        told = self._connections.explain(error) if isinstance(error, apsw.Error) else error
-        for request in self._take():
-            request.future.set_exception(told)
+    def _refuse(self, error: BaseException, urgent: bool) -> None:
+        for request in self._take(urgent):
+            request.future.set_exception(self._told(error))
 
-    def _group(self) -> None:
+    def _told(self, error: BaseException) -> BaseException:
+        """An error as one of ours; each caller gets its own, because callers add to it."""
+        if isinstance(error, apsw.Error):
+            error = self._connections.explain(error)
+        if not isinstance(error, LimpetError):
+            return error
+        own = copy.copy(error)
+        own.__cause__ = error
+        return own
+
+    def _group(self, urgent: bool) -> None:
         connection = self._connections.writer()
         self._connections.settle_foreign(self._watched)
         self._begin(connection)
-        requests = self._take()
+        requests = self._take(urgent)
         answers: list[tuple[_Request, Any, BaseException | None]] = []
         bells: set[Topic] = set()
         try:
@@ -225,21 +250,24 @@ class Database:
                     answer = self._verb(connection, transaction, request)
                     answers.append((request, answer, None))
                     bells |= transaction.bells
-                except LimpetError as error:
+                except Exception as error:
+                    if not connection.in_transaction:
+                        raise  # SQLite has undone it all, as it does on a full disk
                     answers.append((request, None, error))
             connection.execute("COMMIT")
         except BaseException as error:
-            told = self._connections.explain(error) if isinstance(error, apsw.Error) else error
             self._connections.undo(connection)
             for request in requests:
-                request.future.set_exception(told)
+                request.future.set_exception(self._told(error))
             return
-        self.ring(bells)
         for request, answer, refused in answers:
             if refused is None:
                 request.future.set_result(answer)
             else:
-                request.future.set_exception(refused)
+                request.future.set_exception(self._told(refused))
+        # It is done and said; whatever goes wrong from here on must refuse nobody.
+        with contextlib.suppress(Exception):
+            self.ring(bells)
         checkpoint(connection, self._connections)
 
     def _verb(
@@ -249,10 +277,11 @@ class Database:
         try:
             answer = request.verb(transaction)
             transaction.flush()
-        except LimpetError:
+        except Exception:
             # A verb checks before it writes; undoing makes sure that a refusal leaves no trace.
-            connection.execute("ROLLBACK TO verb")
-            connection.execute("RELEASE verb")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK TO verb")
+                connection.execute("RELEASE verb")
             raise
         connection.execute("RELEASE verb")
         return answer
@@ -292,16 +321,18 @@ class Database:
 
     def after_fork_in_child(self) -> None:
         """Start anew: the threads, and what waited in them, are the parent's."""
-        if self._turns is not None:
-            self._turns.close()
+        self._close_turns()
         self._set_up_threading()
 
 
 _opened: "weakref.WeakSet[Database]" = weakref.WeakSet()
 _forking: list[Database] = []
+# Two threads may fork at the same time; the second waits until the first has its child.
+_one_fork = threading.Lock()
 
 
 def _before_fork() -> None:
+    _one_fork.acquire()
     _forking[:] = list(_opened)
     for database in _forking:
         database.before_fork()
@@ -311,12 +342,14 @@ def _after_fork_in_parent() -> None:
     for database in _forking:
         database.after_fork_in_parent()
     _forking.clear()
+    _one_fork.release()
 
 
 def _after_fork_in_child() -> None:
     for database in _forking:
         database.after_fork_in_child()
     _forking.clear()
+    _one_fork.release()
 
 
 os.register_at_fork(

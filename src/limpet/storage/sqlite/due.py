@@ -9,7 +9,8 @@ from limpet.domain.duration import microseconds
 from limpet.domain.event import EventName
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import Move, State
-from limpet.storage.base import CHUNK, Promoted, Pruned
+from limpet.storage.answers import Promoted, Pruned
+from limpet.storage.base import CHUNK
 from limpet.storage.sqlite.transaction import Row, Transaction, to_json
 
 _SESSIONS_KEPT = timedelta(days=1)
@@ -57,7 +58,6 @@ def prune(tx: Transaction, retention: Mapping[State, timedelta]) -> Pruned:
             "prune",
             "old",
             state=state,
-            below=_first_created_since(tx, min(finished_before, created_before)),
             finished_before=finished_before,
             created_before=created_before,
             limit=left,
@@ -72,25 +72,6 @@ def prune(tx: Transaction, retention: Mapping[State, timedelta]) -> Pruned:
             return Pruned(CHUNK, 0, more=True)
     sessions = _prune_sessions(tx, left)
     return Pruned(CHUNK - left, sessions, more=sessions == left)
-
-
-def _first_created_since(tx: Transaction, moment: int) -> int:
-    """The number of the first job that was created at or after a moment, by halving.
-
-    Jobs are numbered as they are created, and none finishes before it is created; so a million
-    jobs that are too young to prune are not looked at.
-    """
-    ends = tx.one("prune", "numbers")
-    if ends is None or ends[0] is None:
-        return 0
-    low, high = ends[0], ends[1] + 1
-    while low < high:
-        row = tx.one("prune", "from_number", n=(low + high) // 2)
-        if row is None or row[1] >= moment:
-            high = (low + high) // 2
-        else:
-            low = row[0] + 1
-    return int(low)
 
 
 def _prune_sessions(tx: Transaction, limit: int) -> int:

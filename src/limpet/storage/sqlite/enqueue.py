@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from limpet.domain.job import NewJob
 from limpet.domain.queue import sort_key
 from limpet.domain.state import Move, State
-from limpet.storage.base import Receipt
+from limpet.storage.answers import Receipt
 from limpet.storage.sqlite.transaction import Transaction, Value, to_json
 
 

@@ -9,7 +9,8 @@ from limpet.domain.errors import SequenceError, StoreRolledBack
 from limpet.domain.lease import Digest, Lease, digest
 from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected, Settlement
-from limpet.storage.base import Exchanged, Want
+from limpet.storage.answers import Exchanged
+from limpet.storage.base import Want
 from limpet.storage.sqlite.claim import claim, claimed
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.session import find, standing
@@ -86,5 +87,6 @@ def _repeat(tx: Transaction, session: str, seq: int, where: Standing) -> Exchang
         )
     body = msgspec.json.decode(kept[0], type=_Body)
     rejected = tuple(Rejected(Lease(j, s, t), a) for j, s, t, a in body.rejected)
-    # The jobs themselves are read again: whoever was declared dead has none left to run.
-    return Exchanged(where, rejected, claimed(tx, session, body.claimed))
+    # The jobs themselves are read again; a dead session has none left to run.
+    jobs = () if where is Standing.DEAD else claimed(tx, session, body.claimed)
+    return Exchanged(where, rejected, jobs)

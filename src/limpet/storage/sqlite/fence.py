@@ -43,23 +43,23 @@ def check(
 
     `tried` says for each what its holder wanted, for the timeline of a job that it lost. A
     session that is not `alive` holds nothing: its jobs still stand under its name, but they wait
-    for recovery. With `once`, the first of two words on one lease counts, and the second is its
-    repeat.
+    for recovery. With `once`, the first of two words on one lease counts; the same word again is
+    its repeat, another is late.
     """
     held: dict[int, Held] = {}
     if not leases:
         return held, []
     listed = to_json([(lease.job, lease.token) for lease in leases])
-    seen: set[Lease] = set()
+    first: dict[Lease, str] = {}
     for row in tx.run("fence", "holding", leases=listed, session=session) if alive else ():
         place = int(row[0])
         lease = leases[place]
-        if lease.session == session and not (once and lease in seen):
-            seen.add(lease)
+        if lease.session == session and not (once and lease in first):
+            first[lease] = tried[place]
             held[place] = _held(lease, row)
     if len(held) == len(leases):
         return held, []
-    return held, _verdicts(tx, session, leases, tried, held, seen)
+    return held, _verdicts(tx, session, leases, tried, held, first)
 
 
 def _held(lease: Lease, row: Row) -> Held:
@@ -87,18 +87,19 @@ def _verdicts(
     leases: Sequence[Lease],
     tried: Sequence[str],
     held: dict[int, Held],
-    seen: set[Lease],
+    first: dict[Lease, str],
 ) -> list[Rejected]:
     rejected = []
     complaints: dict[tuple[int, int], str] = {}
-    listed = to_json([(lease.job, lease.token) for lease in leases])
+    words = zip(leases, tried, strict=True)
+    listed = to_json([(lease.job, lease.token, word) for lease, word in words])
     for place, n, already in tx.run("fence", "verdict", leases=listed, session=session):
         if place in held:
             continue
         lease = leases[place]
         if n is None:
             rejected.append(Rejected(lease, "gone"))
-        elif lease.session == session and (already or lease in seen):
+        elif lease.session == session and (already or first.get(lease) == tried[place]):
             rejected.append(Rejected(lease, "already"))
         else:
             rejected.append(Rejected(lease, "lost"))

@@ -9,7 +9,7 @@ from limpet.domain.job import Job, JobFilter, LogLine, Page
 from limpet.domain.queue import QueueView
 from limpet.domain.session import Session
 from limpet.domain.state import State
-from limpet.storage.base import Total
+from limpet.storage.answers import Total
 from limpet.storage.sqlite.rows import error_of, job_of, session_of
 from limpet.storage.sqlite.transaction import Transaction, to_json
 
@@ -52,9 +52,16 @@ def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> P
 def events(tx: Transaction, id_: str) -> tuple[Event, ...]:
     """The recorded events of a job, oldest first."""
     return tuple(
-        Event(at, EventName(event), session, token, error_of(cause), claimed_at)
+        Event(at, _event_name(event), session, token, error_of(cause), claimed_at)
         for at, event, session, token, cause, claimed_at in tx.run("inspect", "events", id=id_)
     )
+
+
+def _event_name(text: str) -> EventName | str:
+    try:
+        return EventName(text)
+    except ValueError:
+        return text  # written by a newer version; still told
 
 
 def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
@@ -64,12 +71,24 @@ def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
 
 def queues(tx: Transaction) -> tuple[QueueView, ...]:
     """Every queue, with how many jobs are in each state."""
-    views: dict[str, tuple[bool, dict[State, int], int | None]] = {}
-    for name, paused, state, count, oldest in tx.run("inspect", "queues"):
-        counts = views.setdefault(name, (bool(paused), {}, oldest))[1]
+    views: dict[str, tuple[bool, dict[State, int]]] = {}
+    for name, paused, state, count in tx.run("inspect", "queues"):
+        counts = views.setdefault(name, (bool(paused), {}))[1]
         if count:
             counts[State(state)] = count
-    return tuple(QueueView(name, *view) for name, view in views.items())
+    return tuple(
+        QueueView(name, paused, counts, _head(tx, name) if State.READY in counts else None)
+        for name, (paused, counts) in views.items()
+    )
+
+
+def _head(tx: Transaction, queue: str) -> int | None:
+    """Since when the first job in line is ready, over all tasks."""
+    heads = []
+    for task, *_ in tx.run("claim", "tasks", queue=queue, tasks=""):
+        for suspect in (0, 1):
+            heads += tx.run("inspect", "head", queue=queue, task=task, suspect=suspect)
+    return min(heads)[1] if heads else None
 
 
 def sessions(

@@ -3,8 +3,8 @@
 from itertools import groupby
 
 from limpet.domain.lease import Digest, digest
+from limpet.storage.answers import Broken
 from limpet.storage.assets import script
-from limpet.storage.base import Broken
 from limpet.storage.sqlite.transaction import PACKAGE, Transaction
 
 _HOLDINGS = "holdings"
@@ -29,6 +29,11 @@ def invariants(tx: Transaction) -> tuple[Broken, ...]:
         if wrong:
             broken.append(Broken(name, sentence, len(wrong), wrong[0]))
     return tuple(broken)
+
+
+def damaged(reason: str) -> Broken:
+    """A file that is too damaged to be asked."""
+    return Broken("file_is_sound", "the database file itself is sound", 1, reason)
 
 
 def _holdings(tx: Transaction) -> list[str]:

@@ -73,7 +73,7 @@ def parse(url: str) -> Location:
             f"store URL {url!r}: unknown setting {', '.join(sorted(settings))}; a SQLite store "
             f"knows synchronous and namespace."
         )
-    absolute = path if path == MEMORY else os.path.abspath(path)
+    absolute = path if path == MEMORY else os.path.realpath(path)
     return Location(absolute, "full" if synchronous == "full" else "normal", namespace)
 
 

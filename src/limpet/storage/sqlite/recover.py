@@ -10,7 +10,8 @@ from limpet.domain.lease import Lease, digest
 from limpet.domain.session import Session, Standing
 from limpet.domain.state import Move, State
 from limpet.domain.transition import Rejected
-from limpet.storage.base import CHUNK, Recovered
+from limpet.storage.answers import Recovered
+from limpet.storage.base import CHUNK
 from limpet.storage.sqlite.fence import Held, check
 from limpet.storage.sqlite.inspect import sessions
 from limpet.storage.sqlite.session import end, find, let_go, standing
@@ -20,23 +21,16 @@ from limpet.storage.sqlite.transaction import Row, Transaction
 
 def expire(tx: Transaction) -> tuple[Session, ...]:
     """Mark what is overdue, and list what is dead and still has jobs; see `SweepVerbs.expire`."""
-    for session, boot, renewed_at in tx.run(
-        "recover", "overdue", boot=tx.boot, now_lease=tx.now_lease
-    ):
-        end(tx, session, _why(tx, boot, renewed_at))
+    for session, renewed_at in tx.run("recover", "overdue", boot=tx.boot, now_lease=tx.now_lease):
+        end(tx, session, WorkerVanished(last_seen=renewed_at))
     widowed = {str(row[0]) for row in tx.run("recover", "widowed")}
     return tuple(each for id_ in sorted(widowed) for each in sessions(tx, with_dead=True, one=id_))
 
 
 def expire_foreign(tx: Transaction) -> None:
     """Mark the sessions of an earlier boot dead, once it is known that they are."""
-    for session, boot, renewed_at in tx.run("recover", "overdue", boot=tx.boot, now_lease=-1):
-        if boot != tx.boot:
-            end(tx, session, _why(tx, boot, renewed_at))
-
-
-def _why(tx: Transaction, boot: str, renewed_at: int) -> Cause:
-    return WorkerVanished(last_seen=renewed_at) if boot == tx.boot else HostRebooted(boot=boot)
+    for session, boot in tx.run("recover", "foreign", boot=tx.boot):
+        end(tx, session, HostRebooted(boot=boot))
 
 
 def next_moment(tx: Transaction) -> int | None:

@@ -7,7 +7,7 @@ from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.session import find, standing
-from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.sqlite.transaction import Transaction, clean
 
 MOST_LINES = 1_000
 LONGEST_LINE = 8_192
@@ -29,14 +29,15 @@ def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Re
 def _keep(tx: Transaction, n: int, said: Report) -> None:
     if said.progress is not None:
         now = said.progress
-        note = now.note[:LONGEST_NOTE]
-        values = (n, said.lease.token, now.done, now.total, note, now.at)
+        total = None if now.total is None else float(now.total)
+        note = clean(now.note[:LONGEST_NOTE])
+        values = (n, said.lease.token, float(now.done), total, note, now.at)
         tx.many("report", "progress", [values])
     if said.lines:
         lines = said.lines[-MOST_LINES:]
         tx.many(
             "report",
             "line",
-            ((n, line.at, line.level, line.message[:LONGEST_LINE]) for line in lines),
+            ((n, line.at, clean(line.level), clean(line.message[:LONGEST_LINE])) for line in lines),
         )
         tx.run("report", "trim", n=n, keep=MOST_LINES)

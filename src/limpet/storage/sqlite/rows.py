@@ -44,11 +44,16 @@ def job_of(row: Row) -> Job:
         payload_version=row[28],
         args=row[29],
         options=row[30],
-        secrets=tuple(msgspec.json.decode(row[31], type=list[str])),
+        secrets=_secrets(row[31]),
         progress=progress,
         result=_result(State(row[4]), row[36]),
         error=error_of(row[37]),
+        result_secrets=_secrets(row[38]),
     )
+
+
+def _secrets(paths: str | None) -> tuple[str, ...]:
+    return tuple(msgspec.json.decode(paths, type=list[str])) if paths else ()
 
 
 def _result(state: State, value: str | None) -> str | None:

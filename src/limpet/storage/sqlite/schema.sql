@@ -45,13 +45,16 @@ CREATE TABLE limpet_job (
 
 CREATE INDEX limpet_job_by_state ON limpet_job (state, n);
 
-CREATE INDEX limpet_job_ready ON limpet_job (queue, suspect, sort_key) WHERE state = 'ready';
+CREATE INDEX limpet_job_ready ON limpet_job (queue, task, suspect, sort_key) WHERE state = 'ready';
 
 CREATE INDEX limpet_job_due ON limpet_job (ready_at) WHERE state = 'scheduled';
 
 CREATE INDEX limpet_job_held ON limpet_job (session) WHERE state = 'running';
 
 CREATE INDEX limpet_job_cancel ON limpet_job (session) WHERE cancel_requested_at IS NOT NULL;
+
+CREATE INDEX limpet_job_finished ON limpet_job (state, finished_at)
+    WHERE finished_at IS NOT NULL;
 
 CREATE INDEX limpet_job_lapse ON limpet_job (lapses_at) WHERE lapses_at IS NOT NULL;
 
@@ -65,6 +68,7 @@ CREATE TABLE limpet_payload (
 CREATE TABLE limpet_result (
     n INTEGER PRIMARY KEY,
     value TEXT,
+    secrets TEXT NOT NULL DEFAULT '[]',
     error TEXT
 ) STRICT;
 
@@ -87,7 +91,7 @@ CREATE TABLE limpet_event (
     token INTEGER,
     cause TEXT,
     claimed_at INTEGER,
-    settled INTEGER NOT NULL DEFAULT 0 -- 1: an accepted settlement, so its repeat is known
+    settled TEXT                     -- the move that was accepted, so that its repeat is known
 ) STRICT;
 
 CREATE INDEX limpet_event_by_job ON limpet_event (n);
@@ -173,7 +177,7 @@ SELECT j.n, j.id, j.task, j.queue, j.state, j.priority, j.round, j.token, j.fail
        (SELECT b.reason || ':' || b.what FROM limpet_blocked b WHERE b.n = j.n LIMIT 1) AS blocked,
        j.parent, j.root, j.key, j.unique_key, j.weight_class, j.payload_version,
        p.args, p.options, p.secrets,
-       g.done, g.total, g.note, g.at, r.value, r.error
+       g.done, g.total, g.note, g.at, r.value, r.error, r.secrets AS result_secrets
 FROM limpet_job j
 JOIN limpet_payload p ON p.n = j.n
 LEFT JOIN limpet_progress g ON g.n = j.n AND g.token = j.token

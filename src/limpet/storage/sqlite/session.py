@@ -11,7 +11,8 @@ from limpet.domain.event import EventName
 from limpet.domain.lease import Digest, Lease
 from limpet.domain.session import NewSession, SessionState, Standing
 from limpet.domain.state import Move, State
-from limpet.storage.base import CHUNK, Registered, Renewed
+from limpet.storage.answers import Registered, Renewed
+from limpet.storage.base import CHUNK
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.inspect import epoch
 from limpet.storage.sqlite.transaction import Transaction, to_json

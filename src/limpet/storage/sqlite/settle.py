@@ -30,6 +30,9 @@ from limpet.domain.transition import (
 from limpet.storage.sqlite.fence import Held, check
 from limpet.storage.sqlite.transaction import Transaction, Value, to_json
 
+# A suspect that ends an attempt in one of these ways has been seen to run alone.
+_RAN_ALONE = frozenset({Move.RETRY, Move.SNOOZE})
+
 
 def settle(
     tx: Transaction, session: str, settlements: Sequence[Settlement], *, alive: bool
@@ -56,7 +59,11 @@ def _complete(tx: Transaction, completed: list[tuple[Held, Complete]]) -> None:
     tx.many(
         "settle",
         "result",
-        ((row.n, done.result) for row, done in completed if done.result != "null"),
+        (
+            (row.n, done.result, to_json(done.secrets) if done.secrets else "[]")
+            for row, done in completed
+            if done.result != "null"
+        ),
     )
     # What failed before left its error behind.
     tx.many(
@@ -163,7 +170,7 @@ def lose_one(
     event = EventName.ORPHANED if move is Move.ORPHAN else EventName.RECOVERED
     if loss.target is State.FAILED:
         # The loss first, then what it led to, so that the timeline lists every cause.
-        _record(tx, row, event, cause, accepted)
+        _record(tx, row, move, event, cause, accepted)
         capped = _capped(loss)
         _move(
             tx, row, move, State.FAILED, EventName.FAILED, capped, loss.counters, loss=loss,
@@ -201,7 +208,7 @@ def _cancel(
 
 
 def _record(
-    tx: Transaction, row: Held, event: EventName, cause: Cause | None, accepted: bool
+    tx: Transaction, row: Held, move: Move, event: EventName, cause: Cause | None, accepted: bool
 ) -> None:
     tx.record(
         row.n,
@@ -210,7 +217,7 @@ def _record(
         token=row.lease.token,
         cause=cause,
         claimed_at=row.claimed_at,
-        settled=accepted,
+        settled=move if accepted else None,
     )
 
 
@@ -232,7 +239,7 @@ def _move(
     due = row.ready_at if ready_at is None else ready_at
     place = row.sort_key if ready_at is None else sort_key(ready_at, row.priority)
     # `expires` counts only until the first start, and time can pass only for what waits.
-    started = row.begun or begun or move in (Move.RETRY, Move.SNOOZE)
+    started = row.begun or begun or move in _RAN_ALONE
     expires_at = None if started else row.expires_at
     ends = [at for at in (expires_at, row.deadline_at) if at is not None]
     values: tuple[Value, ...] = (
@@ -245,7 +252,7 @@ def _move(
         counters.failures,
         counters.orphans,
         counters.strikes,
-        int(loss.suspect if loss else row.suspect),
+        int(loss.suspect if loss else row.suspect and move not in _RAN_ALONE),
         int(loss.last_run if loss else row.last_run),
         expires_at,
         min(ends, default=None) if target in WAITING else None,
@@ -253,7 +260,7 @@ def _move(
     )
     tx.many("settle", "move", [values])
     tx.moved(row.queue, move, State.RUNNING, target)
-    _record(tx, row, event, cause, accepted)
+    _record(tx, row, move, event, cause, accepted)
     # A job that was handed back has no error of its own, unless that was its end.
     if cause is not None and keep_error and (move is not Move.RELEASE or target in FINAL):
         tx.many("settle", "error", [(row.n, to_json(cause.record()))])

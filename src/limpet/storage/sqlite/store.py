@@ -7,6 +7,7 @@ import apsw
 
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.errors import StoreCorrupt
 from limpet.domain.event import Event
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
@@ -14,7 +15,7 @@ from limpet.domain.queue import QueueView
 from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
-from limpet.storage import base
+from limpet.storage import answers, base
 from limpet.storage.sqlite import control, due, inspect, recover
 from limpet.storage.sqlite import session as sessions
 from limpet.storage.sqlite.bell import FileBell
@@ -22,7 +23,7 @@ from limpet.storage.sqlite.boot import boot_id
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.enqueue import enqueue
 from limpet.storage.sqlite.exchange import exchange
-from limpet.storage.sqlite.invariants import invariants
+from limpet.storage.sqlite.invariants import damaged, invariants
 from limpet.storage.sqlite.location import parse
 from limpet.storage.sqlite.report import report
 from limpet.storage.sqlite.transaction import Transaction
@@ -44,17 +45,23 @@ class SqliteStore:
         *,
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
-    ) -> list[base.Receipt]:
+    ) -> list[answers.Receipt]:
         _at_most_a_chunk(jobs)
         return self._db.write(lambda tx: enqueue(tx, jobs, caps, all_or_none), rows=len(jobs))
 
-    def enqueue_within(self, connection: object, jobs: Sequence[NewJob]) -> list[base.Receipt]:
+    def enqueue_within(
+        self,
+        connection: object,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> list[answers.Receipt]:
         _at_most_a_chunk(jobs)
-        return enqueue_within(self._db, connection, jobs)
+        return enqueue_within(self._db, connection, jobs, caps)
 
     # -- hold
 
-    def register(self, session: NewSession) -> base.Registered:
+    def register(self, session: NewSession) -> answers.Registered:
         return self._db.write(lambda tx: sessions.register(tx, session))
 
     def exchange(
@@ -64,7 +71,7 @@ class SqliteStore:
         settlements: Sequence[Settlement] = (),
         want: base.Want | None = None,
         begun: Sequence[Lease] = (),
-    ) -> base.Exchanged:
+    ) -> answers.Exchanged:
         _at_most_a_chunk(settlements)
         room = sum(pool.total for pool in want.pools) if want else 0
         return self._db.write(
@@ -74,7 +81,7 @@ class SqliteStore:
 
     def renew(
         self, session: str, begun: Sequence[Lease] = (), draining: bool = False
-    ) -> base.Renewed:
+    ) -> answers.Renewed:
         return self._db.write(lambda tx: sessions.renew(tx, session, begun, draining), urgent=True)
 
     def report(self, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
@@ -95,15 +102,16 @@ class SqliteStore:
     # -- sweep
 
     def expire(self) -> tuple[Session, ...]:
+        self._db.look_for_foreign_again()
         return self._db.write(recover.expire)
 
-    def recover(self, session: str) -> base.Recovered:
+    def recover(self, session: str) -> answers.Recovered:
         return self._db.write(lambda tx: recover.recover(tx, session), rows=base.CHUNK)
 
-    def promote(self) -> base.Promoted:
+    def promote(self) -> answers.Promoted:
         return self._db.write(due.promote, rows=base.CHUNK)
 
-    def prune(self, retention: Mapping[State, timedelta]) -> base.Pruned:
+    def prune(self, retention: Mapping[State, timedelta]) -> answers.Pruned:
         return self._db.write(lambda tx: due.prune(tx, retention), rows=base.CHUNK)
 
     def next_moment(self) -> int | None:
@@ -143,13 +151,13 @@ class SqliteStore:
     def sessions(self, with_dead: bool = False) -> tuple[Session, ...]:
         return self._db.read(lambda tx: inspect.sessions(tx, with_dead=with_dead))
 
-    def totals(self) -> tuple[base.Total, ...]:
+    def totals(self) -> tuple[answers.Total, ...]:
         return self._db.read(inspect.totals)
 
-    def info(self) -> base.StoreInfo:
+    def info(self) -> answers.StoreInfo:
         return self._db.read(self._info)
 
-    def _info(self, tx: Transaction) -> base.StoreInfo:
+    def _info(self, tx: Transaction) -> answers.StoreInfo:
         row = tx.one("inspect", "store")
         if self._location.in_memory:
             durability = "none: the store is in memory and ends with the process"
@@ -157,12 +165,12 @@ class SqliteStore:
             durability = "survives a crash and a power cut (synchronous=full)"
         else:
             durability = "survives a crash; a power cut may lose the last moments (normal)"
-        return base.StoreInfo(
+        return answers.StoreInfo(
             url=self._location.url,
             durability=durability,
             schema_version=row[1] if row else 0,
             epoch=row[0] if row else "",
-            settings={"sqlite": apsw.sqlite_lib_version()},
+            engine=f"SQLite {apsw.sqlite_lib_version()}",
         )
 
     # -- admin
@@ -170,8 +178,12 @@ class SqliteStore:
     def migrate(self) -> tuple[str, ...]:
         return tuple(self._db.migrate())
 
-    def invariants(self) -> tuple[base.Broken, ...]:
-        return self._db.read(invariants)
+    def invariants(self) -> tuple[answers.Broken, ...]:
+        try:
+            return self._db.read(invariants)
+        except StoreCorrupt as error:
+            # Too damaged for the rules to be asked one by one.
+            return (damaged(str(error)),)
 
     # -- the store itself
 

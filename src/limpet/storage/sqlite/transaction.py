@@ -1,5 +1,6 @@
 """One verb's share of a write transaction: its statements, its moment, its counts, its bells."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -22,7 +23,16 @@ Row: TypeAlias = tuple[Any, ...]
 
 def to_json(value: object) -> str:
     """JSON text, as the store keeps it."""
-    return msgspec.json.encode(value).decode()
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        # An exception's message may carry half a character, as in a file name; it is still told.
+        return clean(json.dumps(value, ensure_ascii=False))
+
+
+def clean(text: str) -> str:
+    """A text that can be stored: what is not a character becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
 
 
 class Transaction:
@@ -93,13 +103,13 @@ class Transaction:
         token: int | None = None,
         cause: Cause | None = None,
         claimed_at: int | None = None,
-        settled: bool = False,
+        settled: Move | None = None,
         at: int | None = None,
     ) -> None:
         """Add an event to a job's timeline."""
         told = to_json(cause.record()) if cause is not None else None
         moment = self.now if at is None else at
-        self._events.append((n, moment, event, session, token, told, claimed_at, int(settled)))
+        self._events.append((n, moment, event, session, token, told, claimed_at, settled))
 
     def has_moved(self, state: State) -> bool:
         """Whether this verb has moved jobs into or out of a state, as far as is not written yet."""

@@ -2,26 +2,32 @@
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import apsw
 
 from limpet.domain.errors import TransactionRefused
 from limpet.domain.job import NewJob
-from limpet.storage.base import Receipt
+from limpet.storage.answers import Receipt
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.enqueue import enqueue
 from limpet.storage.sqlite.failures import said
+from limpet.storage.sqlite.schema import create_or_check
 from limpet.storage.sqlite.transaction import Transaction
 
 
-def enqueue_within(database: Database, connection: object, jobs: Sequence[NewJob]) -> list[Receipt]:
+def enqueue_within(
+    database: Database,
+    connection: object,
+    jobs: Sequence[NewJob],
+    caps: Mapping[str, int] | None,
+) -> list[Receipt]:
     """Enqueue in the open transaction of the caller's connection, or refuse."""
     own = _safe(database, connection)
     transaction = Transaction(own, database.clock, database.boot, database.location.namespace)
     try:
         with own:  # a savepoint: what fails here leaves the caller's transaction as it was
-            receipts = enqueue(transaction, jobs)
+            receipts = enqueue(transaction, jobs, caps)
             transaction.flush()
     except apsw.Error as error:
         raise said(error, database.location.path, own.system_errno) from error
@@ -65,4 +71,5 @@ def _safe(database: Database, connection: object) -> apsw.Connection:
             f"{path} has no Limpet tables that your transaction can see; run `limpet migrate` once "
             f"before it begins."
         )
+    create_or_check(connection, database.location, database.clock, may_create=False)
     return connection

@@ -1,19 +1,34 @@
 -- claim: take ready jobs for a session.
 -- purpose: ready to running, with the next token; jobs whose task nobody knows to blocked.
 -- params:  by name, take a tuple.
--- returns: candidates: number and sort key, in order; take: what the holder needs to run it;
---          queues: names of queues with ready jobs that are not paused.
+-- returns: queues: names of queues with ready jobs that are not paused; tasks: those of a queue's
+--          ready jobs, each found by one step in the index, and whether the pool can run it and
+--          whether any live session knows it; candidates: number and sort key, in order; taken:
+--          what the holder needs to run it.
 
 -- statement: queues
 SELECT g.queue FROM limpet_gauge g
 LEFT JOIN limpet_queue q ON q.name = g.queue
 WHERE g.state = 'ready' AND g.jobs > 0 AND coalesce(q.paused, 0) = 0
 
+-- statement: tasks
+WITH RECURSIVE there (task) AS (
+    SELECT min(task) FROM limpet_job WHERE queue = :queue AND state = 'ready'
+    UNION ALL
+    SELECT (SELECT min(j.task) FROM limpet_job j
+            WHERE j.queue = :queue AND j.state = 'ready' AND j.task > there.task)
+    FROM there WHERE there.task IS NOT NULL)
+SELECT task,
+       EXISTS (SELECT 1 FROM limpet_taskset t WHERE t.digest = :tasks AND t.task = there.task),
+       EXISTS (SELECT 1 FROM limpet_session s
+               JOIN limpet_taskset t ON t.digest = s.tasks AND t.task = there.task
+               WHERE s.state <> 'dead')
+FROM there WHERE task IS NOT NULL
+
 -- statement: candidates
 SELECT n, sort_key FROM limpet_job
-WHERE queue = :queue AND state = 'ready' AND suspect = :suspect
+WHERE queue = :queue AND state = 'ready' AND task = :task AND suspect = :suspect
   AND (lapses_at IS NULL OR lapses_at > :now)
-  AND task IN (SELECT task FROM limpet_taskset WHERE digest = :tasks)
 ORDER BY sort_key, n
 LIMIT :limit
 
@@ -32,11 +47,8 @@ WHERE j.state = 'running' AND j.session = :session
 ORDER BY e.key
 
 -- statement: strangers
-SELECT n, task FROM limpet_job
-WHERE queue = :queue AND state = 'ready'
-  AND task NOT IN (
-      SELECT t.task FROM limpet_taskset t
-      WHERE t.digest IN (SELECT s.tasks FROM limpet_session s WHERE s.state <> 'dead'))
+SELECT n FROM limpet_job
+WHERE queue = :queue AND state = 'ready' AND task = :task
 LIMIT :limit
 
 -- statement: block

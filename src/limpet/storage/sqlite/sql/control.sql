@@ -20,11 +20,14 @@ UPDATE limpet_job SET cancel_requested_at = :now WHERE n = :n
 UPDATE limpet_job
 SET state = 'ready', round = round + 1, failures = 0, orphans = 0, strikes = 0, suspect = 0,
     last_run = 0, begun = 0, sort_key = :sort_key, ready_at = :now, finished_at = NULL,
-    cancel_requested_at = NULL, expires_at = NULL, deadline_at = NULL, lapses_at = NULL
+    session = NULL, claimed_at = NULL, cancel_requested_at = NULL, expires_at = NULL, deadline_at = NULL, lapses_at = NULL
 WHERE n = :n
 
 -- statement: forget_result
 DELETE FROM limpet_result WHERE n = :n
+
+-- statement: forget_progress
+DELETE FROM limpet_progress WHERE n = :n
 
 -- statement: pause
 INSERT INTO limpet_queue (name, paused) VALUES (:queue, :paused)

@@ -1,6 +1,6 @@
 -- fence: which of the given leases still hold.
 -- purpose: every write after a claim goes through here, in the same step as the write.
--- params:  :leases, a JSON list of [job id, token]; :session.
+-- params:  :leases, a JSON list of [job id, token, what the holder wanted]; :session.
 -- returns: holding: for each lease that holds, its place in the list and the job's row;
 --          verdict: for the others, the job's number (null when it is gone) and whether the
 --          report was accepted before.
@@ -15,10 +15,12 @@ WHERE j.state = 'running' AND j.session = :session AND j.token = e.value ->> 1
 
 -- statement: verdict
 SELECT e.key, j.n,
-       (j.session = :session AND j.token = e.value ->> 1 AND j.state <> 'running')
+       (j.session = :session AND j.token = e.value ->> 1 AND j.state = 'succeeded'
+        AND e.value ->> 2 = 'complete')
        OR EXISTS (
            SELECT 1 FROM limpet_event v
-           WHERE v.n = j.n AND v.session = :session AND v.token = e.value ->> 1 AND v.settled = 1)
+           WHERE v.n = j.n AND v.session = :session AND v.token = e.value ->> 1
+             AND v.settled = e.value ->> 2)
        AS already
 FROM json_each(:leases) e
 LEFT JOIN limpet_job j ON j.id = e.value ->> 0

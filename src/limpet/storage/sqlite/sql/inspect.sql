@@ -35,13 +35,15 @@ SELECT l.at, l.level, l.message FROM limpet_log l JOIN limpet_job j ON j.n = l.n
 WHERE j.id = :id ORDER BY l.l
 
 -- statement: queues
-SELECT g.queue, coalesce(q.paused, 0), g.state, g.jobs,
-       (SELECT min(j.ready_at) FROM limpet_job j
-        WHERE j.queue = g.queue AND j.state = 'ready' AND j.suspect = 0
-          AND j.sort_key = (SELECT min(k.sort_key) FROM limpet_job k
-                            WHERE k.queue = g.queue AND k.state = 'ready' AND k.suspect = 0))
+SELECT g.queue, coalesce(q.paused, 0), g.state, g.jobs
 FROM limpet_gauge g LEFT JOIN limpet_queue q ON q.name = g.queue
 ORDER BY g.queue, g.state
+
+-- statement: head
+SELECT sort_key, ready_at FROM limpet_job
+WHERE queue = :queue AND state = 'ready' AND task = :task AND suspect = :suspect
+ORDER BY sort_key, n
+LIMIT 1
 
 -- statement: sessions
 SELECT id, kind, name, host, pid, lease, state, moment, boot, seq, held_count, registered_at,

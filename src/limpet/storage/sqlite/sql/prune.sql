@@ -1,21 +1,16 @@
 -- prune: remove what was finished long ago, a small step at a time.
 -- purpose: a final state to (nothing), with everything told about the job.
--- params:  old: :state, :below, :finished_before, :created_before, :limit; the deletions take
+-- params:  old: :state, :finished_before, :created_before, :limit; the deletions take
 --          the row's number.
--- returns: old: the jobs to remove; from_number and numbers: where to look for them;
+-- returns: old: the jobs to remove;
 --          old_sessions: dead sessions that nobody needs any more.
 
 -- statement: old
-SELECT n, queue FROM limpet_job
-WHERE state = :state AND n < :below AND finished_at < :finished_before AND created_at < :created_before
-ORDER BY n
+SELECT n, queue FROM limpet_job INDEXED BY limpet_job_finished
+WHERE state = :state AND finished_at IS NOT NULL AND finished_at < :finished_before
+  AND created_at < :created_before
+ORDER BY finished_at
 LIMIT :limit
-
--- statement: from_number
-SELECT n, created_at FROM limpet_job WHERE n >= :n ORDER BY n LIMIT 1
-
--- statement: numbers
-SELECT min(n), max(n) FROM limpet_job
 
 -- statement: job
 DELETE FROM limpet_job WHERE n = ?

@@ -5,8 +5,11 @@
 -- returns: overdue: sessions to mark; widowed: dead sessions with jobs; orphans: their jobs.
 
 -- statement: overdue
-SELECT id, boot, renewed_at FROM limpet_session
-WHERE state <> 'dead' AND (boot <> :boot OR moment <= :now_lease)
+SELECT id, renewed_at FROM limpet_session
+WHERE state <> 'dead' AND boot = :boot AND moment <= :now_lease
+
+-- statement: foreign
+SELECT id, boot FROM limpet_session WHERE state <> 'dead' AND boot <> :boot
 
 -- statement: widowed
 SELECT DISTINCT j.session FROM limpet_job j

@@ -7,8 +7,8 @@
 UPDATE limpet_job SET state = 'succeeded', finished_at = ? WHERE n = ?
 
 -- statement: result
-INSERT INTO limpet_result (n, value) VALUES (?, ?)
-ON CONFLICT (n) DO UPDATE SET value = excluded.value, error = NULL
+INSERT INTO limpet_result (n, value, secrets) VALUES (?, ?, ?)
+ON CONFLICT (n) DO UPDATE SET value = excluded.value, secrets = excluded.secrets, error = NULL
 
 -- statement: no_result
 DELETE FROM limpet_result WHERE n = ?

@@ -1,0 +1,126 @@
+"""What a store answers to the verbs of `limpet.storage.base`."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from limpet.domain.job import ClaimedJob
+from limpet.domain.lease import Digest, Lease
+from limpet.domain.session import Standing
+from limpet.domain.state import State
+from limpet.domain.transition import Rejected
+
+
+class Receipt(NamedTuple):
+    """What became of one job of an `enqueue`.
+
+    `new`: it was written. `already`: the id was there, nothing changed. `full`: its queue is at
+    the cap, and it was not written; `waiting` says how many are ahead.
+    """
+
+    job: str
+    outcome: Literal["new", "already", "full"]
+    state: State | None
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """The answer to an `exchange`: settlements that were not applied, and jobs to run."""
+
+    standing: Standing
+    rejected: tuple[Rejected, ...]
+    claimed: tuple[ClaimedJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A session's start: its first moment, and the digests to name in `Pool.tasks`.
+
+    `tasks` is that of all it knows, `pools` those of the parts, in the order given.
+    """
+
+    moment: int
+    tasks: str
+    pools: tuple[str, ...]
+    epoch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The answer to a `renew`.
+
+    `moment`: until when the lease is held. `cancels`: jobs to stop. `paused`: queues from which
+    nothing is claimed now. `digest`: what the store thinks the session holds. `epoch`: changes
+    when the store was made anew.
+    """
+
+    standing: Standing
+    moment: int
+    seq: int
+    cancels: tuple[Lease, ...]
+    paused: tuple[str, ...]
+    digest: Digest
+    epoch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What one step of `recover` did; `more` says that the session has jobs left."""
+
+    ready: int
+    failed: int
+    cancelled: int
+    more: bool
+
+    @property
+    def jobs(self) -> int:
+        return self.ready + self.failed + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """What one step of `promote` did; `next_due` is the wall time of the next one to come."""
+
+    ready: int
+    lapsed: int
+    more: bool
+    next_due: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What one step of `prune` removed; `more` says that there is more to remove now."""
+
+    jobs: int
+    sessions: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An invariant of the store that does not hold, with an example."""
+
+    invariant: str
+    sentence: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How often a move was made, since the store began."""
+
+    queue: str
+    move: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """What the store is: shown at start, so that its durability is known."""
+
+    url: str
+    durability: str
+    schema_version: int
+    epoch: str
+    engine: str
