@@ -16,7 +16,7 @@ help: ## Show this list
 install: $(STAMP) ## Make .venv with Limpet and everything needed to work on it
 
 # Re-made only when what it depends on changes, so that later runs work offline.
-$(STAMP): pyproject.toml src/limpet/__init__.py
+$(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit("Limpet needs Python 3.11 or newer; try: make PYTHON=python3.11 install" if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'

@@ -14,7 +14,7 @@ from limpet.client.signature import Signature
 from limpet.domain.clock import Clock
 from limpet.domain.duration import Duration
 from limpet.domain.errors import InvalidOption, LimpetError, UnknownTask
-from limpet.domain.ids import is_id
+from limpet.domain.ids import checked_id
 from limpet.domain.queue import QueueLimit, checked_name, kept_for
 from limpet.storage.registry import open_store
 from limpet.task import Call, Task
@@ -142,15 +142,11 @@ class App:
 
     def job(self, id: str) -> JobHandle[Any]:  # noqa: A002 - the word users know
         """A handle on a job by its id; raises `JobNotFound`."""
-        if not is_id(id):
-            raise InvalidOption(
-                f"{id!r} is not the id of a job; an id has 26 characters, digits and letters a-v."
-            )
-        handle: JobHandle[Any] = JobHandle(self.client, id)
+        handle: JobHandle[Any] = JobHandle(self.client, checked_id(id))
         task = self._tasks.get(handle.details.task)
-        return JobHandle(
-            self.client, id, handle.task, handle.state, task.signature if task else None
-        )
+        if task is not None:
+            handle.returns(task.signature)
+        return handle
 
     def move_to(self, url: str) -> None:
         """Use another store from now on; for command lines that name one."""
@@ -181,7 +177,7 @@ class _Register:
     def __call__(self, function: Callable[..., Any]) -> Any:
         if not callable(function):
             raise InvalidOption("@app.task is for functions; options go by name, as in queue=….")
-        name = checked_name(self._name or function.__name__)
+        name = checked_name(self._name or function.__name__, "task")
         task: Task[Any, Any] = Task(
             name, function, self._options, Signature(name, function), self._app
         )

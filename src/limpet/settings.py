@@ -41,14 +41,14 @@ def load(
 ) -> Settings:
     """The settings in force; a wrong one is refused with its name and its source."""
     variables = os.environ if environ is None else environ
-    path = (folder or Path.cwd()) / FILE
+    path = (folder or here()) / FILE
     lines = _file(path)
     found: dict[str, Any] = {}
     given = {"url": url, "app": app, "payload_limit": payload_limit}
     for name in _PLAIN:
         variable = f"LIMPET_{name.upper()}"
         if given[name] is not None:
-            found[name] = given[name]
+            found[name] = _typed(name, given[name], name)
         elif variables.get(variable):
             found[name] = _typed(name, variables[variable], variable)
         elif name in lines:
@@ -59,6 +59,16 @@ def load(
         if variable.startswith(prefix):
             kept[variable.removeprefix(prefix).lower()] = value
     return Settings(**found, retention=kept)
+
+
+def here() -> Path:
+    """The current folder, or a sentence if it is gone."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise InvalidOption(
+            f"the current folder cannot be read ({error.strerror}); change to another."
+        ) from error
 
 
 def _file(path: Path) -> dict[str, Any]:

@@ -47,19 +47,19 @@ class Task(Generic[P, R]):
     signature: Signature
     home: Home
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R | Coroutine[Any, Any, R]:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R | Coroutine[Any, Any, R]:
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<Task {self.name} on queue {self.options.queue}>"
 
-    def using(self, **options: Any) -> "Task[P, R]":
+    def using(self, /, **options: Any) -> "Task[P, R]":
         """The same task with other options: `send.using(delay="10m").enqueue(…)`."""
         return Task(
             self.name, self.function, self.options.changed(options), self.signature, self.home
         )
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Hand in a job; when this returns, it will reach exactly one final state.
 
         `within=connection` commits the job with the caller's own transaction.
@@ -68,12 +68,12 @@ class Task(Generic[P, R]):
         job = task.new_job(task.signature.pack(args, arguments))
         client = self.home.client
         if task.options.within is not None:
-            receipt = client.store.enqueue_within(task.options.within, [job])[0]
+            receipt = client.enqueue_within(task.options.within, job)
         else:
             receipt = client.enqueue(job)
         return JobHandle(client, job.id, self.name, receipt.state, self.signature)
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As `enqueue`, without blocking the event loop."""
         task, arguments = self._take_within(kwargs)
         if task.options.within is not None:
@@ -86,7 +86,7 @@ class Task(Generic[P, R]):
         receipt = await client.aenqueue(job)
         return JobHandle(client, job.id, self.name, receipt.state, self.signature)
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """A request for `app.enqueue_many`."""
         return Call(self, self.signature.pack(args, dict(kwargs)))
 

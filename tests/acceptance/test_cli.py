@@ -142,6 +142,11 @@ def test_secrets_are_never_printed(limpet: Run) -> None:
         (("enqueue", "add", '{"a": 1, "b": "x"}'), 2, "b: Input should be a valid integer"),
         (("enqueue", "add", "[1, 2]"), 2, "not an object"),
         (("enqueue", "add", "{"), 2, "not JSON"),
+        (("enqueue", "add", "[" * 100_000), 2, "not JSON"),
+        (("enqueue", "add", '{"a": ' + "9" * 5000 + ', "b": 1}'), 2, "not JSON"),
+        (("enqueue", "send", '{"to": "x", "self": 1}'), 2, "unexpected keyword argument 'self'"),
+        (("enqueue", "send", '{"to": "x", "within": null}'), 2, "keyword argument 'within'"),
+        (("jobs", "--queue", "\udcff"), 2, "queue '"),
         (("enqueue", "add", '{"a": 1, "b": 2}', "--delay", "soon"), 2, "delay is 'soon'"),
         (("job", "show", "abc"), 2, "is not the id of a job"),
         (("job", "show", "0" * 26), 1, "there is no job"),
@@ -205,6 +210,21 @@ def test_a_payload_over_the_limit_is_refused(limpet: Run) -> None:
     assert "the limit is 10." in small.stderr
 
 
+def test_a_reason_that_is_no_text_is_kept_as_far_as_it_is(limpet: Run) -> None:
+    job = json.loads(limpet("enqueue", "add", '{"a": 1, "b": 2}', "--json").stdout)["id"]
+    assert limpet("job", "cancel", job, "--reason", "caf\udce9").returncode == 0
+    assert "caf?" in limpet("job", "show", job).stdout
+
+
+def test_a_current_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    script = f"mkdir {gone}; cd {gone}; rmdir {gone}; {sys.executable} -P -m limpet.cli.main jobs"
+    given = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (given.returncode, "current folder" in given.stderr) == (2, True), given.stderr
+
+
 def test_fsck_is_well_and_names_what_is_broken(limpet: Run, tmp_path: Path) -> None:
     limpet("enqueue", "add", '{"a": 1, "b": 2}')
     assert limpet("fsck").returncode == 0
@@ -215,6 +235,11 @@ def test_fsck_is_well_and_names_what_is_broken(limpet: Run, tmp_path: Path) -> N
     assert broken.returncode == 1
     assert "job_has_payload: broken 1 times" in broken.stdout
     assert json.loads(limpet("fsck", "--json").stdout)[0]["invariant"] == "job_has_payload"
+    with (tmp_path / "jobs.db").open("r+b") as damaged:
+        damaged.seek(4096)
+        damaged.write(b"\xff" * 4096 * 8)
+    broken = limpet("fsck")
+    assert (broken.returncode, "file_is_sound" in broken.stdout) == (1, True), broken
 
 
 def test_settings_come_from_argument_variable_and_file_in_that_order(
@@ -222,7 +247,7 @@ def test_settings_come_from_argument_variable_and_file_in_that_order(
 ) -> None:
     for name in ("one", "two", "three"):
         assert limpet("migrate", "--url", f"sqlite:///{name}.db", app=None).returncode == 0
-    (tmp_path / "limpet.toml").write_text('url = "sqlite:///one.db"\napp = "shop:app"\n')
+    (tmp_path / "limpet.toml").write_text('url = "sqlite:///one.db"\n')
 
     def where(*words: str, **environ: str) -> str:
         return str(
@@ -232,7 +257,11 @@ def test_settings_come_from_argument_variable_and_file_in_that_order(
     assert where().endswith("one.db")
     assert where(LIMPET_URL="sqlite:///two.db").endswith("two.db")
     assert where("--url", "sqlite:///three.db", LIMPET_URL="sqlite:///two.db").endswith("three.db")
+    # The URL in the app's own code is an argument too, for every command alike.
+    (tmp_path / "limpet.toml").write_text('url = "sqlite:///one.db"\napp = "shop:app"\n')
     assert limpet("enqueue", "add", '{"a": 1, "b": 2}', app=None).returncode == 0
+    assert where().endswith("jobs.db")
+    assert "default" in limpet("queues", app=None, LIMPET_URL="sqlite:///two.db").stdout
     (tmp_path / "limpet.toml").write_text("colour = 1\n")
     refused = limpet("jobs", app=None)
     assert refused.returncode == 2

@@ -9,10 +9,14 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, Field, SecretBytes, SecretStr
+from client.hand import Hand
+from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretBytes, SecretStr
 
 from limpet import App, InvalidOption, PayloadInvalid, PayloadTooLarge, Secret
+from limpet.client.json_text import from_text
 from limpet.client.signature import Signature
+from limpet.domain.job import masked
+from limpet.domain.transition import Complete
 from limpet.ops.inspect import show_job
 
 
@@ -118,8 +122,11 @@ def test_what_cannot_be_stored_is_refused_with_its_place(value: Any, words: str)
         Signature("task", task).pack((value,), {})
 
 
-def test_a_value_that_contains_itself_is_refused() -> None:
+def test_a_value_that_contains_itself_or_has_no_end_is_refused() -> None:
     def task(value) -> None: ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(PayloadInvalid, match="cannot be stored as JSON"):
+        Signature("task", task).pack((10**5000,), {})
 
     loop: list[Any] = []
     loop.append(loop)
@@ -161,8 +168,103 @@ def test_a_model_that_cannot_be_read_back_is_refused_when_enqueued() -> None:
     def task(model: BaseModel) -> None: ...
 
     task.__annotations__["model"] = OneWay
-    with pytest.raises(PayloadInvalid, match="would not be when it is read back"):
+    with pytest.raises(PayloadInvalid, match="model.in: Field required"):
         Signature("task", task).pack((OneWay.model_validate({"in": 1}),), {})
+
+
+def test_a_choice_of_types_comes_back_as_the_one_that_went() -> None:
+    def task(value: UUID | str) -> None: ...
+
+    assert both_ways(task, value=UUID(int=1)) == {"value": UUID(int=1)}
+
+
+def test_a_strict_model_is_read_back() -> None:
+    class Strict(BaseModel):
+        model_config = ConfigDict(strict=True)
+        at: datetime
+
+    def task(strict: BaseModel) -> None: ...
+
+    task.__annotations__["strict"] = Strict
+    given = Strict(at=datetime(2030, 1, 1, tzinfo=UTC))
+    assert both_ways(task, strict=given) == {"strict": given}
+
+
+Pin = Annotated[str, Secret]
+
+
+class Loose(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    maybe: Pin | None = None
+    when: Annotated[datetime | None, Secret] = None
+
+
+class Token(RootModel[SecretStr]): ...
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (Pin | None, "hunter2"),
+        (list[Pin], ["hunter2"]),
+        (dict[str, Pin], {"a": "hunter2"}),
+        (tuple[int, Pin], (1, "hunter2")),
+        (Loose, Loose(maybe="hunter2")),
+        (Annotated[Template, Secret], Template(name="hunter2", token=SecretStr("x"))),
+        (Token, Token(SecretStr("hunter2"))),
+        (SecretBytes, SecretBytes("hunter2é".encode())),
+        (list[Login], [Login("me", "hunter2")]),
+    ],
+    ids=str,
+)
+def test_a_secret_is_found_at_any_depth_and_comes_back_whole(hint: Any, value: Any) -> None:
+    def task(value: Any) -> None: ...
+
+    task.__annotations__["value"] = hint
+    signature = Signature("task", task)
+    packed = signature.pack((value,), {})
+    assert signature.unpack(packed.args)["value"] == value
+    shown = masked(from_text(packed.args), packed.secrets)
+    assert "hunter2" in packed.args
+    assert "hunter2" not in str(shown)
+    assert "hunter2" not in repr(packed)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (set[SecretStr], {SecretStr("hunter2")}),
+        (Loose, Loose.model_validate({"more": SecretStr("hunter2")})),
+    ],
+    ids=["set", "extra field"],
+)
+def test_a_value_that_would_come_back_as_another_is_refused(hint: Any, value: Any) -> None:
+    def task(value: Any) -> None: ...
+
+    task.__annotations__["value"] = hint
+    with pytest.raises(PayloadInvalid, match="would come back from JSON as another value"):
+        Signature("task", task).pack((value,), {})
+
+
+def test_secret_bytes_that_are_no_text_are_refused() -> None:
+    def task(key: SecretBytes) -> None: ...
+
+    with pytest.raises(PayloadInvalid, match="base64"):
+        Signature("task", task).pack((SecretBytes(b"\xff\xfe"),), {})
+
+
+def test_a_secret_in_a_result_is_stored_whole_and_shown_masked(app: App) -> None:
+    @app.task
+    def fetch() -> Template: ...  # type: ignore[empty-body]
+
+    job = fetch.enqueue()
+    hand = Hand(app)
+    result = fetch.signature.pack_result(Template(name="n", token=SecretStr("hunter2")))
+    hand.exchange(Complete(hand.exchange().claimed[0].lease, *result))
+    assert job.result("5s").token.get_secret_value() == "hunter2"
+    assert "hunter2" not in str(show_job(app.client.store, job.id))
+    assert show_job(app.client.store, job.id)["result"]["name"] == "n"
+    assert "hunter2" not in repr(job.details)
 
 
 def test_secrets_are_stored_whole_and_shown_masked(app: App) -> None:

@@ -39,7 +39,7 @@ def test_a_result_comes_back_as_the_type_that_the_task_returns(app: App) -> None
     at = datetime(2030, 1, 1, tzinfo=UTC)
     text = send.signature.pack_result(Sent("a@b.c", at))
     claimed = hand.exchange().claimed[0]
-    hand.exchange(Complete(claimed.lease, text))
+    hand.exchange(Complete(claimed.lease, text.args, text.secrets))
     assert job.result(timeout="5s") == Sent("a@b.c", at)
     assert job.state is State.SUCCEEDED
     assert app.job(job.id).result() == Sent("a@b.c", at)

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = ("queue", "priority", "delay", "expires", "deadline")
     options = {name: value for name in names if (value := getattr(arguments, name)) is not None}
     task = app.find(arguments.task).using(**options)
-    job = task.enqueue(**_object(arguments.args))
+    job = app.enqueue_many([task.call(**_object(arguments.args))])[0]
     if arguments.json:
         say_json(show_job(app.client.store, job.id))
     else:
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(sys.stdin.read() if text == "-" else text)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidOption(f"the arguments are not JSON: {error}.") from error
     if not isinstance(value, dict):
         raise InvalidOption(

@@ -5,9 +5,11 @@ from typing import Any
 
 from limpet.cli.output import ago, say, say_json, shortened, table
 from limpet.cli.target import add_target, find_store
+from limpet.domain.ids import checked_id
 from limpet.domain.job import JobFilter
+from limpet.domain.queue import checked_name
 from limpet.domain.state import State
-from limpet.ops.control import cancel_job, known_id, retry_job
+from limpet.ops.control import cancel_job, retry_job
 from limpet.ops.inspect import list_jobs, show_job
 
 
@@ -45,7 +47,9 @@ def _count(text: str) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     state = State(arguments.state) if arguments.state else None
-    which = JobFilter(state, arguments.queue, arguments.task)
+    queue = arguments.queue and checked_name(arguments.queue)
+    task = arguments.task and checked_name(arguments.task, "task")
+    which = JobFilter(state, queue, task)
     jobs, cursor = list_jobs(find_store(arguments), which, arguments.cursor, arguments.limit)
     if arguments.json:
         say_json({"jobs": jobs, "cursor": cursor})
@@ -87,7 +91,7 @@ def _why(job: dict[str, Any]) -> str:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    job = show_job(find_store(arguments), known_id(arguments.id))
+    job = show_job(find_store(arguments), checked_id(arguments.id))
     if arguments.json:
         say_json(job)
         return 0

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
 from limpet import settings
@@ -23,16 +22,11 @@ def add_target(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
 
 
 def find_store(arguments: argparse.Namespace) -> Store:
-    """The store that the arguments, the environment or limpet.toml name.
-
-    An app named by an argument comes before a URL of the environment.
-    """
-    if arguments.url is None and arguments.app is not None:
-        return open_store(load_app(arguments.app).url)
-    found = settings.load(url=arguments.url)
-    if found.app is not None and found.url == settings.DEFAULT_URL and arguments.url is None:
-        return open_store(load_app(found.app).url)
-    return open_store(found.url)
+    """The store of `--url`, else that of the app, else what the settings name."""
+    if arguments.url is not None:
+        return open_store(arguments.url)
+    found = settings.load(app=arguments.app)
+    return open_store(found.url if found.app is None else load_app(found.app).url)
 
 
 def find_app(arguments: argparse.Namespace) -> App:
@@ -54,7 +48,7 @@ def load_app(name: str) -> App:
     module_name, separator, attribute = name.partition(":")
     if not separator or not module_name or not attribute:
         raise InvalidOption(f"app {name!r}: write module:app, as in shop.jobs:app.")
-    here = str(Path.cwd())
+    here = str(settings.here())
     if here not in sys.path:
         sys.path.insert(0, here)
     module = _import(name, module_name)
@@ -74,7 +68,7 @@ def _import(name: str, module_name: str) -> ModuleType:
         missing = error.name or module_name
         if module_name == missing or module_name.startswith(missing + "."):
             raise InvalidOption(
-                f"app {name!r}: there is no module {missing!r} here ({Path.cwd()}) or on the "
+                f"app {name!r}: there is no module {missing!r} here ({settings.here()}) or on the "
                 f"Python path."
             ) from error
         raise InvalidOption(

@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import timedelta
 
 from limpet.client.coalescer import Coalescer
@@ -12,7 +14,7 @@ from limpet.domain.errors import JobNotFound, LimpetError, QueueFull, ResultTime
 from limpet.domain.ids import IdSource
 from limpet.domain.job import Job, NewJob
 from limpet.domain.queue import QueueLimit
-from limpet.domain.state import State
+from limpet.domain.state import FINAL, State
 from limpet.storage.answers import Receipt
 from limpet.storage.base import CHUNK, Store
 
@@ -70,18 +72,28 @@ class Client:
         return receipts
 
     def _chunk(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        asked = Counter(job.queue for job in jobs)
+        for queue, count in asked.items():
+            limit = self._limits.get(queue)
+            if limit is not None and count > limit.cap:
+                raise QueueFull(queue, 0, limit.cap, asked=count)
         patience: _Patience | None = None
         while True:
             receipts = self.store.enqueue(jobs, caps=self._caps, all_or_none=True)
-            full = next((each for each in receipts if each.outcome == "full"), None)
-            if full is None:
+            over = [each for each in zip(jobs, receipts, strict=True) if each[1].outcome == "full"]
+            if not over:
                 return receipts
-            queue = next(
-                job.queue for job, each in zip(jobs, receipts, strict=True) if each.waiting
-            )
-            waiting = next(each for each in receipts if each.waiting)
-            patience = patience or _Patience(self._limits.get(queue))
-            time.sleep(patience.pause(queue, waiting))
+            # The one that names a number is the one for which there was no room.
+            job, receipt = max(over, key=lambda each: each[1].waiting)
+            patience = patience or _Patience(self._limits.get(job.queue))
+            time.sleep(patience.pause(job.queue, receipt))
+
+    def enqueue_within(self, connection: object, job: NewJob) -> Receipt:
+        """Write one job in the caller's own transaction; a full queue refuses at once."""
+        receipt = self.store.enqueue_within(connection, [job], caps=self._caps)[0]
+        if receipt.outcome == "full":
+            raise QueueFull(job.queue, receipt.waiting, self._limits[job.queue].cap)
+        return receipt
 
     # -- following
 
@@ -94,32 +106,44 @@ class Client:
 
     def wait(self, job: str, timeout: timedelta | None) -> Job:
         """The job once it is in a final state; raises `ResultTimeout` when the time is up."""
-        watch = self._waiter.watch(job)
-        try:
-            watch.result(None if timeout is None else timeout.total_seconds())
-        except TimeoutError:
-            raise self._too_late(job, timeout) from None
-        finally:
-            self._waiter.forget(job, watch)
-        return self.job(job)
+        until = None if timeout is None else time.monotonic() + timeout.total_seconds()
+        while True:
+            watch = self._waiter.watch(job)
+            try:
+                self._waiter.look(job)
+                watch.result(None if until is None else max(until - time.monotonic(), 0))
+            except FutureTimeout:
+                return self._at_the_end(job, timeout)
+            finally:
+                self._waiter.forget(job, watch)
+            found = self.job(job)
+            if found.state in FINAL:  # else somebody has just begun a new round
+                return found
 
     async def await_(self, job: str, timeout: timedelta | None) -> Job:
         """As `wait`, without blocking the event loop."""
-        watch = self._waiter.watch(job)
-        try:
-            seconds = None if timeout is None else timeout.total_seconds()
-            await asyncio.wait_for(asyncio.wrap_future(watch), seconds)
-        except TimeoutError:
-            raise await asyncio.to_thread(self._too_late, job, timeout) from None
-        finally:
-            self._waiter.forget(job, watch)
-        return await asyncio.to_thread(self.job, job)
+        until = None if timeout is None else time.monotonic() + timeout.total_seconds()
+        while True:
+            watch = self._waiter.watch(job)
+            try:
+                await asyncio.to_thread(self._waiter.look, job)
+                left = None if until is None else max(until - time.monotonic(), 0)
+                await asyncio.wait_for(asyncio.wrap_future(watch), left)
+            except TimeoutError:
+                return await asyncio.to_thread(self._at_the_end, job, timeout)
+            finally:
+                self._waiter.forget(job, watch)
+            found = await asyncio.to_thread(self.job, job)
+            if found.state in FINAL:
+                return found
 
-    def _too_late(self, job: str, timeout: timedelta | None) -> ResultTimeout:
-        state = self.store.states([job]).get(job, "gone")
-        return ResultTimeout(
-            f"job {job} is {state} and not finished after {timeout}; it goes on. Wait longer, or "
-            f"look at `limpet job show {job}`."
+    def _at_the_end(self, job: str, timeout: timedelta | None) -> Job:
+        found = self.job(job)
+        if found.state in FINAL:
+            return found
+        raise ResultTimeout(
+            f"job {job} is {found.state} and not finished after {timeout}; it goes on. Wait "
+            f"longer, or look at `limpet job show {job}`."
         )
 
     def cancel(self, job: str, reason: str) -> State:

@@ -6,12 +6,13 @@ Coroutines of one loop are woken together, because waking a loop costs more than
 """
 
 import asyncio
-import os
+import copy
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
+from limpet.domain.fork import anew_in_child
 from limpet.domain.job import NewJob
 from limpet.storage.answers import Receipt
 from limpet.storage.base import CHUNK
@@ -29,10 +30,11 @@ class Coalescer:
 
     def __init__(self, write: Callable[[list[NewJob]], list[Receipt]]) -> None:
         self._write = write
-        self._start_anew()
+        self.start_anew()
+        anew_in_child(self)
 
-    def _start_anew(self) -> None:
-        self._process = os.getpid()
+    def start_anew(self) -> None:
+        """Forget the write under way and who waits for it: in a child they are the parent's."""
         self._wanted = threading.Condition()
         self._busy = False
         self._waiting: list[_Waiting] = []
@@ -59,8 +61,6 @@ class Coalescer:
 
     def _join(self, waiting: _Waiting, *, alone_if_idle: bool) -> bool:
         """Wait for the next shared write; False means: nobody writes, do it yourself."""
-        if self._process != os.getpid():
-            self._start_anew()  # the parent's write, and those who wait for it, are the parent's
         with self._wanted:
             if alone_if_idle and not self._busy and not self._waiting:
                 self._busy = True
@@ -83,11 +83,13 @@ class Coalescer:
                     self._wanted.wait()
                 self._busy = True
                 batch, self._waiting = self._waiting[:CHUNK], self._waiting[CHUNK:]
+            # A coroutine that was cancelled before its write began has enqueued nothing.
+            batch = [each for each in batch if not each.future.cancelled()]
             answers: list[Answer]
             try:
-                answers = list(self._write([each.job for each in batch]))
+                answers = list(self._write([each.job for each in batch])) if batch else []
             except BaseException as error:
-                answers = [error] * len(batch)
+                answers = [copy.copy(error) for _ in batch]
             with self._wanted:
                 self._busy = False
             _tell(batch, answers)

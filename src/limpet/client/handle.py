@@ -4,6 +4,7 @@ import asyncio
 from typing import Generic, TypeVar, cast
 
 from limpet.client.client import Client
+from limpet.client.json_text import from_text
 from limpet.client.signature import Signature
 from limpet.domain.duration import Duration, duration
 from limpet.domain.errors import JobCancelled, JobFailed
@@ -33,6 +34,10 @@ class JobHandle(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<JobHandle {self.id} {self.task or '?'} {self._state or '?'}>"
+
+    def returns(self, signature: Signature) -> None:
+        """Restore results to the type that this signature says."""
+        self._signature = signature
 
     @property
     def state(self) -> State:
@@ -95,7 +100,5 @@ class JobHandle(Generic[R]):
         if job.state is State.CANCELLED:
             raise JobCancelled(job.id, job.error) from job.error
         if self._signature is None:
-            from limpet.client.json_text import from_text
-
             return cast("R", from_text(job.result or "null"))
         return cast("R", self._signature.unpack_result(job.result or "null"))

@@ -1,4 +1,7 @@
-"""Values as JSON text that reads back as the same values, or a sentence that says why not."""
+"""Values as JSON text that reads back equal, or a sentence that says why not.
+
+A tuple becomes a list, and a text or a number of a class of its own a plain one.
+"""
 
 import json
 import math
@@ -26,6 +29,8 @@ def to_text(value: Any, *, what: str) -> str:
             f"stored as JSON.",
             field=what,
         ) from None
+    except ValueError as error:  # a number of thousands of digits, for one
+        raise PayloadInvalid(f"{what} cannot be stored as JSON: {error}.", field=what) from None
     return text
 
 

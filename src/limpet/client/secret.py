@@ -1,9 +1,14 @@
 """Which parts of a value are secret, so that they are masked wherever anything is shown."""
 
 import dataclasses
-from typing import Any, get_type_hints
+import types
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from limpet.domain.errors import PayloadInvalid
 from limpet.domain.job import escaped
+
+Path = tuple[str, ...]
 
 
 class Secret:
@@ -13,70 +18,107 @@ class Secret:
     """
 
 
-def is_marked(metadata: Any) -> bool:
-    """Tell whether the extras of an `Annotated[…]` carry the mark."""
-    return any(each is Secret or isinstance(each, Secret) for each in metadata)
-
-
-def secret_parts(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Path → the bare value, for each secret inside a validated value."""
-    from pydantic import BaseModel, SecretBytes, SecretStr
-
-    if isinstance(value, SecretStr | SecretBytes):
-        bare = value.get_secret_value()
-        return {path: bare.decode("latin-1") if isinstance(bare, bytes) else bare}
-    if isinstance(value, BaseModel):
-        return _of_model(value, path)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _of_dataclass(value, path)
-    found: dict[tuple[str, ...], Any] = {}
-    if isinstance(value, dict):
-        for name, item in value.items():
-            found |= secret_parts(item, (*path, str(name)))
-    elif isinstance(value, list | tuple):
-        for place, item in enumerate(value):
-            found |= secret_parts(item, (*path, str(place)))
-    return found
-
-
-def _of_model(value: Any, path: tuple[str, ...]) -> dict[tuple[str, ...], Any]:
-    found: dict[tuple[str, ...], Any] = {}
-    for name, info in type(value).model_fields.items():
-        here = (*path, info.serialization_alias or info.alias or name)
-        item = getattr(value, name)
-        if is_marked(info.metadata):
-            found[here] = bare(item)
-        else:
-            found |= secret_parts(item, here)
-    return found
-
-
-def _of_dataclass(value: Any, path: tuple[str, ...]) -> dict[tuple[str, ...], Any]:
-    found: dict[tuple[str, ...], Any] = {}
-    hints = get_type_hints(type(value), include_extras=True)
-    for each in dataclasses.fields(value):
-        item = getattr(value, each.name)
-        if is_marked(getattr(hints.get(each.name), "__metadata__", ())):
-            found[*path, each.name] = bare(item)
-        else:
-            found |= secret_parts(item, (*path, each.name))
-    return found
-
-
-def bare(item: Any) -> Any:
-    """The value behind a `SecretStr`, or the value itself."""
-    get = getattr(item, "get_secret_value", None)
-    return get() if callable(get) else item
-
-
-def path_text(path: tuple[str, ...]) -> str:
+def path_text(path: Path) -> str:
     """A path as the store keeps it."""
     return "/".join(escaped(part) for part in path)
 
 
-def put_back(tree: Any, path: tuple[str, ...], bare: Any) -> None:
-    """Write the bare secret over its mask in a dumped value."""
-    *way, last = path
-    for part in way:
-        tree = tree[int(part)] if isinstance(tree, list) else tree[part]
-    tree[int(last) if isinstance(tree, list) else last] = bare
+def reveal(shown: Any, whole: Any, path: Path) -> tuple[Any, list[Path]]:
+    """Put what is behind `SecretStr` and `SecretBytes` into a dumped value.
+
+    `shown` is the JSON dump, in which they are stars, and `whole` the dump in Python's types, in
+    which they are themselves. The answer is the dump with the secrets in it, and their paths.
+    """
+    from pydantic import SecretBytes, SecretStr
+
+    if isinstance(whole, SecretStr):
+        return whole.get_secret_value(), [path]
+    if isinstance(whole, SecretBytes):
+        return _text(whole.get_secret_value(), path), [path]
+    parts: Iterator[tuple[Any, Any]]
+    if isinstance(shown, dict) and isinstance(whole, Mapping) and len(shown) == len(whole):
+        parts = zip(shown, whole.values(), strict=True)
+    elif isinstance(shown, list) and isinstance(whole, Sequence) and len(shown) == len(whole):
+        parts = zip(range(len(shown)), whole, strict=True)
+    else:
+        return shown, []
+    found: list[Path] = []
+    for place, item in parts:
+        shown[place], below = reveal(shown[place], item, (*path, str(place)))
+        found += below
+    return shown, found
+
+
+def _text(secret: bytes, path: Path) -> str:
+    try:
+        return secret.decode()
+    except UnicodeDecodeError:
+        raise PayloadInvalid(
+            f"{'.'.join(path)} is bytes that are not UTF-8 text, which JSON cannot hold; pass it "
+            f"as base64 text.",
+            field=path[0],
+        ) from None
+
+
+def marked(hint: Any, tree: Any, path: Path) -> Iterator[Path]:
+    """The paths in a dumped value whose annotation carries the mark, at any depth.
+
+    Where an annotation leaves a choice, every choice is followed: too much is masked rather than
+    too little.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        if is_marked(hint.__metadata__):
+            yield path
+        else:
+            yield from marked(arguments[0], tree, path)
+    elif origin is Union or origin is types.UnionType:
+        for choice in arguments:
+            yield from marked(choice, tree, path)
+    elif isinstance(tree, list) and arguments:
+        yield from _in_list(origin, arguments, tree, path)
+    elif isinstance(tree, dict):
+        if isinstance(origin, type) and issubclass(origin, Mapping) and len(arguments) == 2:
+            for name, item in tree.items():
+                yield from marked(arguments[1], item, (*path, name))
+        else:
+            yield from _in_fields(hint, tree, path)
+
+
+def is_marked(metadata: Sequence[Any]) -> bool:
+    """Tell whether the extras of an `Annotated[…]` carry the mark."""
+    return any(each is Secret or isinstance(each, Secret) for each in metadata)
+
+
+def _in_list(
+    origin: Any, arguments: tuple[Any, ...], tree: list[Any], path: Path
+) -> Iterator[Path]:
+    if not isinstance(origin, type) or not issubclass(origin, Sequence | Set):
+        return
+    one_for_each = origin is tuple and arguments[-1] is not Ellipsis
+    for place, item in enumerate(tree):
+        inner = arguments[place] if one_for_each and place < len(arguments) else arguments[0]
+        yield from marked(inner, item, (*path, str(place)))
+
+
+def _in_fields(hint: Any, tree: dict[str, Any], path: Path) -> Iterator[Path]:
+    for names, inner, metadata in _fields(hint):
+        for name in names & tree.keys():
+            if is_marked(metadata):
+                yield (*path, name)
+            else:
+                yield from marked(inner, tree[name], (*path, name))
+
+
+def _fields(hint: Any) -> Iterator[tuple[set[str], Any, Sequence[Any]]]:
+    """(names in JSON, annotation, extras) of each field of a model, a dataclass or a typed dict."""
+    kind = get_origin(hint) or hint
+    if not isinstance(kind, type):
+        return
+    if hasattr(kind, "model_fields"):
+        for name, info in kind.model_fields.items():
+            names = {name, info.alias, info.serialization_alias} - {None}
+            yield names, info.annotation, info.metadata
+    elif dataclasses.is_dataclass(kind) or hasattr(kind, "__required_keys__"):
+        for name, inner in get_type_hints(kind, include_extras=True).items():
+            yield {name}, inner, ()

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from limpet.client import secret
 from limpet.client.json_text import from_text, to_text
@@ -22,6 +22,9 @@ class Packed(NamedTuple):
 
     args: str
     secrets: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<Packed {len(self.args)} characters>"  # they may hold secrets
 
 
 class Signature:
@@ -87,12 +90,14 @@ class Signature:
         bound = self._bind((), tree)
         return {name: self._read(name, self._hint(name), value) for name, value in bound.items()}
 
-    def pack_result(self, value: Any) -> str:
+    def pack_result(self, value: Any) -> Packed:
         """What the task returned, as JSON text."""
         hint = self._hints.get("return")
+        secrets: list[str] = []
         if hint is not None and hint is not Any and value is not None:
-            value, _ = self._dump("return", hint, value)
-        return to_text(value, what=f"the result of {self._task}")
+            value, paths = self._dump("return", hint, value)
+            secrets = [path.partition("/")[2] for path in paths]
+        return Packed(to_text(value, what=f"the result of {self._task}"), tuple(secrets))
 
     def unpack_result(self, text: str) -> Any:
         """A stored result as the task returned it."""
@@ -149,28 +154,24 @@ class Signature:
         adapter = self._adapter(name, hint)
         try:
             checked = adapter.validate_python(value)
-            tree = adapter.dump_python(checked, mode="json", by_alias=True)
+            shown = adapter.dump_python(checked, mode="json", by_alias=True)
+            whole = adapter.dump_python(checked, mode="python", by_alias=True)
         except ValidationError as error:
             raise self._misfit(name, error) from None
-        except PydanticSerializationError as error:
+        except (PydanticSerializationError, RecursionError) as error:
             raise PayloadInvalid(
                 f"{self._task}: {name!r} cannot be stored as JSON: {error}.", field=name
             ) from None
-        marked = get_origin(hint) is Annotated and secret.is_marked(hint.__metadata__)
-        parts = {(): secret.bare(checked)} if marked else secret.secret_parts(checked)
-        for path, value_itself in parts.items():
-            holder = {"": tree}
-            secret.put_back(holder, ("", *path), value_itself)
-            tree = holder[""]
-        try:
-            adapter.validate_python(tree)
-        except ValidationError as error:
+        tree, hidden = secret.reveal(shown, whole, (name,))
+        paths = {*hidden, *secret.marked(hint, tree, (name,))}
+        again = self._read(name, hint, tree)
+        if again != checked:
             raise PayloadInvalid(
-                f"{self._task}: {name!r} is valid, but would not be when it is read back from "
-                f"JSON: {_reasons(name, error)}.",
+                f"{self._task}: {name!r} would come back from JSON as another value; change its "
+                f"annotation, or pass plain data.",
                 field=name,
-            ) from None
-        return tree, [secret.path_text((name, *path)) for path in parts]
+            )
+        return tree, sorted(secret.path_text(path) for path in paths)
 
     def _read(self, name: str, hint: Any, value: Any) -> Any:
         if hint is None or hint is Any or (hint in _PLAIN_TYPES and type(value) is hint):
@@ -178,7 +179,8 @@ class Signature:
         from pydantic import ValidationError
 
         try:
-            return self._adapter(name, hint).validate_python(value)
+            # As JSON, so that a strict model knows that a date can only be a text here.
+            return self._adapter(name, hint).validate_json(to_text(value, what=name))
         except ValidationError as error:
             raise self._misfit(name, error) from None
 

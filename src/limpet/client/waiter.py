@@ -1,14 +1,16 @@
 """Waits for jobs to finish: one thread and one question for all who wait in a process."""
 
 import contextlib
-import os
+import copy
 import threading
+import time
 from concurrent.futures import Future
 from datetime import timedelta
 
 from limpet.domain.errors import StoreError
+from limpet.domain.fork import anew_in_child
 from limpet.domain.state import FINAL
-from limpet.storage.base import CHUNK, Store, Topic
+from limpet.storage.base import CHUNK, Bell, Store, Topic
 
 # The bell does the waking; this is for a ring that was missed.
 _SLOW_POLL = timedelta(seconds=1)
@@ -20,18 +22,17 @@ class Waiter:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._start_anew()
+        self.start_anew()
+        anew_in_child(self)
 
-    def _start_anew(self) -> None:
-        self._process = os.getpid()
+    def start_anew(self) -> None:
+        """Forget who waits: in a child they are the parent's threads."""
         self._lock = threading.Lock()
         self._waiting: dict[str, set[Future[None]]] = {}
         self._thread: threading.Thread | None = None
 
     def watch(self, job: str) -> "Future[None]":
         """A future that is done when the job is; give it back with `forget`."""
-        if self._process != os.getpid():
-            self._start_anew()
         future: Future[None] = Future()
         with self._lock:
             self._waiting.setdefault(job, set()).add(future)
@@ -39,6 +40,10 @@ class Waiter:
                 self._thread = threading.Thread(target=self._run, name="limpet-waiter", daemon=True)
                 self._thread.start()
         return future
+
+    def look(self, job: str) -> None:
+        """Ask about one job now, because the thread may be asleep until the next ring."""
+        self._ask([job])
 
     def forget(self, job: str, future: "Future[None]") -> None:
         """Stop waiting."""
@@ -51,15 +56,29 @@ class Waiter:
 
     def _run(self) -> None:
         try:
-            bell = self._store.listen(Topic.DONE)
-        except StoreError:
-            bell = None
-        pause = threading.Event()
-        try:
+            self._serve()
+        except BaseException as error:
+            # Whoever waits is told, rather than left to wait for a thread that is gone.
+            with self._lock:
+                self._thread = None
+                waiting, self._waiting = self._waiting, {}
+            for future in [each for futures in waiting.values() for each in futures]:
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(copy.copy(error))
+
+    def _serve(self) -> None:
+        with contextlib.ExitStack() as stack:
+            try:
+                bell: Bell | None = stack.enter_context(
+                    contextlib.closing(self._store.listen(Topic.DONE))
+                )
+            except StoreError:
+                bell = None
             while True:
                 # Ask after the bell is there, so that nothing can finish unnoticed in between.
-                with contextlib.suppress(StoreError):
-                    self._ask()
+                with self._lock:
+                    jobs = list(self._waiting)
+                self._ask(jobs)
                 with self._lock:
                     if not self._waiting:
                         self._thread = None
@@ -67,14 +86,9 @@ class Waiter:
                 if bell is not None:
                     bell.wait(_SLOW_POLL)
                 else:
-                    pause.wait(_POLL_WITHOUT_BELL.total_seconds())
-        finally:
-            if bell is not None:
-                bell.close()
+                    time.sleep(_POLL_WITHOUT_BELL.total_seconds())
 
-    def _ask(self) -> None:
-        with self._lock:
-            jobs = list(self._waiting)
+    def _ask(self, jobs: list[str]) -> None:
         for start in range(0, len(jobs), CHUNK):
             some = jobs[start : start + CHUNK]
             states = self._store.states(some)

@@ -77,10 +77,13 @@ class PayloadTooLarge(PayloadInvalid):
 class QueueFull(LimpetError):
     """The queue is at its cap; nothing was enqueued."""
 
-    def __init__(self, queue: str, waiting: int, cap: int) -> None:
+    def __init__(self, queue: str, waiting: int, cap: int, asked: int = 1) -> None:
         super().__init__(
             f"queue {queue!r} is full: {waiting} jobs are waiting and its cap is {cap}. "
             f"Try again later, raise the cap, or use when_full='wait'."
+            if asked <= cap
+            else f"queue {queue!r} has a cap of {cap} jobs and can never take {asked} at once. "
+            f"Raise the cap, or hand them in a few at a time."
         )
         self.queue = queue
         self.waiting = waiting
