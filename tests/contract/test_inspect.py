@@ -22,6 +22,7 @@ def listed(store: Store, which: JobFilter = ALL, limit: int = 50) -> list[str]:
     while True:
         page = store.jobs(which, cursor, limit)
         assert len(page.jobs) <= limit
+        assert not {job.id for job in page.jobs} & set(found)
         found += [job.id for job in page.jobs]
         cursor = page.cursor
         if cursor is None:

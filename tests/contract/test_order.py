@@ -25,6 +25,15 @@ def test_older_jobs_are_claimed_first(store: Store, clock: FakeClock) -> None:
     assert Holder(store).claim_ids() == jobs
 
 
+def test_claim_with_little_room_takes_the_head_of_the_line(store: Store, clock: FakeClock) -> None:
+    jobs = []
+    for _ in range(3):
+        jobs.append(add(store))
+        clock.advance(MOMENT)
+    holder = Holder(store)
+    assert [holder.claim_ids(1) for _ in range(3)] == [[job] for job in jobs]
+
+
 def test_higher_priority_is_claimed_sooner(store: Store) -> None:
     low, high, middle = (add(store, priority=each) for each in (-1, 2, 0))
     assert Holder(store).claim_ids() == [high, middle, low]

@@ -24,7 +24,7 @@ from limpet.domain.job import Counters
 from limpet.domain.lease import Digest
 from limpet.domain.session import SessionState
 from limpet.domain.state import State
-from limpet.domain.transition import MOST_ORPHANS, Complete, Orphan, RetryAt
+from limpet.domain.transition import MOST_ORPHANS, Complete, Fail, Orphan, RetryAt
 from limpet.storage.answers import Recovered
 from limpet.storage.base import CHUNK, Store
 from limpet.testing.clock import FakeClock
@@ -262,6 +262,17 @@ def test_recovery_takes_only_the_jobs_of_that_session(store: Store) -> None:
     dead.vanish()
     assert store.held(living.id) == (lease,)
     assert living.settle(Complete(lease)) == ()
+
+
+def test_jobs_that_a_dead_session_had_settled_stay_settled(store: Store) -> None:
+    jobs = add_many(store, 2)
+    holder = Holder(store)
+    holder.settle(Complete(holder.take()))
+    holder.settle(Fail(holder.take(), BOOM))
+    before = [get(store, job) for job in jobs]
+    holder.die()
+    assert store.recover(holder.id).jobs == 0
+    assert [get(store, job) for job in jobs] == before
 
 
 def test_dead_session_holds_nothing_after_recovery(store: Store) -> None:

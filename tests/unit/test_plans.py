@@ -1,0 +1,66 @@
+"""Hot statements find their rows by an index: a million other jobs must cost nothing."""
+
+import re
+
+import apsw
+import pytest
+
+from limpet.domain.clock import SystemClock
+from limpet.storage.assets import names, script
+from limpet.storage.sqlite.location import parse
+from limpet.storage.sqlite.schema import apply
+
+PACKAGE = "limpet.storage.sqlite"
+# These read everything, and are asked for by a person.
+WHOLE = {"invariants"}
+STATEMENTS = [
+    (verb, name)
+    for verb in (each.removesuffix(".sql") for each in names(PACKAGE, "sql"))
+    if verb not in WHOLE
+    for name in script(PACKAGE, "sql", verb).statements
+]
+
+
+@pytest.fixture(scope="module")
+def connection() -> apsw.Connection:
+    made = apsw.Connection(":memory:")
+    apply(made, parse("sqlite://"), SystemClock())
+    return made
+
+
+def plan(connection: apsw.Connection, text: str) -> list[str]:
+    values = dict.fromkeys(re.findall(r":(\w+)", text)) or (None,) * text.count("?")
+    rows = connection.execute("EXPLAIN QUERY PLAN " + text, values).fetchall()
+    return [str(row[3]) for row in rows]
+
+
+@pytest.mark.parametrize(("verb", "name"), STATEMENTS, ids="-".join)
+def test_no_statement_reads_all_jobs(connection: apsw.Connection, verb: str, name: str) -> None:
+    big = ("limpet_job", "limpet_payload", "limpet_result", "limpet_event", "limpet_log", "j", "v")
+    steps = plan(connection, script(PACKAGE, "sql", verb)[name])
+    scans = [step for step in steps if re.match(rf"SCAN ({'|'.join(big)})\b", step)]
+    # The whole list, newest first, is read from its end and as far as it is shown.
+    assert scans == [] or (verb, name) == ("inspect", "jobs")
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "index"),
+    [
+        ("fence", "holding", "sqlite_autoindex_limpet_job_1 (id=?)"),
+        ("claim", "tasks", "limpet_job_ready (queue=?)"),
+        ("claim", "candidates", "limpet_job_ready (queue=? AND task=? AND suspect=?)"),
+        ("claim", "taken", "INTEGER PRIMARY KEY (rowid=?)"),
+        ("promote", "due", "limpet_job_due (ready_at<?)"),
+        ("prune", "old", "limpet_job_finished (state=? AND finished_at>? AND finished_at<?)"),
+        ("recover", "orphans", "limpet_job_held (session=?)"),
+        ("session", "cancels", "limpet_job_cancel (session=?)"),
+        ("inspect", "jobs_in_state", "limpet_job_by_state (state=? AND n<?)"),
+    ],
+)
+def test_a_hot_statement_uses_its_index(
+    connection: apsw.Connection, verb: str, name: str, index: str
+) -> None:
+    steps = plan(connection, script(PACKAGE, "sql", verb)[name])
+    assert any(index in step for step in steps), steps
+    # What a claim took is put in order; that is a batch, not a table.
+    assert name == "taken" or not any("TEMP B-TREE" in step for step in steps), steps
