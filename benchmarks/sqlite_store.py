@@ -20,6 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import apsw
+import through_client
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
@@ -175,6 +176,12 @@ def concurrent_at_the_store(figures: Figures, size: Size, folder: str, synchrono
 # -- settle, claim, renew
 
 
+def through_the_client(figures: Figures, size: Size, folder: str) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as inner:
+        for name, rate in through_client.rates(inner, size.of_a_caller * CALLERS).items():
+            figures.add(f"enqueue through the client, {name}, full", "jobs/s", rate)
+
+
 def settle_and_claim(
     figures: Figures, size: Size, folder: str, batch: int, synchronous: str
 ) -> None:
@@ -317,6 +324,7 @@ def measures(figures: Figures, size: Size, folder: str) -> list[Callable[[], Non
         *(lambda s=s: one_by_one(figures, size, folder, s) for s in both),
         lambda: bulk(figures, size, folder),
         *(lambda s=s: concurrent_at_the_store(figures, size, folder, s) for s in both),
+        lambda: through_the_client(figures, size, folder),
         *(lambda b=b: settle_and_claim(figures, size, folder, b, "full") for b in (10, 100, 500)),
         lambda: settle_and_claim(figures, size, folder, 100, "normal"),
         lambda: renewal(figures, size, folder),

@@ -18,7 +18,8 @@ ALL = JobFilter()
 
 def listed(store: Store, which: JobFilter = ALL, limit: int = 50) -> list[str]:
     """Every page, one after the other."""
-    found, cursor = [], None
+    found: list[str] = []
+    cursor = None
     while True:
         page = store.jobs(which, cursor, limit)
         assert len(page.jobs) <= limit
