@@ -5,6 +5,7 @@ The alphabet is base-32 "extended hex" (0-9, a-v), because Python's `int(text, 3
 """
 
 import os
+import random
 import re
 import threading
 
@@ -24,23 +25,25 @@ class IdSource:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
-        self._last = 0
+        self.start_anew()
         anew_in_child(self)
 
     def start_anew(self) -> None:
         """A child that went on counting where its parent was would make the parent's ids again."""
         self._lock = threading.Lock()
         self._last = 0
+        # Seeded by the system, then drawn without it: asking it each time gives way to other
+        # threads, which costs more than the whole id.
+        self._chance = random.Random(os.urandom(32))
 
     def new(self) -> str:
         with self._lock:
             fresh = (self._clock.wall() // 1000) << _RANDOM_BITS
             if fresh >> _RANDOM_BITS > self._last >> _RANDOM_BITS:
                 # The top random bit stays clear, so that counting up never reaches the time.
-                self._last = fresh | int.from_bytes(os.urandom(10)) >> 1
+                self._last = fresh | self._chance.getrandbits(_RANDOM_BITS - 1)
             else:
-                self._last += 1 + int.from_bytes(os.urandom(3))
+                self._last += 1 + self._chance.getrandbits(24)
             return _text(self._last)
 
 
