@@ -9,9 +9,9 @@ from typing import TypeAlias
 import apsw
 
 from limpet.domain.clock import Clock
-from limpet.domain.errors import StoreError, StoreReadOnly, StoreRefused, StoreUnavailable
+from limpet.domain.errors import StoreError, StoreRefused, StoreUnavailable
 from limpet.storage.sqlite.boot import ForeignSessions, Renewals, from_before_restart
-from limpet.storage.sqlite.failures import said
+from limpet.storage.sqlite.failures import read_only, said
 from limpet.storage.sqlite.location import Location, refuse_network
 from limpet.storage.sqlite.recover import expire_foreign
 from limpet.storage.sqlite.schema import apply, create_or_check, foreign_renewals, writing
@@ -194,10 +194,7 @@ class Connections:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         if write:
             if connection.readonly("main"):
-                raise StoreReadOnly(
-                    f"{self._location.path} can be read but not written by this user. Give it the "
-                    f"right to write to the file and its folder."
-                )
+                raise read_only(self._location.path)
             if connection.pragma("journal_mode") != "wal" and not self._location.in_memory:
                 mode = connection.pragma("journal_mode", "wal")
                 if mode != "wal":

@@ -43,10 +43,7 @@ def said(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
                 f"space, and try again."
             )
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
-            return StoreReadOnly(
-                f"{path} can be read but not written by this user. Give it the right to write to "
-                f"the file and its folder."
-            )
+            return read_only(path)
         case apsw.CantOpenError():
             return StoreUnavailable(f"{path} cannot be opened: {why_not(path, reason)}")
         case apsw.BusyError() | apsw.LockedError():
@@ -56,6 +53,16 @@ def said(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
             )
         case _:
             return StoreUnavailable(f"{path} cannot be used: {error} ({reason})")
+
+
+def read_only(path: str) -> StoreReadOnly:
+    """What may not be written, by name: SQLite makes its -wal and -shm as read-only as the file."""
+    files = (path, path + "-wal", path + "-shm", os.path.dirname(path) or ".")
+    closed = [each for each in files if os.path.exists(each) and not os.access(each, os.W_OK)]
+    return StoreReadOnly(
+        f"{path} can be read but not written by this user. Give it the right to write to "
+        f"{' and '.join(closed) or 'the file and its folder'}."
+    )
 
 
 def said_of_system(error: OSError, path: str) -> StoreError:
