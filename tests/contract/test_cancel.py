@@ -9,7 +9,7 @@ from limpet.domain.cause import Requested
 from limpet.domain.errors import JobNotFound
 from limpet.domain.event import EventName
 from limpet.domain.state import State
-from limpet.domain.transition import Complete, Fail, Quarantine
+from limpet.domain.transition import Cancel, Complete, Fail, Quarantine
 from limpet.storage.answers import Promoted
 from limpet.storage.base import Store
 from limpet.testing.clock import FakeClock
@@ -96,3 +96,12 @@ def test_job_that_finishes_first_has_succeeded(store: Store) -> None:
 def test_unknown_job_is_refused(store: Store) -> None:
     with pytest.raises(JobNotFound):
         store.cancel(new_id())
+
+
+def test_reason_for_cancelling_a_running_job_is_its_error_in_the_end(store: Store) -> None:
+    job = add(store)
+    holder = Holder(store)
+    lease = holder.take()
+    store.cancel(job, "wrong customer")
+    holder.settle(Cancel(lease))
+    assert str(get(store, job).error) == "wrong customer"

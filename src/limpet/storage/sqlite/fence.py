@@ -56,28 +56,31 @@ def check(
         lease = leases[place]
         if lease.session == session and not (once and lease in first):
             first[lease] = tried[place]
-            held[place] = _held(lease, row)
+            held[place] = held_of(lease, row[1:])
     if len(held) == len(leases):
         return held, []
     return held, _verdicts(tx, session, leases, tried, held, first)
 
 
-def _held(lease: Lease, row: Row) -> Held:
+def held_of(lease: Lease, columns: Row) -> Held:
+    """A job's row, its columns from `n` to `expires_at` as `fence.holding` lists them."""
+    (n, queue, sort_key, ready_at, failures, orphans, strikes, last_run, begun, claimed_at,
+     deadline_at, requested_at, priority, suspect, expires_at) = columns  # fmt: skip
     return Held(
-        n=row[1],
+        n=n,
         lease=lease,
-        queue=row[2],
-        sort_key=row[3],
-        ready_at=row[4],
-        counters=Counters(row[5], row[6], row[7]),
-        last_run=bool(row[8]),
-        begun=bool(row[9]),
-        claimed_at=row[10],
-        deadline_at=row[11],
-        cancel_requested=row[12] is not None,
-        priority=row[13],
-        suspect=bool(row[14]),
-        expires_at=row[15],
+        queue=queue,
+        sort_key=sort_key,
+        ready_at=ready_at,
+        counters=Counters(failures, orphans, strikes),
+        last_run=bool(last_run),
+        begun=bool(begun),
+        claimed_at=claimed_at,
+        deadline_at=deadline_at,
+        cancel_requested=requested_at is not None,
+        priority=priority,
+        suspect=bool(suspect),
+        expires_at=expires_at,
     )
 
 

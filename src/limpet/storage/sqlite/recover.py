@@ -5,14 +5,13 @@ from collections.abc import Sequence
 import msgspec
 
 from limpet.domain.cause import Cause, HostRebooted, Unknown, WorkerVanished, cause_of
-from limpet.domain.job import Counters
 from limpet.domain.lease import Lease, digest
 from limpet.domain.session import Session, Standing
 from limpet.domain.state import Move, State
 from limpet.domain.transition import Rejected
 from limpet.storage.answers import Recovered
 from limpet.storage.base import CHUNK
-from limpet.storage.sqlite.fence import Held, check
+from limpet.storage.sqlite.fence import check, held_of
 from limpet.storage.sqlite.inspect import sessions
 from limpet.storage.sqlite.session import end, find, let_go, standing
 from limpet.storage.sqlite.settle import lose_one, release_one
@@ -47,7 +46,7 @@ def recover(tx: Transaction, session: str) -> Recovered:
     cause = cause_of(msgspec.json.decode(dead[0])) if dead[0] else Unknown("unknown", "")
     rows = tx.run("recover", "orphans", session=session, limit=CHUNK)
     went = [_take_back(tx, session, row, cause) for row in rows]
-    let_go(tx, session, digest((row[1], row[2]) for row in rows))
+    let_go(tx, session, digest((row[0], row[1]) for row in rows))
     return Recovered(
         ready=went.count(State.READY),
         failed=went.count(State.FAILED),
@@ -57,22 +56,7 @@ def recover(tx: Transaction, session: str) -> Recovered:
 
 
 def _take_back(tx: Transaction, session: str, row: Row, cause: Cause) -> State:
-    held = Held(
-        n=row[0],
-        lease=Lease(row[1], session, row[2]),
-        queue=row[3],
-        sort_key=row[4],
-        ready_at=row[5],
-        counters=Counters(row[6], row[7], row[8]),
-        last_run=bool(row[9]),
-        begun=bool(row[10]),
-        claimed_at=row[11],
-        deadline_at=row[14],
-        cancel_requested=row[12] is not None,
-        priority=0,
-        suspect=bool(row[13]),
-        expires_at=row[15],
-    )
+    held = held_of(Lease(row[0], session, row[1]), row[2:])
     return lose_one(
         tx,
         held,

@@ -6,7 +6,14 @@ from typing import assert_never
 
 import msgspec
 
-from limpet.domain.cause import Cause, DeadlinePassed, Requested, TooManyOrphans, TooManyStrikes
+from limpet.domain.cause import (
+    Cause,
+    DeadlinePassed,
+    Requested,
+    TooManyOrphans,
+    TooManyStrikes,
+    cause_of,
+)
 from limpet.domain.event import EventName
 from limpet.domain.job import Counters
 from limpet.domain.lease import Digest, digest
@@ -203,8 +210,14 @@ def _cancel(
     counters: Counters,
     accepted: bool = True,
 ) -> None:
-    why = error or Requested(reason="cancelled on request")
+    why = error or _request(tx, row.n)
     _move(tx, row, move, State.CANCELLED, EventName.CANCELLED, why, counters, accepted=accepted)
+
+
+def _request(tx: Transaction, n: int) -> Cause:
+    """Why somebody asked for the cancellation, in their words."""
+    asked = tx.one("settle", "request", n=n)
+    return cause_of(msgspec.json.decode(asked[0])) if asked else Requested()
 
 
 def _record(

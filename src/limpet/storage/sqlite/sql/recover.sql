@@ -23,9 +23,9 @@ SELECT min(moment) FROM limpet_session WHERE state <> 'dead'
 SELECT cause, renewed_at FROM limpet_session WHERE id = :session AND state = 'dead'
 
 -- statement: orphans
-SELECT j.n, j.id, j.token, j.queue, j.sort_key, j.ready_at, j.failures, j.orphans, j.strikes,
-       j.last_run, j.begun, j.claimed_at, j.cancel_requested_at, j.suspect, j.deadline_at,
-       j.expires_at
+SELECT j.id, j.token, j.n, j.queue, j.sort_key, j.ready_at, j.failures, j.orphans, j.strikes,
+       j.last_run, j.begun, j.claimed_at, j.deadline_at, j.cancel_requested_at, j.priority,
+       j.suspect, j.expires_at
 FROM limpet_job j
 WHERE j.session = :session AND j.state = 'running'
 ORDER BY j.n

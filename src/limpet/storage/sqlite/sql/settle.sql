@@ -1,7 +1,7 @@
 -- settle: apply the outcomes of attempts whose lease holds (see fence.sql).
 -- purpose: running to succeeded, or to where an unhappy outcome takes the job.
 -- params:  tuples; the job's number comes last.
--- returns: nothing.
+-- returns: options the job's options; request why its cancellation was asked for; else nothing.
 
 -- statement: complete
 UPDATE limpet_job SET state = 'succeeded', finished_at = ? WHERE n = ?
@@ -25,3 +25,8 @@ ON CONFLICT (n) DO UPDATE SET error = excluded.error, value = NULL
 
 -- statement: options
 SELECT options FROM limpet_payload WHERE n = :n
+
+-- statement: request
+SELECT cause FROM limpet_event
+WHERE n = :n AND event = 'cancel_requested' AND cause IS NOT NULL
+ORDER BY e DESC LIMIT 1
