@@ -81,12 +81,19 @@ class EnqueueVerbs(Protocol):
         *,
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
+        fence: Lease | None = None,
     ) -> list[Receipt]:
         """(nothing) → ready, or scheduled when `scheduled_for` is to come. Atomic, at most 1,000.
 
         `caps`: queue → the most jobs that may wait in it; a job over the cap is answered `full`
         and not written; with `all_or_none`, one `full` means that none is written. A repeat of
         an id is answered `already` and changes nothing, within `REPEAT_WINDOW` of the first.
+
+        `fence`: the attempt that enqueues. The jobs are written only while that lease holds: its
+        job runs under that session and token, and the session is live or draining, so that an
+        attempt which may have been given to another leaves no jobs behind. Otherwise raises
+        `LeaseLost`, also for a repeat of what was written before, and the timeline of the fence's
+        job tells it; nothing else is written.
         """
         ...
 
