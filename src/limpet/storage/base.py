@@ -43,10 +43,15 @@ ANY_QUEUE = "*"
 
 
 class Topic(StrEnum):
-    """What a bell can ring for."""
+    """What a bell can ring for.
+
+    `ready`: a job became ready. `done`: a job reached a final state. `cancel`: somebody asked for
+    a running job to be cancelled; `renew` tells its holder which.
+    """
 
     READY = "ready"
     DONE = "done"
+    CANCEL = "cancel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +202,8 @@ class ControlVerbs(Protocol):
 
     def cancel(self, job: str, reason: str = "") -> State:
         """Waiting or quarantined → cancelled; running → running with cancellation requested,
-        until its holder confirms. Atomic; the answer is the state after it. Repeats, and final
-        jobs, change nothing. Raises `JobNotFound`.
+        until its holder confirms; the bell `cancel` wakes the holders. Atomic; the answer is the
+        state after it. Repeats, and final jobs, change nothing. Raises `JobNotFound`.
         """
         ...
 
