@@ -30,7 +30,7 @@ WORDING: dict[str, tuple[int, str]] = {
     ),
     "worker_draining": (
         _I,
-        "asked to stop: {running} jobs may run on for {seconds:g} s (a second signal ends them now)",
+        "asked to stop: {running} jobs may go on for {seconds:g} s; a second signal ends them now",
     ),
     "worker_stopped": (_I, "stopped; {released} jobs were handed back"),
     "worker_empty": (_I, "nothing is left to do"),

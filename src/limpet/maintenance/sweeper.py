@@ -1,4 +1,4 @@
-"""Finds dead sessions and takes back their jobs: by proof first, by the lease as the last resort."""
+"""Finds dead sessions and takes back their jobs: by proof first, by the lease as last resort."""
 
 import time
 from collections.abc import Callable

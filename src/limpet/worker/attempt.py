@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager
 from typing import Any, assert_never
 
 from limpet import context
-from limpet.app import App
 from limpet.context import Context, JobView
 from limpet.domain.cause import (
     Cause,
@@ -32,7 +31,7 @@ from limpet.domain.verdict import Again, GiveUp, Later
 from limpet.worker.containment import Offspring, offspring
 from limpet.worker.frames import Outcome
 from limpet.worker.policy import policy_of
-from limpet.worker.registry import Runnable
+from limpet.worker.registry import Registry, Runnable
 
 Say = Callable[..., None]
 """Sends a report to the supervisor: lease, progress or None, lines."""
@@ -71,7 +70,7 @@ class Attempt:
 Result = Complete | Outcome
 
 
-async def run_async(attempt: Attempt, app: App) -> Result:
+async def run_async(attempt: Attempt, registry: Registry) -> Result:
     """Run an `async def` task and say how it ended."""
     task = attempt.task
     offspring.set(attempt.left)
@@ -88,17 +87,17 @@ async def run_async(attempt: Attempt, app: App) -> Result:
             return _last_word(attempt)
         if task.context_name is not None:
             arguments = {**arguments, task.context_name: ctx}
-        if app.middlewares:
-            value = await _wrapped_async(app, ctx, lambda: task.function(**arguments))
+        if registry.wrappers:
+            value = await _wrapped_async(registry, ctx, lambda: task.function(**arguments))
         else:
             value = await task.function(**arguments)
-        return _completed(attempt, value, app.payload_limit)
+        return _completed(attempt, value, registry.payload_limit)
     except BaseException as error:
         return concluded(attempt, error)
 
 
 def run_sync(
-    attempt: Attempt, app: App, interruptible: Callable[[], AbstractContextManager[None]]
+    attempt: Attempt, registry: Registry, interruptible: Callable[[], AbstractContextManager[None]]
 ) -> Result:
     """Run a `def` task and say how it ended; only within `interruptible` may it be interrupted."""
     task = attempt.task
@@ -117,11 +116,11 @@ def run_sync(
                 return _last_word(attempt)
             if task.context_name is not None:
                 arguments = {**arguments, task.context_name: ctx}
-            if app.middlewares:
-                value = _wrapped(app, ctx, lambda: task.function(**arguments))
+            if registry.wrappers:
+                value = _wrapped(registry, ctx, lambda: task.function(**arguments))
             else:
                 value = task.function(**arguments)
-        return _completed(attempt, value, app.payload_limit)
+        return _completed(attempt, value, registry.payload_limit)
     except BaseException as error:
         return concluded(attempt, error)
 
@@ -165,22 +164,23 @@ def _last_word(attempt: Attempt) -> Outcome:
     return Outcome(attempt.claimed.lease, "fail", cause=cause.record())
 
 
-def _wrapped(app: App, ctx: Context, body: Callable[[], Any]) -> Any:
+def _wrapped(registry: Registry, ctx: Context, body: Callable[[], Any]) -> Any:
     with contextlib.ExitStack() as stack:
-        for middleware in app.middlewares:
-            if not middleware.is_async:
-                stack.enter_context(contextlib.contextmanager(middleware.function)(ctx))
+        for wrapper in registry.wrappers:
+            if not wrapper.is_async:
+                stack.enter_context(wrapper.enter(ctx))
         return body()
 
 
-async def _wrapped_async(app: App, ctx: Context, body: Callable[[], Awaitable[Any]]) -> Any:
+async def _wrapped_async(
+    registry: Registry, ctx: Context, body: Callable[[], Awaitable[Any]]
+) -> Any:
     async with contextlib.AsyncExitStack() as stack:
-        for middleware in app.middlewares:
-            if middleware.is_async:
-                manager = contextlib.asynccontextmanager(middleware.function)(ctx)
-                await stack.enter_async_context(manager)
+        for wrapper in registry.wrappers:
+            if wrapper.is_async:
+                await stack.enter_async_context(wrapper.enter(ctx))
             else:
-                stack.enter_context(contextlib.contextmanager(middleware.function)(ctx))
+                stack.enter_context(wrapper.enter(ctx))
         return await body()
 
 
@@ -232,4 +232,3 @@ def unknown_task(claimed: ClaimedJob) -> Outcome:
     """A job of a task that this executor does not have: handed back, not failed."""
     error = Raised(type="UnknownTask", message=f"this worker has no task {claimed.task!r}")
     return Outcome(claimed.lease, "release", cause=error.record())
-

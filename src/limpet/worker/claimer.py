@@ -123,7 +123,7 @@ class Claimer:
         self.in_flight = False
         self._ledger.told()
         if answer.standing is Standing.LIVE and want is not None:
-            self.may_have_more = 0 < len(answer.claimed)
+            self.may_have_more = len(answer.claimed) > 0
             self.idle_claims = 0 if answer.claimed else self.idle_claims + 1
         if asked == 0 or answer.standing is not Standing.LIVE:
             self.idle_claims = 0
@@ -159,7 +159,7 @@ class Claimer:
         return Want(tuple(pools)) if pools else None
 
     def _slots(self, free: int, room: int) -> Mapping[str, int]:
-        """queue → how many; a queue with a limit of its own is never claimed ahead."""
+        """Queue → how many; a queue with a limit of its own is never claimed ahead."""
         if not self._plan.queues:
             return {ANY_QUEUE: room}
         slots = {}
@@ -174,7 +174,9 @@ def lanes_of(plan: Plan) -> int:
     """How many lanes there may be: as told, or enough for the queues' own limits, or the cores."""
     if plan.lanes is not None:
         return plan.lanes
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     if not plan.queues:
         return cores
     return sum(cores if limit is None else limit for limit in plan.queues.values())

@@ -67,7 +67,7 @@ def watch_threads() -> None:
     def counted_start(self: threading.Thread) -> None:
         mine = _mine()
         # A pool's threads outlive the work that started them; the work itself is counted.
-        if mine is not None and getattr(self, "_target", None) is not pools._worker:  # type: ignore[attr-defined]
+        if mine is not None and getattr(self, "_target", None) is not pools._worker:
             mine.threads.add(self)
         start(self)
 

@@ -354,4 +354,3 @@ def _how(status: int) -> str:
     if os.WIFSIGNALED(status):
         return f"signal {os.WTERMSIG(status)}"
     return f"code {os.WEXITSTATUS(status)}"
-

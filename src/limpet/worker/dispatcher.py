@@ -228,7 +228,7 @@ class Dispatcher:
         self.reports.append(
             Report(
                 hold.lease,
-                Progress(*progress, at=time.time_ns() // 1000) if progress is not None else None,
+                Progress(*progress, time.time_ns() // 1000) if progress is not None else None,
                 tuple(LogLine(*line) for line in lines),
             )
         )

@@ -1,4 +1,4 @@
-"""What every executor is: a process of its own session that runs the user's code and nothing else."""
+"""What every executor is: a process that runs the user's code and nothing else."""
 
 import asyncio
 import contextvars

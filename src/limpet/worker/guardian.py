@@ -16,6 +16,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
 from limpet.worker import locks, processes
 from limpet.worker.page import Page, create, now
@@ -58,7 +59,7 @@ class Guardian:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._ids = IdSource()
+        self._ids = IdSource(SystemClock())
         self._stopping_since: float | None = None
         self._signals = 0
         self._pause = _FIRST_PAUSE
@@ -99,7 +100,12 @@ class Guardian:
             "link": theirs.fileno(),
         }
         lock = {"path": held.path, "inode": held.inode, "nonce": held.nonce}
-        order = {"session": session, "descriptors": descriptors, "lock": lock, "guardian": os.getpid()}
+        order = {
+            "session": session,
+            "descriptors": descriptors,
+            "lock": lock,
+            "guardian": os.getpid(),
+        }
         process = subprocess.Popen(
             [sys.executable, "-m", "limpet.worker.supervisor"],
             env={**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)},

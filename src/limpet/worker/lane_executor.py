@@ -97,9 +97,7 @@ class LaneExecutor:
             self._inbox.clear()
             self._say(RECALLED)
 
-    def _asked_to_stop(
-        self, job: str, token: int, cause: dict[str, Any], interrupt: bool
-    ) -> None:
+    def _asked_to_stop(self, job: str, token: int, cause: dict[str, Any], interrupt: bool) -> None:
         attempt = self._attempt
         if attempt is None or attempt.claimed.lease[::2] != (job, token):
             return
@@ -169,7 +167,7 @@ class LaneExecutor:
             if task.is_async:
                 result = self._run_async(attempt, own)
             else:
-                result = own.run(run_sync, attempt, self._app, self._interruptible)
+                result = own.run(run_sync, attempt, self._given.registry, self._interruptible)
             doomed = containment.wait_for_end(attempt.left) or self._children.end_others()
         finally:
             containment.belongs_to(None)
@@ -180,7 +178,7 @@ class LaneExecutor:
 
     def _run_async(self, attempt: Attempt, own: contextvars.Context) -> Result:
         self._task = asyncio.Task(
-            run_async(attempt, self._app), loop=self._loop, context=own
+            run_async(attempt, self._given.registry), loop=self._loop, context=own
         )
         try:
             result: Result = self._loop.run_until_complete(self._task)

@@ -71,9 +71,7 @@ class LoopExecutor(asyncio.Protocol):
 
     async def _serve(self) -> None:
         self._given.work.setblocking(False)
-        self._transport, _ = await self._loop.create_connection(
-            lambda: self, sock=self._given.work
-        )
+        self._transport, _ = await self._loop.create_connection(lambda: self, sock=self._given.work)
         await self._over
 
     # -- what the supervisor says
@@ -98,9 +96,7 @@ class LoopExecutor(asyncio.Protocol):
                 self._ending = True
                 self._finish_if_idle()
 
-    def _asked_to_stop(
-        self, job: str, token: int, cause: dict[str, Any], interrupt: bool
-    ) -> None:
+    def _asked_to_stop(self, job: str, token: int, cause: dict[str, Any], interrupt: bool) -> None:
         found = self._running.get(job)
         if found is not None and found[0].claimed.lease.token == token:
             attempt, task = found
@@ -137,7 +133,7 @@ class LoopExecutor(asyncio.Protocol):
         self._running[claimed.lease.job] = (attempt, running)
 
     async def _run(self, attempt: Attempt) -> None:
-        result = await run_async(attempt, self._app)
+        result = await run_async(attempt, self._given.registry)
         doomed = ""
         left = attempt.left
         if left.tasks or left.threads or left.futures:

@@ -135,9 +135,10 @@ class KernelTimer:
         self._set(_Itimerspec())
 
     def _set(self, spec: _Itimerspec) -> None:
-        if self._timer is not None:
-            if _timer_library().timer_settime(self._timer, 0, ctypes.byref(spec), None) != 0:
-                raise _failed("timer_settime")
+        if self._timer is None:
+            return
+        if _timer_library().timer_settime(self._timer, 0, ctypes.byref(spec), None) != 0:
+            raise _failed("timer_settime")
 
 
 def _timer_library() -> ctypes.CDLL:
@@ -201,7 +202,7 @@ def descendants(root: int) -> set[int]:
 
 
 def _parents() -> dict[int, int]:
-    """pid → parent."""
+    """Pid → parent."""
     if not LINUX:
         return _parents_by_ps()
     found: dict[int, int] = {}

@@ -1,14 +1,18 @@
 """What an executor can run: the tasks of the user's app, read once."""
 
+import contextlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet.app import App
 from limpet.client.signature import Signature
+from limpet.context import Context
 from limpet.domain.retry import Retry
+from limpet.hooks import OrphanHook
 from limpet.locate import load_app
-from limpet.task import OrphanHook, Task
+from limpet.task import Task
 from limpet.worker.frames import Catalog, TaskFacts
 from limpet.worker.plan import Plan
 
@@ -26,12 +30,21 @@ class Runnable:
     hook: OrphanHook | None
 
 
+class Wrapper(NamedTuple):
+    """A middleware as a context manager around an attempt."""
+
+    enter: Callable[[Context], Any]
+    is_async: bool
+
+
 class Registry:
     """The tasks, hooks and middleware of an app."""
 
     def __init__(self, app: App) -> None:
         self.app = app
         self.tasks = {name: _runnable(task) for name, task in app.tasks.items()}
+        self.payload_limit = app.payload_limit
+        self.wrappers = tuple(_wrapper(each) for each in app.middlewares)
 
     def catalog(self, threads: int, contained: bool) -> Catalog:
         """What the supervisor must know."""
@@ -52,6 +65,12 @@ class Registry:
             threads=threads,
             contained=contained,
         )
+
+
+def _wrapper(middleware: Callable[[Context], Any]) -> Wrapper:
+    if inspect.isasyncgenfunction(middleware):
+        return Wrapper(contextlib.asynccontextmanager(middleware), is_async=True)
+    return Wrapper(contextlib.contextmanager(middleware), is_async=False)
 
 
 def _runnable(task: Task[Any, Any]) -> Runnable:

@@ -115,5 +115,10 @@ def _say(action: str, hold: Hold, **facts: object) -> None:
     claimed = hold.claimed
     lease = hold.lease
     log.say(
-        action, job=lease.job, task=claimed.task, queue=claimed.queue, session=lease.session, **facts
+        action,
+        job=lease.job,
+        task=claimed.task,
+        queue=claimed.queue,
+        session=lease.session,
+        **facts,
     )

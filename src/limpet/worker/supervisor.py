@@ -227,7 +227,9 @@ class Supervisor:
                 self._crew.start(kind)
 
     def _start_services(self, sweeper: Sweeper, catalog: Catalog) -> None:
-        retention = {State(name): timedelta(seconds=kept) for name, kept in catalog.retention.items()}
+        retention = {
+            State(name): timedelta(seconds=kept) for name, kept in catalog.retention.items()
+        }
         pruner = Pruner(self._store, retention)
         promoter = Promoter(self._store)
         self._serve(self._claimer.run())
@@ -237,7 +239,10 @@ class Supervisor:
         self._serve(self._sweep_forever(sweeper))
         self._serve(self._prune_forever(pruner))
         loop = asyncio.get_running_loop()
-        for topic, heard in ((Topic.READY, self._claimer.rang), (Topic.CANCEL, self._heart.beat_soon)):
+        for topic, heard in (
+            (Topic.READY, self._claimer.rang),
+            (Topic.CANCEL, self._heart.beat_soon),
+        ):
             bell = self._store.listen(topic)
             loop.add_reader(bell.fileno(), _on_bell, bell, heard)
         self._claimer.claiming = True
@@ -285,7 +290,7 @@ class Supervisor:
         return await asyncio.get_running_loop().run_in_executor(self._pools[""], work)
 
     async def _ask(self, verb: str, *args: Any) -> Any:
-        """One verb, said again until the store answers; a last word of the store ends the session."""
+        """One verb, said again until the store answers; its last word ends the session."""
         while True:
             try:
                 answer = await self._call(verb, *args)
@@ -336,7 +341,7 @@ class Supervisor:
             if hold is not None and hold.stop is None:
                 self._dispatcher.cancel(hold, Requested())
         if answer.digest != self._ledger.digest() and not self._claimer.in_flight:
-            asyncio.ensure_future(self._compare(self._claimer.exchanges))
+            self._serve(self._compare(self._claimer.exchanges))
 
     async def _compare(self, exchanges: int) -> None:
         """Ask what the store thinks we hold; hand back what we do not know, end what we lost."""
@@ -347,7 +352,9 @@ class Supervisor:
         unknown, missing = held - known, known - held
         if not unknown and not missing:
             return
-        log.say("digest_mismatch", unknown=len(unknown), missing=len(missing), session=self._session)
+        log.say(
+            "digest_mismatch", unknown=len(unknown), missing=len(missing), session=self._session
+        )
         if unknown:
             await self._ask("release", self._session, sorted(unknown), Drained())
         for lease in missing:

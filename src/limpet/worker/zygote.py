@@ -223,7 +223,7 @@ def _noticed(number: int, frame: object) -> None:
 
 
 def _own_namespace(order: Order, channel: Channel) -> Order:
-    """Go on as PID 1 of a new pid namespace, as a child of the supervisor; where that is allowed."""
+    """Go on as PID 1 of a new pid namespace, a child of the supervisor, where that is allowed."""
     if not order.namespace or order.contained or not processes.enter_pid_namespace():
         return order
     gone, held = os.pipe()
