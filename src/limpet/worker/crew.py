@@ -17,6 +17,7 @@ from limpet import log
 from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, WorkerKilled
 from limpet.worker import processes
 from limpet.worker.frames import (
+    ADOPTED,
     DIED,
     END,
     FORK,
@@ -266,14 +267,19 @@ class Crew:
         except OSError:
             data = b""
         if not data:
-            asyncio.get_running_loop().remove_reader(self._channel.sock)
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._channel.sock)
+            loop.call_later(0.002, self.reap)
             return
         for frame in self._splitter.feed(data):
             self._zygote_said(frame)
 
     def _zygote_said(self, frame: Any) -> None:
         if frame[0] == PLACE:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._pid, 0)  # it has left; what it forked is our own child now
             self._pid = frame[1]
+            self._tell(ADOPTED)
         elif frame[0] == DIED:
             executor = self.executors.get(frame[1])
             if executor is not None:

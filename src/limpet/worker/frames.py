@@ -41,6 +41,7 @@ BLOCKED: Final = 17  # [BLOCKED, job or None, where]: on the pipe for notes
 
 # Supervisor to zygote, and back.
 FORK: Final = 21  # [FORK, executor, kind] with four descriptors
+ADOPTED: Final = 20  # [ADOPTED]: the zygote is now a child of the supervisor
 KILL: Final = 22  # [KILL, executor]
 SIGNAL: Final = 23  # [SIGNAL, executor, number]
 PLACE: Final = 30  # [PLACE, pid]: where the zygote is, once it has its own namespace

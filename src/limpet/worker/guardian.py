@@ -63,7 +63,7 @@ class Guardian:
         self._stopping_since: float | None = None
         self._signals = 0
         self._pause = _FIRST_PAUSE
-        self._notices: dict[int, subprocess.Popen[bytes]] = {}
+        self._notices: dict[int, tuple[subprocess.Popen[bytes], locks.HeldLocks]] = {}
         self._killed_for_lease = False
 
     def run(self) -> int:
@@ -177,7 +177,9 @@ class Guardian:
             if found is None or found.si_pid == supervisor:
                 return
             if found.si_pid in self._notices:
-                self._notices.pop(found.si_pid).wait()
+                process, held = self._notices.pop(found.si_pid)
+                process.wait()
+                held.let_go()
             else:
                 os.waitpid(found.si_pid, 0)
 
@@ -211,13 +213,12 @@ class Guardian:
         )
         self._reap()
         session.link.close()
-        session.locks.let_go()
         lived = time.monotonic() - session.started
-        if code in (DONE, WRONG_USAGE, ANEW):
+        if code in (DONE, WRONG_USAGE, ANEW) or not session.url:
+            session.locks.let_go()
             session.locks.remove()
         else:
-            frozen = (now() - session.page.tick) / 1e6 if session.page.tick else 0.0
-            self._post(session, code, frozen)
+            self._post(session, code)
         if code == DONE or self._stopping_since is not None:
             return code if code in (DONE, WRONG_USAGE) else 1
         if code == WRONG_USAGE:
@@ -238,10 +239,12 @@ class Guardian:
             self._timer.rearm()
             time.sleep(0.05)
 
-    def _post(self, session: _Session, code: int, frozen: float) -> None:
-        """Tell the store that the session is dead; a small program does, and exits."""
-        if not session.url:
-            return
+    def _post(self, session: _Session, code: int) -> None:
+        """Tell the store that the session is dead; a small program does, and exits.
+
+        The locks are kept until it has: a neighbour that got them would know less of the cause.
+        """
+        frozen = (now() - session.page.tick) / 1e6 if session.page.tick else 0.0
         plan = self._plan
         notice = {
             "session": session.id, "code": code, "frozen": frozen, "limit": plan.frozen,
@@ -251,7 +254,7 @@ class Guardian:
             [sys.executable, "-m", "limpet.worker.notice"],
             env={**os.environ, "LIMPET_NOTICE": json.dumps({**notice, "url": session.url})},
         )
-        self._notices[process.pid] = process
+        self._notices[process.pid] = (process, session.locks)
 
     def _wait_for_notices(self) -> None:
         until = time.monotonic() + _LAST_SECONDS

@@ -135,7 +135,6 @@ class Supervisor:
             self._guardian_gone()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, _nothing)  # the guardian says what they mean
-        loop.add_signal_handler(signal.SIGCHLD, self._crew.reap)
         self._link.setblocking(False)
         loop.add_reader(self._link, self._hear_guardian)
         self._timer = processes.KernelTimer(self._plan.frozen, asleep=True)
@@ -149,6 +148,7 @@ class Supervisor:
         url = self._plan.url or catalog.url
         self._store: Store = open_store(url)
         self._tell_guardian(url=url)
+        await self._ask("promote")  # the first write makes a store that is not there yet
         info = await self._ask("info")
         if info.durability.startswith("none"):
             raise SessionOver(
@@ -373,6 +373,7 @@ class Supervisor:
             if self._page.over and not self._ended:
                 seconds = (now() - (self._failing_since or self._page.moment)) / 1e6
                 raise SessionOver("its lease ran out", StoreOutage(round(seconds, 1)))
+            self._crew.reap()
             self._dispatcher.tick()
             await asyncio.sleep(period)
 
@@ -383,9 +384,11 @@ class Supervisor:
 
     async def _report(self) -> None:
         while self._dispatcher.reports:
-            reports = self._dispatcher.reports[:1000]
+            taken = self._dispatcher.reports[:1000]
             del self._dispatcher.reports[:1000]
-            await self._ask("report", self._session, reports)
+            # What a lost attempt said last is not worth a refusal on the job's timeline.
+            held = [each for each in taken if self._ledger.find(each.lease.job, each.lease.token)]
+            await self._ask("report", self._session, held)
 
     async def _promote_forever(self, promoter: Promoter) -> None:
         while True:

@@ -226,15 +226,12 @@ def _own_namespace(order: Order, channel: Channel) -> Order:
     """Go on as PID 1 of a new pid namespace, a child of the supervisor, where that is allowed."""
     if not order.namespace or order.contained or not processes.enter_pid_namespace():
         return order
-    gone, held = os.pipe()
     pid = os.fork()
     if pid:
         channel.send(PLACE, pid)
         os._exit(0)
-    os.close(held)
-    # Until the one that forked us is gone, our parent is not yet the supervisor.
-    os.read(gone, 1)
-    os.close(gone)
+    # Until the one that forked us is reaped, its death would be taken for the supervisor's.
+    channel.receive()
     if not processes.mount_own_proc():
         os._exit(72)
     return replace(order, contained=True)
