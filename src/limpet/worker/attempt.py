@@ -41,7 +41,7 @@ Say = Callable[..., None]
 class Attempt:
     """One run of a job; also what its context is linked to."""
 
-    __slots__ = ("claimed", "left", "lost", "say", "stopping", "task")
+    __slots__ = ("claimed", "knows", "left", "lost", "say", "stop", "task")
 
     def __init__(
         self, claimed: ClaimedJob, task: Runnable, lost: dict[str, Any] | None, say: Say
@@ -50,7 +50,8 @@ class Attempt:
         self.task = task
         self.lost = lost
         self.say = say
-        self.stopping: Cause | None = None
+        self.stop: Cause | None = None  # why it must stop
+        self.knows = False  # and its code has been told so
         self.left = Offspring()
 
     # -- what the context needs
@@ -60,6 +61,12 @@ class Attempt:
 
     def line(self, level: str, message: str) -> None:
         self.say(self.claimed.lease, None, ((time.time_ns() // 1000, level, message),))
+
+    @property
+    def stopping(self) -> Cause | None:
+        """Why the attempt must stop, as its code asks; what it returns after that is not whole."""
+        self.knows = self.stop is not None
+        return self.stop
 
     def make_context(self) -> Context:
         claimed = self.claimed
@@ -127,6 +134,8 @@ def run_sync(
 
 
 def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
+    if attempt.stop is not None and attempt.knows:
+        return stopped(attempt, attempt.stop)  # it left early, as it was asked to
     try:
         packed = attempt.task.signature.pack_result(value)
     except PayloadInvalid as error:
@@ -196,8 +205,8 @@ async def _wrapped_async(
 
 def concluded(attempt: Attempt, error: BaseException) -> Outcome:
     """What becomes of a job whose attempt raised."""
-    if attempt.stopping is not None:
-        return stopped(attempt, attempt.stopping)
+    if attempt.stop is not None:
+        return stopped(attempt, attempt.stop)
     if not isinstance(error, Exception | AttemptStopped):
         # An exit, an interruption, a cancellation that nobody here asked for: a failure of the
         # job like another.

@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import Any
 
 from limpet.worker import processes
@@ -59,6 +60,11 @@ def _mine() -> Offspring | None:
     return offspring.get() or _default
 
 
+def _is_shared(thread: threading.Thread) -> bool:
+    of_a_pool = getattr(thread, "_target", None) is pools._worker
+    return of_a_pool or thread.name.startswith("limpet-")
+
+
 def watch_threads() -> None:
     """Count from now on which threads and which work in pools an attempt starts."""
     start = threading.Thread.start
@@ -66,17 +72,22 @@ def watch_threads() -> None:
 
     def counted_start(self: threading.Thread) -> None:
         mine = _mine()
-        # A pool's threads outlive the work that started them; the work itself is counted.
-        if mine is not None and getattr(self, "_target", None) is not pools._worker:
+        # A pool's threads outlive the work that started them; the work itself is counted. Those
+        # of the client serve every attempt.
+        if mine is not None and not _is_shared(self):
             mine.threads.add(self)
+            # So that the thread knows its attempt: its log, its fence.
+            self.run = partial(copy_context().run, self.run)  # type: ignore[method-assign]
         start(self)
 
     def counted_submit(
         self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Future[Any]:
-        future: Future[Any] = submit(self, fn, *args, **kwargs)
         mine = _mine()
-        if mine is not None:
+        if mine is None:
+            return submit(self, fn, *args, **kwargs)
+        future: Future[Any] = submit(self, copy_context().run, fn, *args, **kwargs)
+        if not future.done():
             mine.futures.add(future)
             future.add_done_callback(mine.futures.discard)
         return future

@@ -86,6 +86,11 @@ class Executor(asyncio.Protocol):
         for descriptor in (self._permits, self._permit_writer, self._notes):
             os.set_blocking(descriptor, False)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether everything that it said has been read."""
+        return self._closed
+
     def handed_over(self) -> list[int]:
         """The descriptors of the executor's side."""
         return [
@@ -341,6 +346,12 @@ class Crew:
         me = os.getpid()
         processes.end_all(lambda: processes.descendants(me), 1.0, between)
         processes.end_all(lambda: processes.marked(self._session), 0.5, between)
+
+    async def heard_out(self, seconds: float = 0.2) -> None:
+        """Until what dead executors said has been read."""
+        until = now() + round(seconds * 1e6)
+        while any(not each.is_silent for each in self.executors.values()) and now() < until:
+            await asyncio.sleep(0.002)
 
     # -- executors
 

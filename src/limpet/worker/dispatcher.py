@@ -285,7 +285,7 @@ class Dispatcher:
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
-            if executor.kind == LOOP and executor.holds:
+            if executor.kind == LOOP and executor.ready and executor.holds:
                 self._look_for_blocked(executor, moment)
         self.limits.tick()
         if fresh:

@@ -68,10 +68,12 @@ def run_executor(
         notes,
     )
     watch_threads()
-    root = logging.getLogger()
-    root.addHandler(context.JobLogHandler())
-    if root.level > logging.INFO or root.level == logging.NOTSET:
-        root.setLevel(logging.INFO)
+    if not _root.handlers:
+        # Nobody has configured logging: what is worth a warning is still shown.
+        _root.addHandler(logging.StreamHandler())
+        _root.handlers[0].setLevel(logging.WARNING)
+        _root.setLevel(logging.INFO)
+    keep_job_log()
     code = 1
     try:
         if kind == LOOP:
@@ -89,6 +91,16 @@ def run_executor(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+_root = logging.getLogger()
+_job_log = context.JobLogHandler()
+
+
+def keep_job_log() -> None:
+    """See to it that lines go to their job; a new configuration of logging takes handlers off."""
+    if _job_log not in _root.handlers:
+        _root.addHandler(_job_log)
 
 
 def run_hooks(

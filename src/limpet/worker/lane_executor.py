@@ -22,7 +22,7 @@ from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import containment, processes
 from limpet.worker.attempt import Attempt, Result, run_async, run_sync, unknown_task
-from limpet.worker.executor import Surroundings, run_hooks, started
+from limpet.worker.executor import Surroundings, keep_job_log, run_hooks, started
 from limpet.worker.frames import (
     DONE,
     END,
@@ -101,8 +101,9 @@ class LaneExecutor:
         attempt = self._attempt
         if attempt is None or attempt.claimed.lease[::2] != (job, token):
             return
-        attempt.stopping = cause_of(cause)
+        attempt.stop = cause_of(cause)
         if self._task is not None:
+            attempt.knows = True
             self._loop.call_soon_threadsafe(self._task.cancel)
         elif interrupt:
             self._interrupted = True
@@ -119,8 +120,9 @@ class LaneExecutor:
         if self._interrupted and self._shields == 0:
             self._interrupted = False
             attempt = self._attempt
-            if attempt is not None and attempt.stopping is not None:
-                raise AttemptStopped(attempt.stopping)
+            if attempt is not None and attempt.stop is not None:
+                attempt.knows = True
+                raise AttemptStopped(attempt.stop)
 
     @contextlib.contextmanager
     def _shield(self) -> Iterator[None]:
@@ -158,6 +160,7 @@ class LaneExecutor:
         if task is None:
             self._say(OUTCOME, unknown_task(claimed))
             return True
+        keep_job_log()
         attempt = Attempt(claimed, task, lost, self._report)
         self._attempt = attempt
         self._interrupted = False

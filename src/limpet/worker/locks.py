@@ -102,8 +102,11 @@ def _lock(path: str, inode: int | None, nonce: str) -> int | None:
     except OSError:
         return None
     try:
-        if inode is not None and os.fstat(descriptor).st_ino != inode:
+        found = os.fstat(descriptor)
+        if inode is not None and found.st_ino != inode:
             raise OSError
+        if os.geteuid() not in (0, found.st_uid):
+            raise OSError  # what that user's session left behind can be neither seen nor ended
         if os.read(descriptor, 64).decode(errors="replace") != nonce:
             raise OSError
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

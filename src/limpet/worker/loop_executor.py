@@ -15,7 +15,7 @@ from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import containment, processes
 from limpet.worker.attempt import Attempt, Result, run_async, unknown_task
-from limpet.worker.executor import LEFT_ALONE, Surroundings, run_hooks, started
+from limpet.worker.executor import LEFT_ALONE, Surroundings, keep_job_log, run_hooks, started
 from limpet.worker.frames import (
     BLOCKED,
     DONE,
@@ -103,7 +103,7 @@ class LoopExecutor(asyncio.Protocol):
         found = self._running.get(job)
         if found is not None and found[0].claimed.lease.token == token:
             attempt, task = found
-            attempt.stopping = cause_of(cause)
+            attempt.stop, attempt.knows = cause_of(cause), True
             task.cancel()
 
     def _finish_if_idle(self) -> None:
@@ -128,6 +128,7 @@ class LoopExecutor(asyncio.Protocol):
         if task is None:
             self._transport.write(pack(OUTCOME, unknown_task(claimed)))
             return
+        keep_job_log()
         attempt = Attempt(claimed, task, lost, self._report)
         # Not through the loop: its factory would count the attempt as its own offspring.
         running = asyncio.Task(

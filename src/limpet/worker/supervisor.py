@@ -344,14 +344,14 @@ class Supervisor:
         anew = self._reload and not self._signals
         seconds = self._plan.grace if anew else self._plan.drain
         released = await self._drain.run(seconds, lambda: self._signals, self._check)
-        self._confirm_death()
+        await self._confirm_death()
         await self._drain.release_all()
         log.say("worker_stopped", released=released, session=self._session)
         return ANEW if anew else DONE
 
     async def _lose(self, end: SessionOver) -> int:
         """The session is over against its will: end everything, then tell what can be told."""
-        self._confirm_death()
+        await self._confirm_death()
         if end.code == WRONG_USAGE:
             print(f"limpet: {end}", file=sys.stderr)
         elif hasattr(self, "_drain"):
@@ -359,10 +359,11 @@ class Supervisor:
             await self._tell_losses(end.cause)
         return end.code
 
-    def _confirm_death(self) -> None:
-        """Nothing of a job may live when it is handed back."""
+    async def _confirm_death(self) -> None:
+        """Nothing of a job may live when it is handed back; what it said last still counts."""
         self._ended = True
         self._crew.end_everything(self._timer.rearm)
+        await self._crew.heard_out()
 
     async def _tell_losses(self, cause: Cause) -> None:
         """Tell the outcomes that are known, and the cause of all that are lost."""
