@@ -5,8 +5,11 @@ turns the outcome into a settlement.
 """
 
 import contextlib
+import os
 import random
+import sys
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Any, assert_never
@@ -77,6 +80,34 @@ class Attempt:
 
 Result = Complete | Outcome
 
+_executor = os.getpid()
+
+
+def this_is_the_executor() -> None:
+    """Remember which process runs attempts; a child that a task forks does not."""
+    global _executor
+    _executor = os.getpid()
+
+
+def is_forked() -> bool:
+    """Whether this process was forked by a task."""
+    return os.getpid() != _executor
+
+
+def leave_if_forked(error: BaseException | None = None) -> None:
+    """End a child that comes back from the task's code: it must not speak for the job."""
+    if not is_forked():
+        return
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    else:
+        code = int(error is not None)
+        if error is not None:
+            traceback.print_exception(error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
 
 async def run_async(attempt: Attempt, registry: Registry) -> Result:
     """Run an `async def` task and say how it ended."""
@@ -99,8 +130,10 @@ async def run_async(attempt: Attempt, registry: Registry) -> Result:
             value = await _wrapped_async(registry, ctx, lambda: task.function(**arguments))
         else:
             value = await task.function(**arguments)
+        leave_if_forked()
         return _completed(attempt, value, registry.payload_limit)
     except BaseException as error:
+        leave_if_forked(error)
         return concluded(attempt, error)
 
 
@@ -128,8 +161,10 @@ def run_sync(
                 value = _wrapped(registry, ctx, lambda: task.function(**arguments))
             else:
                 value = task.function(**arguments)
+            leave_if_forked()
         return _completed(attempt, value, registry.payload_limit)
     except BaseException as error:
+        leave_if_forked(error)
         return concluded(attempt, error)
 
 

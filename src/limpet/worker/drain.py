@@ -8,7 +8,6 @@ from typing import Protocol
 from limpet import log
 from limpet.domain.cause import Cause, Drained
 from limpet.domain.errors import LimpetError
-from limpet.domain.transition import Release
 from limpet.maintenance.sweeper import recover_all
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
@@ -19,6 +18,7 @@ from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
 from limpet.worker.services import Services
+from limpet.worker.settler import at_the_end
 
 # How long jobs that must stop at the deadline may take before they are ended.
 _LAST_GRACE_SECONDS = 0.3
@@ -81,7 +81,7 @@ class Drain:
     async def release_all(self) -> None:
         """Hand back what is left, once nothing of it lives; then the session is over."""
         for hold in list(self._ledger.holds.values()):
-            self._ledger.settle(hold, Release(hold.lease, Drained()))
+            self._ledger.settle(hold, at_the_end(hold))
         with contextlib.suppress(SessionOver):
             await self._services.report()
         self._claimer.wake()

@@ -9,12 +9,14 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from limpet import context
 from limpet.worker import processes
+from limpet.worker.attempt import this_is_the_executor
 from limpet.worker.containment import watch_threads
 from limpet.worker.frames import LOOP, READY, pack
 from limpet.worker.page import Page
@@ -47,13 +49,15 @@ def run_executor(
     kind: str, plan: Plan, registry: Registry, page: Page, descriptors: list[int]
 ) -> None:
     """Be an executor until there is nothing more to do; never returns."""
-    os.setsid()
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     processes.set_name(f"limpet-{kind}")
     processes.adopt_orphans()
     processes.lower_priority()
     # Not ignored, which children would inherit: a deploy must not turn into failures.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _nothing)
+        signal.signal(number, nothing)
+    processes.take_signals()
     work, desk, permits, notes = descriptors
     os.set_blocking(permits, False)
     os.set_blocking(notes, False)
@@ -67,6 +71,7 @@ def run_executor(
         permits,
         notes,
     )
+    this_is_the_executor()
     watch_threads()
     if not _root.handlers:
         # Nobody has configured logging: what is worth a warning is still shown.
@@ -115,6 +120,19 @@ def run_hooks(
             loop.run_until_complete(asyncio.Task(_awaited(answer), loop=loop, context=base))
 
 
+def run_stop_hooks(
+    hooks: tuple[Callable[[], Any], ...],
+    loop: asyncio.AbstractEventLoop,
+    base: contextvars.Context,
+) -> None:
+    """Run hooks at the end: what one raises is shown, and the others still run."""
+    for hook in hooks:
+        try:
+            run_hooks((hook,), loop, base)
+        except BaseException:
+            traceback.print_exc()
+
+
 async def _awaited(answer: Any) -> None:
     await answer
 
@@ -130,7 +148,7 @@ def started(work: socket.socket, hooks: Callable[[], None]) -> bool:
     return True
 
 
-def _nothing(number: int, frame: object) -> None:
+def nothing(number: int, frame: object) -> None:
     """Do nothing, and let nothing happen."""
 
 

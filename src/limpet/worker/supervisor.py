@@ -10,8 +10,7 @@ import contextlib
 import json
 import os
 import socket
-import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -43,7 +42,7 @@ from limpet.worker.page import Page, now
 from limpet.worker.plan import Plan, from_environment
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.services import Services
-from limpet.worker.voice import speak
+from limpet.worker.voice import leave, speak
 
 _TICK_SECONDS = 0.05
 # A burst ends when that many claims in a row found nothing.
@@ -58,6 +57,7 @@ class Supervisor:
         self._session: str = order["session"]
         self._lock = SessionLock(**order["lock"])
         self._guardian: int = order["guardian"]
+        self._is_first: bool = order["first"]
         descriptors = order["descriptors"]
         self._page = Page(descriptors["page"], writable=True)
         self._link = GuardianLink(
@@ -110,7 +110,7 @@ class Supervisor:
         """Import, open, sweep, register: in this order, so that nothing is claimed too early."""
         self._crew.start_zygote(namespace=self._plan.pid_namespace)
         catalog = await self._first(self._catalog)
-        line = await self._open_store(self._plan.url or catalog.url)
+        line = await self._open_store(catalog.url)
         self._say_how_strong(catalog)
         self._put_together(line, catalog)
         sweeper = Sweeper(line.store, self._session, _proof)
@@ -131,7 +131,7 @@ class Supervisor:
 
     async def _open_store(self, url: str) -> StoreLine:
         try:
-            line = StoreLine(open_store(url), self._session, self._page)
+            line = StoreLine(open_store(url), self._session, self._page, first=self._is_first)
         except InvalidOption as error:
             raise SessionOver(str(error), Requested(), WRONG_USAGE) from error
         self._line = line
@@ -216,11 +216,8 @@ class Supervisor:
         loops = self._services.all(sweeper, Promoter(line.store), Pruner(line.store, kept))
         for part in (self._claimer.run(), self._heart.run(), *loops):
             self._serve(part)
-        loop = asyncio.get_running_loop()
-        rings = ((Topic.READY, self._claimer.rang), (Topic.CANCEL, self._heart.beat_soon))
-        for topic, heard in rings:
-            bell = line.store.listen(topic)
-            loop.add_reader(bell.fileno(), _on_bell, bell, heard)
+        line.listen(Topic.READY, self._claimer.rang)
+        line.listen(Topic.CANCEL, self._heart.beat_soon)
         self._claimer.claiming = True
         self._claimer.wake()
 
@@ -353,7 +350,7 @@ class Supervisor:
         """The session is over against its will: end everything, then tell what can be told."""
         await self._confirm_death()
         if end.code == WRONG_USAGE:
-            print(f"limpet: {end}", file=sys.stderr)
+            log.say("refused", reason=end, session=self._session)
         elif hasattr(self, "_drain"):
             log.say("session_over", reason=end, session=self._session)
             await self._tell_losses(end.cause)
@@ -383,11 +380,6 @@ def _proof(session: Session) -> bool:
     return lock is not None and locks.proves_death(session.id, lock.path, lock.inode, lock.nonce)
 
 
-def _on_bell(bell: Any, heard: Callable[[], None]) -> None:
-    bell.wait(timedelta(0))
-    heard()
-
-
 def main() -> None:
     """Be the supervisor that the guardian has started."""
     order = json.loads(os.environ.pop("LIMPET_ORDER"))
@@ -399,8 +391,7 @@ def main() -> None:
     async def live() -> None:
         code = await Supervisor(plan, order).run()
         # Not through the interpreter's end: a thread that hangs in the store must not keep us.
-        sys.stderr.flush()
-        os._exit(code)
+        leave(code)
 
     import uvloop
 
