@@ -247,11 +247,16 @@ class Database:
             for request in requests:
                 transaction = self._transaction(connection)
                 try:
-                    answer = self._verb(connection, transaction, request)
+                    if len(requests) == 1:
+                        # Nobody else to protect: its undoing is that of the transaction.
+                        answer = request.verb(transaction)
+                        transaction.flush()
+                    else:
+                        answer = self._verb(connection, transaction, request)
                     answers.append((request, answer, None))
                     bells |= transaction.bells
                 except Exception as error:
-                    if not connection.in_transaction:
+                    if len(requests) == 1 or not connection.in_transaction:
                         raise  # SQLite has undone it all, as it does on a full disk
                     answers.append((request, None, error))
             connection.execute("COMMIT")

@@ -17,6 +17,9 @@ from limpet.storage.base import Topic
 
 PACKAGE = __package__ or "limpet.storage.sqlite"
 
+# A text of more characters than this goes alone: a list of a thousand such would be too long.
+LARGE = 16_384
+
 Value: TypeAlias = int | float | str | bytes | None
 Row: TypeAlias = tuple[Any, ...]
 
@@ -120,7 +123,7 @@ class Transaction:
         if self._gauges:
             gauges = [(q, s, n) for (q, s), n in self._gauges.items() if n]
             self._gauges.clear()
-            self.many("transaction", "gauge", gauges)
+            self.run("transaction", "gauge", rows=to_json(gauges))
 
     def flush(self) -> None:
         """Write what was counted and recorded; the last thing before the commit."""
@@ -128,7 +131,8 @@ class Transaction:
             self.many("transaction", "event", self._events)
         self.flush_gauges()
         if self._totals:
-            self.many("transaction", "total", ((q, m, n) for (q, m), n in self._totals.items()))
+            totals = [(q, m, n) for (q, m), n in self._totals.items()]
+            self.run("transaction", "total", rows=to_json(totals))
 
 
 # A client that waits for a result listens for these.
