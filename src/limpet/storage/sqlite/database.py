@@ -48,6 +48,14 @@ class _Request:
     future: Future[Any] = field(default_factory=Future)
 
 
+@dataclass(slots=True)
+class _Done:
+    """What one transaction did: the answer or the error of each request, and bells to ring."""
+
+    answers: list[tuple[_Request, Any, BaseException | None]] = field(default_factory=list)
+    bells: set[Topic] = field(default_factory=set)
+
+
 class Database:
     """One database as one process uses it."""
 
@@ -68,9 +76,10 @@ class Database:
 
     def _set_up_threading(self) -> None:
         self._threads: dict[bool, threading.Thread] = {}
-        self._wanted = threading.Condition()
-        self._urgent: deque[_Request] = deque()
-        self._ordinary: deque[_Request] = deque()
+        # One lock for both lines, and a condition for each: neither thread wakes for the other's.
+        self._waiting = threading.Lock()
+        self._wanted = {urgent: threading.Condition(self._waiting) for urgent in (False, True)}
+        self._lines: dict[bool, deque[_Request]] = {False: deque(), True: deque()}
         # Held while the writing connection is in use; a fork waits for it.
         self._writing = threading.Lock()
         self._reading = threading.Lock()
@@ -80,16 +89,16 @@ class Database:
     def write(self, verb: Callable[[Transaction], T], *, rows: int = 1, urgent: bool = False) -> T:
         """Do a verb in a transaction and return when it is durable."""
         request = _Request(verb, rows)
-        with self._wanted:
+        with self._waiting:
             self._must_be_open()
-            (self._urgent if urgent else self._ordinary).append(request)
+            self._lines[urgent].append(request)
             if urgent not in self._threads:
                 name = "limpet-sqlite-urgent" if urgent else "limpet-sqlite"
                 self._threads[urgent] = threading.Thread(
                     target=self._serve, args=(urgent,), name=name, daemon=True
                 )
                 self._threads[urgent].start()
-            self._wanted.notify_all()
+            self._wanted[urgent].notify()
         try:
             result: T = request.future.result(PATIENCE_SECONDS)
         except TimeoutError:
@@ -155,10 +164,11 @@ class Database:
 
     def close(self) -> None:
         """Finish what was asked for, then close; the last one out tidies up the WAL file."""
-        with self._wanted:
+        with self._waiting:
             self._closed = True
             threads = list(self._threads.values())
-            self._wanted.notify_all()
+            for wanted in self._wanted.values():
+                wanted.notify_all()
         for thread in threads:
             # It finishes, unless a stopped process has the turn; then whoever waits is told so.
             thread.join(PATIENCE_SECONDS)
@@ -174,20 +184,43 @@ class Database:
     # -- the writing threads
 
     def _serve(self, urgent: bool) -> None:
+        line, wanted = self._lines[urgent], self._wanted[urgent]
         while True:
-            with self._wanted:
-                while not (self._urgent if urgent else self._ordinary):
+            with wanted:
+                while not line:
                     if self._closed:
                         return
-                    self._wanted.wait()
+                    wanted.wait()
+            done = _Done()
             try:
                 with self._turn(urgent), self._writing:
-                    self._group(urgent)
+                    self._group(urgent, done)
             except ForeignSessions as found:
                 self._watch(found.renewals, urgent)
             except BaseException as error:
-                # Nothing was begun: the turn or the connection could not be had.
-                self._refuse(error, urgent)
+                if not done.answers:
+                    # Nothing was begun: the turn or the connection could not be had.
+                    self._refuse(error, urgent)
+            self._tell(done)
+            self._checkpoint(urgent)
+
+    def _tell(self, done: "_Done") -> None:
+        """Wake whoever waits for what was done; the turn is free by now for those who wake."""
+        for request, answer, error in done.answers:
+            if error is None:
+                request.future.set_result(answer)
+            else:
+                request.future.set_exception(error)
+        # It is done and said; a bell that cannot be rung refuses nobody.
+        with contextlib.suppress(Exception):
+            self.ring(done.bells)
+
+    def _checkpoint(self, urgent: bool) -> None:
+        """Keep the log short, in a turn of its own, because it takes as long as many verbs."""
+        if self._connections.checkpoint_is_due():
+            # What was committed is safe in the log; whatever is wrong, the next verb says so.
+            with contextlib.suppress(Exception), self._turn(urgent), self._writing:
+                checkpoint(self._connections.writer(), self._connections)
 
     def _watch(self, found: Renewals, urgent: bool) -> None:
         def read() -> Renewals:
@@ -213,8 +246,8 @@ class Database:
         """What is to be done now: renewals first, and in an urgent turn nothing else."""
         taken: list[_Request] = []
         rows = 0
-        with self._wanted:
-            for line in (self._urgent,) if urgent else (self._urgent, self._ordinary):
+        with self._waiting:
+            for line in (self._lines[each] for each in ((True,) if urgent else (True, False))):
                 while line and len(taken) < _MOST_VERBS_AT_ONCE and rows < CHUNK:
                     request = line.popleft()
                     if request.future.set_running_or_notify_cancel():
@@ -236,13 +269,11 @@ class Database:
         own.__cause__ = error
         return own
 
-    def _group(self, urgent: bool) -> None:
+    def _group(self, urgent: bool, done: "_Done") -> None:
         connection = self._connections.writer()
         self._connections.settle_foreign(self._watched)
         self._begin(connection)
         requests = self._take(urgent)
-        answers: list[tuple[_Request, Any, BaseException | None]] = []
-        bells: set[Topic] = set()
         try:
             for request in requests:
                 transaction = self._transaction(connection)
@@ -253,27 +284,17 @@ class Database:
                         transaction.flush()
                     else:
                         answer = self._verb(connection, transaction, request)
-                    answers.append((request, answer, None))
-                    bells |= transaction.bells
+                    done.answers.append((request, answer, None))
+                    done.bells |= transaction.bells
                 except Exception as error:
                     if len(requests) == 1 or not connection.in_transaction:
                         raise  # SQLite has undone it all, as it does on a full disk
-                    answers.append((request, None, error))
+                    done.answers.append((request, None, self._told(error)))
             connection.execute("COMMIT")
         except BaseException as error:
             self._connections.undo(connection)
-            for request in requests:
-                request.future.set_exception(self._told(error))
-            return
-        for request, answer, refused in answers:
-            if refused is None:
-                request.future.set_result(answer)
-            else:
-                request.future.set_exception(self._told(refused))
-        # It is done and said; whatever goes wrong from here on must refuse nobody.
-        with contextlib.suppress(Exception):
-            self.ring(bells)
-        checkpoint(connection, self._connections)
+            done.bells.clear()
+            done.answers[:] = [(request, None, self._told(error)) for request in requests]
 
     def _verb(
         self, connection: apsw.Connection, transaction: Transaction, request: _Request

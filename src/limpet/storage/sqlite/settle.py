@@ -1,6 +1,6 @@
 """running → what the outcome of the attempt says, while its lease holds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -44,14 +44,15 @@ def settle(
     tx: Transaction, session: str, settlements: Sequence[Settlement], *, alive: bool
 ) -> tuple[list[Rejected], Digest]:
     """Apply what may be applied; the digest is of what the session no longer holds."""
-    done = [each for each in settlements if isinstance(each, Complete)]
     rest = settlements
     completed = Digest()
-    # Two words on one job are told apart one by one, and so is who said what too late.
-    one_word_each = len({each.lease.job for each in settlements}) == len(settlements)
-    if done and alive and one_word_each and _complete_all(tx, session, done):
-        completed = digest((each.lease.job, each.lease.token) for each in done)
-        rest = [each for each in settlements if not isinstance(each, Complete)]
+    if alive and (done := [each for each in settlements if isinstance(each, Complete)]):
+        tokens = {each.lease.job: each.lease.token for each in done}
+        others = [each for each in settlements if not isinstance(each, Complete)]
+        # Two words on one job are told apart one by one, and so is who said what too late.
+        if _one_word_each(tokens, done, others) and _complete_all(tx, session, done, tokens):
+            completed = digest(tokens.items())
+            rest = others
     leases = [each.lease for each in rest]
     tried = [MOVE_OF[type(each)] for each in rest]
     held, rejected = check(tx, session, leases, tried, alive=alive)
@@ -61,15 +62,22 @@ def settle(
     return rejected, completed + given_up
 
 
-def _complete_all(tx: Transaction, session: str, done: list[Complete]) -> bool:
+def _one_word_each(
+    tokens: Mapping[str, int], done: Sequence[Complete], others: Sequence[Settlement]
+) -> bool:
+    return len(tokens) == len(done) and not any(each.lease.job in tokens for each in others)
+
+
+def _complete_all(
+    tx: Transaction, session: str, done: Sequence[Complete], tokens: Mapping[str, int]
+) -> bool:
     """Running → succeeded in as many statements for a thousand as for one.
 
     False, with nothing written, if one of the leases does not hold.
     """
-    if any(each.lease.session != session for each in done):
+    if {each.lease.session for each in done} != {session}:
         return False
-    leases = to_json({each.lease.job: each.lease.token for each in done})
-    queues = tx.run("settle", "completing", leases=leases, session=session)
+    queues = tx.run("settle", "completing", leases=to_json(tokens), session=session)
     if sum(count for _, count, _, _ in queues) != len(done):
         return False
     for queue, count, numbers, failed_before in queues:
@@ -86,7 +94,7 @@ def _succeed(tx: Transaction, queue: str, count: int, numbers: str, failed_befor
     tx.moved(queue, Move.COMPLETE, State.RUNNING, State.SUCCEEDED, count)
 
 
-def _keep_results(tx: Transaction, done: list[Complete]) -> None:
+def _keep_results(tx: Transaction, done: Sequence[Complete]) -> None:
     # A task that returns None leaves no row behind.
     results = [each for each in done if each.result != "null"]
     if not results:

@@ -123,7 +123,7 @@ class Transaction:
         if self._gauges:
             gauges = [(q, s, n) for (q, s), n in self._gauges.items() if n]
             self._gauges.clear()
-            self.run("transaction", "gauge", rows=to_json(gauges))
+            self.many("transaction", "gauge", gauges)
 
     def flush(self) -> None:
         """Write what was counted and recorded; the last thing before the commit."""
@@ -131,8 +131,7 @@ class Transaction:
             self.many("transaction", "event", self._events)
         self.flush_gauges()
         if self._totals:
-            totals = [(q, m, n) for (q, m), n in self._totals.items()]
-            self.run("transaction", "total", rows=to_json(totals))
+            self.many("transaction", "total", ((q, m, n) for (q, m), n in self._totals.items()))
 
 
 # A client that waits for a result listens for these.

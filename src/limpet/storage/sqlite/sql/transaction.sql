@@ -1,16 +1,14 @@
 -- transaction: what every verb writes beside its own rows.
 -- purpose: count jobs by state and moves by queue; keep the events of the timeline.
--- params:  gauge and total: :rows, a JSON list of lists in the order of the columns; event: tuples.
+-- params:  tuples, in the order of the columns.
 -- returns: nothing.
 
 -- statement: gauge
-INSERT INTO limpet_gauge (queue, state, jobs)
-SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows) WHERE true
+INSERT INTO limpet_gauge (queue, state, jobs) VALUES (?, ?, ?)
 ON CONFLICT (queue, state) DO UPDATE SET jobs = jobs + excluded.jobs
 
 -- statement: total
-INSERT INTO limpet_total (queue, move, count)
-SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows) WHERE true
+INSERT INTO limpet_total (queue, move, count) VALUES (?, ?, ?)
 ON CONFLICT (queue, move) DO UPDATE SET count = count + excluded.count
 
 -- statement: event
