@@ -34,7 +34,6 @@ WORDING: dict[str, tuple[int, str]] = {
     ),
     "worker_stopped": (_I, "stopped; {released} jobs were handed back"),
     "refused": (_E, "{reason}"),
-    "worker_empty": (_I, "nothing is left to do"),
     "guardian_gone": (_E, "the guardian is gone; everything is ended"),
     "session_over": (_W, "the session is over: {reason}; a new one begins"),
     "reloading": (_I, "{what} has changed; starting anew"),

@@ -84,6 +84,11 @@ class Claimer:
         self.lanes = lanes_of(plan)
         self.idle_claims = 0
 
+    @property
+    def found_nothing(self) -> bool:
+        """Whether there was nothing to do, twice in a row."""
+        return self.idle_claims > 1
+
     def wake(self) -> None:
         """There is something to tell, or room to take more."""
         self._wake.set()

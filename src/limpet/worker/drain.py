@@ -85,19 +85,19 @@ class Drain:
         with contextlib.suppress(SessionOver):
             await self._services.report()
         self._claimer.wake()
-        await self.settled()
-        await self.end(Drained())
+        await self.settled(self._plan.lease)
+        with contextlib.suppress(LimpetError):
+            await self.end(Drained())
 
-    async def settled(self) -> None:
-        """Until every outcome that is known has been told, or the lease is over."""
-        await self._wait(self._plan.lease, lambda: self._ledger.has_untold, lambda: None)
+    async def settled(self, seconds: float) -> None:
+        """Until every outcome that is known has been told, or the time is up."""
+        await self._wait(seconds, lambda: self._ledger.has_untold, lambda: None)
 
     async def end(self, cause: Cause) -> None:
         """Mark the session dead and take back what it still had."""
         store, name = self._line.store, self._plan.name
-        with contextlib.suppress(LimpetError):
-            await self._line.do(lambda: store.end(self._session, cause))
-            await self._line.do(lambda: recover_all(store, self._session, cause, name))
+        await self._line.do(lambda: store.end(self._session, cause))
+        await self._line.do(lambda: recover_all(store, self._session, cause, name))
 
     async def _stop_all(self, check: Callable[[], None]) -> None:
         holds = self._ledger.holds

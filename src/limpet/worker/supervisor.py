@@ -45,8 +45,6 @@ from limpet.worker.services import Services
 from limpet.worker.voice import leave, speak
 
 _TICK_SECONDS = 0.05
-# A burst ends when that many claims in a row found nothing.
-_EMPTY_CLAIMS = 2
 
 
 class Supervisor:
@@ -69,17 +67,13 @@ class Supervisor:
         self._stop = asyncio.Event()
         self._signals = 0
         self._reload = False
-        self._ended = False
+        self._registered = self._ended = False
         self._parts: set[asyncio.Task[None]] = set()
         self._ledger = Ledger()
         self._line: StoreLine | None = None
+        desk = Desk(self._call)
         self._dispatcher = Dispatcher(
-            plan,
-            self._ledger,
-            Desk(self._call),
-            self._on_zygote,
-            self._on_zygote_death,
-            loop.call_later,
+            plan, self._ledger, desk, self._on_zygote, self._on_zygote_death, loop.call_later
         )
         self._crew = Crew(
             plan, self._session, descriptors["page"], descriptors["whole"], self._dispatcher
@@ -93,7 +87,7 @@ class Supervisor:
         """From the first breath to the last; the answer is the exit code for the guardian."""
         self._settle_in()
         try:
-            await self._begin()
+            await self._first(asyncio.ensure_future(self._begin()))
             await self._first(asyncio.ensure_future(self._stop.wait()))
             return await self._leave()
         except SessionOver as end:
@@ -206,6 +200,7 @@ class Supervisor:
         asked = now()
         answer = await line.ask("register", new)
         self._heart.registered(asked)
+        self._registered = True
         for kind, digest in zip((LOOP, LANE), answer.pools, strict=True):
             if names[kind]:
                 self._claimer.digests[kind] = digest
@@ -292,14 +287,9 @@ class Supervisor:
                 self._end(SessionOver("its lease ran out", outage))
             self._crew.reap()
             self._dispatcher.tick()
-            if self._plan.burst and not self._stop.is_set():
-                self._stop_when_empty()
+            if self._plan.burst and self._registered and self._claimer.found_nothing:
+                self._stop.set()
             await asyncio.sleep(period)
-
-    def _stop_when_empty(self) -> None:
-        if hasattr(self, "_claimer") and self._claimer.idle_claims >= _EMPTY_CLAIMS:
-            log.say("worker_empty", session=self._session)
-            self._stop.set()
 
     # -- guardian and zygote
 
@@ -351,7 +341,7 @@ class Supervisor:
         await self._confirm_death()
         if end.code == WRONG_USAGE:
             log.say("refused", reason=end, session=self._session)
-        elif hasattr(self, "_drain"):
+        elif self._registered:
             log.say("session_over", reason=end, session=self._session)
             await self._tell_losses(end.cause)
         return end.code
@@ -366,10 +356,10 @@ class Supervisor:
         """Tell the outcomes that are known, and the cause of all that are lost."""
         self._claimer.claiming = False
         self._claimer.wake()
-        until = now() + round(self._plan.lease * 1e6)
-        while now() < until:
-            with contextlib.suppress(LimpetError, TimeoutError):
-                await asyncio.wait_for(self._drain.settled(), 1.0)
+        # For as long as the store does not answer: an outage is to cost no job anything.
+        while not self._signals:
+            await self._drain.settled(1.0)
+            with contextlib.suppress(LimpetError):
                 await self._drain.end(cause)
                 return
             await asyncio.sleep(0.1)
