@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
@@ -40,19 +39,26 @@ def say(text: str) -> None:
             os.write(2, f"limpet: {text}\n".encode())
 
 
-@dataclass
 class _Session:
     """One supervisor and what belongs to it."""
 
-    id: str
-    locks: locks.HeldLocks
-    page: Page
-    process: "subprocess.Popen[bytes]"
-    link: socket.socket
-    started: float = field(default_factory=time.monotonic)
-    url: str = ""
-    ready: bool = False
-    heard: bytes = b""
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the word of the store
+        held: locks.HeldLocks,
+        page: Page,
+        process: "subprocess.Popen[bytes]",
+        link: socket.socket,
+    ) -> None:
+        self.id = id
+        self.locks = held
+        self.page = page
+        self.process = process
+        self.link = link
+        self.started = time.monotonic()
+        self.url = ""
+        self.ready = False
+        self.heard = b""
 
 
 class Guardian:

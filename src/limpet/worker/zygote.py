@@ -15,7 +15,6 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import replace
 from typing import Any
 
 from limpet.domain.errors import LimpetError
@@ -250,7 +249,7 @@ def _own_namespace(order: Order, channel: Channel) -> Order:
     channel.receive()
     if not processes.mount_own_proc():
         os._exit(processes.NO_OWN_PROC_CODE)
-    return replace(order, contained=True)
+    return order._replace(contained=True)
 
 
 def _follow(channel: Channel) -> None:
@@ -295,7 +294,7 @@ def _import_app(plan: Plan, channel: Channel, order: Order) -> Registry:
     threads = processes.thread_count()
     channel.send(CATALOG, registry.catalog(threads, order.contained))
     if threads > 1:
-        _start_over(plan, replace(order, spawn=True))
+        _start_over(plan, order._replace(spawn=True))
     from limpet.worker import executor, lane_executor, loop_executor  # noqa: F401 - shared by all
 
     return registry
