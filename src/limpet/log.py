@@ -70,7 +70,7 @@ WORDING: dict[str, tuple[int, str]] = {
     "job_stopping": (_I, "{task} is asked to stop: {cause}"),
     "job_killed": (_W, "{task} did not stop in {seconds:g} s; its executor is ended"),
     "job_cancelled": (_I, "{task} was cancelled"),
-    "job_refused": (_W, "the outcome of {task} was refused: its lease was over"),
+    "job_refused": (_W, "an outcome was refused: the lease of its job was over"),
 }
 
 

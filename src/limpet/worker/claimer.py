@@ -9,6 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from limpet import log
 from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.domain.transition import Settlement
@@ -132,6 +133,9 @@ class Claimer:
         self.in_flight = False
         self._ledger.told()
         self._told(batch)
+        for refused in answer.rejected:
+            if refused.answer == "lost":
+                log.say("job_refused", job=refused.lease.job, session=self._session)
         if answer.standing is Standing.LIVE and want is not None:
             self.may_have_more = bool(answer.claimed)
             nothing = not answer.claimed and not self._ledger.holds
