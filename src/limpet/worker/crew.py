@@ -122,11 +122,12 @@ class Executor(asyncio.Protocol):
     def takes_more(self) -> bool:
         return not (self.doomed or self.retiring or self.recalling or self._dead)
 
-    def give(self, holds: list[Hold], lost: dict[str, Any]) -> None:
+    def give(self, holds: list[Hold]) -> None:
         """Hand over jobs, in order; the permits first, so that none waits for one."""
         for hold in holds:
             hold.executor = self
             self.holds[hold.lease.job] = hold
+        lost = {hold.lease.job: hold.lost for hold in holds if hold.lost is not None}
         self.unstarted += holds
         os.write(self._permit_writer, b"." * len(holds))
         part: list[ClaimedJob] = []

@@ -54,7 +54,9 @@ class Dispatcher:
         on_zygote: Callable[[Any], None],
         on_zygote_death: Callable[[str], None],
         later: Callable[[float, Callable[[], None]], Any],
+        lease_is_over: Callable[[], bool],
     ) -> None:
+        self.lease_is_over = lease_is_over
         self._plan = plan
         self._ledger = ledger
         self._desk = desk
@@ -69,16 +71,14 @@ class Dispatcher:
         )
         self.reports: list[Report] = []
         self._waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
-        self._lost: dict[str, dict[str, Any]] = {}
         self._failed_starts = 0
         self._may_start = True
         self._cause: Cause | None = None
 
     # -- giving
 
-    def give(self, holds: list[Hold], lost: dict[str, dict[str, Any]]) -> None:
-        """Hand jobs to executors; `lost` says of which loss a job's hook is to hear."""
-        self._lost.update(lost)
+    def give(self, holds: list[Hold]) -> None:
+        """Hand jobs to executors."""
         for hold in holds:
             facts = self.tasks.get(hold.claimed.task)
             if facts is None:
@@ -128,10 +128,7 @@ class Dispatcher:
                 self._hand_over(executor, waiting, count)
 
     def _hand_over(self, executor: Executor, waiting: deque[Hold], count: int) -> None:
-        holds = [waiting.popleft() for _ in range(count)]
-        jobs = {hold.lease.job for hold in holds} & self._lost.keys() if self._lost else ()
-        lost = {job: self._lost[job] for job in jobs}
-        executor.give(holds, lost)
+        executor.give([waiting.popleft() for _ in range(count)])
         executor.stuck_since = None
 
     def _give_alone(self, hold: Hold) -> None:
@@ -207,8 +204,6 @@ class Dispatcher:
         pool = LOOP if executor.for_suspect else executor.kind
         self.claimer.used[pool] -= count
         self.claimer.rates[pool].finished(count)
-        if not self._ledger.holds:
-            self._lost.clear()
         most = self._plan.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
             log.say(
@@ -240,6 +235,8 @@ class Dispatcher:
     def on_death(self, executor: Executor, cause: Cause | None) -> None:
         """Settle what an executor left; nothing of it lives any more."""
         self.limits.buried(executor)
+        if self.lease_is_over():
+            return  # it was ended for that, as was everything; nobody is to be charged
         intended = executor.doomed
         why = cause or ExecutorExited(code=0)
         begun = [hold for hold in executor.holds.values() if hold.begun]
@@ -255,7 +252,8 @@ class Dispatcher:
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
         executor.holds.clear()
         self._finished_by_death(executor, count)
-        if not executor.ready and (not intended or executor.start_error):
+        failed = not intended or executor.start_error
+        if not executor.ready and failed and not executor.retiring:
             self._hold_off(executor.start_error or "it ended before it was ready")
         self.place()
 
@@ -325,6 +323,8 @@ class Dispatcher:
             if each is not executor and each.takes_more and not each.holds
         ]
         room = len(others) if kind == LANE else (len(back) if others else 0)
+        if executor.for_suspect:
+            room = 0  # it must be alone where it runs
         self._waiting[kind].extend(back[:room])
         for hold in back[room:]:
             self.limits.forget(hold)
