@@ -28,6 +28,7 @@ COMMAND = [sys.executable, "-m", "limpet.cli.main", "top", "--url", "sqlite:///j
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("LIMPET_")},
     "TERM": "xterm",
+    "COLUMNS": "120",
     "PYTHONUTF8": "1",
 }
 

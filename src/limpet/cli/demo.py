@@ -10,16 +10,20 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from limpet import settings
 from limpet.cli.live import Live
 from limpet.cli.output import say_json
 from limpet.cli.style import Line, Style, bar, clean, padded, wrapped
+from limpet.demo import KEPT
 from limpet.demo.checks import Check, Evidence, Verdict, judge
-from limpet.demo.story import Row, perform
 from limpet.domain.errors import InvalidOption
 from limpet.domain.state import State
 from limpet.worker.processes import SUPPORTED
+
+if TYPE_CHECKING:
+    from limpet.demo.story import Row
 
 _LABEL_CELLS = 11
 _PLAIN_EVERY_SECONDS = 2.0
@@ -51,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidOption(
             f"the demo runs workers, which need Linux or macOS, not {sys.platform}."
         )
+    from limpet.demo.story import perform
+
     began = time.monotonic()
     with _folder(arguments.keep) as folder, Live(quiet=arguments.json) as live:
         teller = Teller(live, began)
@@ -78,25 +84,26 @@ def run(arguments: argparse.Namespace) -> int:
 @contextmanager
 def _folder(keep: bool) -> Iterator[Path]:
     """A folder to play in, as the current one; gone afterwards, whatever happens."""
-    before = {number: signal.signal(number, _interrupt) for number in _ENDING}
-    home = os.getcwd()
+    home = settings.here()
+    ending = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, _interrupt) for number in ending}
     folder = Path(tempfile.mkdtemp(prefix="limpet-demo-")).resolve()
-    own = {name: os.environ.pop(name) for name in list(os.environ) if name in _OTHERS}
+    # The settings of the user's own store are not for the demo's.
+    others = [name for name in os.environ if name.startswith("LIMPET_") and name != KEPT]
+    own = {name: os.environ.pop(name) for name in others}
     try:
         os.chdir(folder)
         yield folder
     finally:
+        before[signal.SIGINT] = signal.getsignal(signal.SIGINT)
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)  # it takes a moment only
         os.environ.update(own)
         os.chdir(home)
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
-# Settings of the user's own store that are not for the demo's.
-_OTHERS = ("LIMPET_URL", "LIMPET_APP", "LIMPET_PAYLOAD_LIMIT")
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -131,7 +138,7 @@ class Teller:
         for line in rest:
             self._live.write(((" " * indent + line, Style.PLAIN),))
 
-    def show(self, rows: Sequence[Row]) -> None:
+    def show(self, rows: "Sequence[Row]") -> None:
         """How far the jobs are: bars on a terminal, now and then a line elsewhere."""
         if self._live.is_terminal:
             self._live.show([(), *(_row(row, self._live.width) for row in rows)])
@@ -142,13 +149,13 @@ class Teller:
                 self.tell("progress", ", ".join(f"{row.name} {_percent(row)}" for row in open_))
 
 
-def _percent(row: Row) -> str:
+def _percent(row: "Row") -> str:
     if row.state is State.SUCCEEDED:
         return "done"
     return "failed" if row.state is State.FAILED else f"{int((row.fraction or 0) * 100)}%"
 
 
-def _row(row: Row, width: int) -> Line:
+def _row(row: "Row", width: int) -> Line:
     """A bar with its words, as `limpet top` would draw it."""
     done, failed = row.state is State.SUCCEEDED, row.state is State.FAILED
     fraction = 1.0 if done else 0.0 if failed else row.fraction or 0.0
@@ -171,7 +178,7 @@ def _summary(checks: Sequence[Check], seconds: float, width: int) -> Iterator[Li
     broken = [check.promise for check in checks if check.verdict is Verdict.BROKEN]
     yield ()
     yield (("What was proved" if not broken else "What was found", Style.HEAD),)
-    label = max(len(check.promise) for check in checks) + 2
+    label = max(len(check.promise) for check in checks) + 1
     for check in checks:
         sign, style = _SIGNS[check.verdict]
         room = width - label - 4

@@ -6,9 +6,7 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-from limpet.cli.style import Line, Palette, fitted
-
-_PAPER_COLUMNS = 100
+from limpet.cli.style import Line, Palette, columns_of, fitted, size_of
 
 
 class Live:
@@ -44,7 +42,7 @@ class Live:
     @property
     def width(self) -> int:
         """Columns."""
-        return self._size()[0]
+        return columns_of(sys.stdout)
 
     def write(self, line: Line) -> None:
         """A line that stays."""
@@ -57,7 +55,7 @@ class Live:
         """What is so now; fits the terminal."""
         if not self.is_terminal:
             return
-        width, height = self._size()
+        width, height = size_of(sys.stdout) or (80, 24)
         above = self._up()
         painted = [self._palette.paint(fitted(line, width - 1)) for line in lines]
         self._below = [text + self._end for text in painted[: max(0, height - 2)]]
@@ -70,14 +68,6 @@ class Live:
     def _up(self) -> str:
         """Back to the first of the lines that are replaced."""
         return f"\033[{len(self._below)}A\r\033[J" if self._below else ""
-
-    @staticmethod
-    def _size() -> tuple[int, int]:
-        try:
-            size = os.get_terminal_size(sys.stdout.fileno())
-        except (OSError, ValueError):
-            return int(os.environ.get("COLUMNS") or _PAPER_COLUMNS), 24
-        return size.columns or 80, size.lines or 24
 
     @staticmethod
     def _print(text: str) -> None:

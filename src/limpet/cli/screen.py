@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from limpet.cli.style import Line, Palette, fitted
+from limpet.cli.style import Line, Palette, fitted, size_of
 
 _ENTER = "\033[?1049h\033[?25l"  # the alternate screen, without a cursor
 _LEAVE = "\033[?25h\033[?1049l"
@@ -56,11 +56,7 @@ class Screen:
     @property
     def size(self) -> tuple[int, int]:
         """Columns and lines."""
-        try:
-            size = os.get_terminal_size(sys.stdout.fileno())
-        except OSError:  # the terminal is gone; the next write will tell
-            return 80, 24
-        return size.columns or 80, size.lines or 24
+        return size_of(sys.stdout) or (80, 24)  # of one that is gone the next write will tell
 
     def draw(self, lines: Sequence[Line]) -> None:
         """Show the lines from the top; what does not fit is left out."""

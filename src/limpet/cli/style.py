@@ -26,6 +26,9 @@ class Style(StrEnum):
 Span = tuple[str, Style]
 Line = tuple[Span, ...]
 
+# Where nobody says how wide the paper is.
+_PAPER_COLUMNS = 100
+
 _PLAINER = str.maketrans({"█": "#", "░": "-", "…": "~", "✓": "+", "✗": "x", "·": "-"})
 
 
@@ -53,6 +56,23 @@ class Palette:
 
     def _span(self, text: str, style: Style) -> str:
         return f"\033[{style.value}m{text}\033[0m" if self.colours and style and text else text
+
+
+def size_of(stream: TextIO) -> tuple[int, int] | None:
+    """Columns and lines of a terminal; None for what is none."""
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return None
+    return size.columns or 80, size.lines or 24
+
+
+def columns_of(stream: TextIO) -> int:
+    """How wide to write: as the terminal is, as COLUMNS says, or as a page is."""
+    if (size := size_of(stream)) is not None:
+        return size[0]
+    told = os.environ.get("COLUMNS", "")
+    return max(20, int(told)) if told.isdecimal() else _PAPER_COLUMNS
 
 
 def clean(text: object) -> str:

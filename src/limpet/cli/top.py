@@ -1,7 +1,6 @@
 """`limpet top`: a store, live."""
 
 import argparse
-import os
 import sys
 import time
 from datetime import timedelta
@@ -9,8 +8,7 @@ from typing import Any
 
 from limpet.cli.output import say, say_json
 from limpet.cli.picture import picture
-from limpet.cli.screen import STOP, Screen
-from limpet.cli.style import Line, Palette, Style
+from limpet.cli.style import Line, Palette, Style, columns_of
 from limpet.cli.target import add_target, find_store
 from limpet.domain.duration import duration
 from limpet.domain.errors import InvalidOption, StoreError
@@ -18,8 +16,6 @@ from limpet.ops.overview import finished_per_second, overview
 from limpet.storage.base import Store
 
 _SHORTEST = timedelta(milliseconds=100)
-# Where nobody says how wide the paper is.
-_PAPER_COLUMNS = 120
 _KEYS_THAT_QUIT = ("q", "Q", "\x1b", "\x03", "\x04")
 
 
@@ -56,18 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(store: Store) -> None:
     palette = Palette.of(sys.stdout)
-    for line in picture(overview(store), None, _columns()):
+    for line in picture(overview(store), None, columns_of(sys.stdout)):
         say(palette.paint(line).rstrip())
 
 
-def _columns() -> int:
-    try:
-        return int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
-    except (OSError, ValueError):
-        return _PAPER_COLUMNS
-
-
 def _watch(store: Store, seconds: float) -> None:
+    from limpet.cli.screen import STOP, Screen  # only where there are such terminals
+
     seen = before = overview(store)  # a store that cannot be read is said before the screen turns
     rates: dict[str, float] | None = None
     trouble: str | None = None

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from limpet.demo import KEPT
 from limpet.demo.diary import VARIABLE
 from limpet.worker import processes
 
-# The only setting of the user's that the demo keeps.
-_KEPT = "LIMPET_PID_NAMESPACE"
 _LANES = 8
 _DRAIN_SECONDS = 5.0
 _APP = "limpet.demo.app:app"
@@ -54,7 +53,7 @@ class Stage:
         self.folder = folder
         self.url = f"sqlite:///{folder / 'demo.db'}"
         self.workers: list[Worker] = []
-        kept = {name: text for name, text in os.environ.items() if name == _KEPT}
+        kept = {name: text for name, text in os.environ.items() if name == KEPT}
         others = {k: v for k, v in os.environ.items() if not k.startswith("LIMPET_")}
         self._environment = {**others, **kept, VARIABLE: str(folder)}
 
@@ -68,13 +67,15 @@ class Stage:
         trace: TracebackType | None,
     ) -> None:
         # Nothing may interrupt this; it takes a second at most.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
         try:
             processes.end_all(self.alive)
             for worker in self.workers:
                 worker.process.wait()
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def start(self, name: str) -> Worker:
         """Start `limpet worker` as anybody would."""

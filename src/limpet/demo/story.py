@@ -103,7 +103,7 @@ class Story:
             self._await(worker)
         self._cast = hand_in(self._app)
         self._narrator.tell(
-            "jobs", f"3 slow, 1 CPU-bound, 1 with a program, 2 that fail, {QUICK_JOBS} quick"
+            "jobs", f"{QUICK_JOBS} quick, 3 slow, 1 CPU-bound, 1 with a program, 2 failing"
         )
         self._kill_a_process()
         survivor = self._kill_a_worker()
@@ -131,7 +131,7 @@ class Story:
         log = worker.log.read_text(errors="replace")
         how = "in a pid namespace" if "a pid namespace" in log else "by its process tree"
         self._narrator.tell(
-            "worker", f"{name} is ready, pid {worker.process.pid}; its jobs are held {how}"
+            "worker", f"{name} is ready, pid {worker.process.pid}; jobs are held {how}"
         )
 
     def _kill_a_process(self) -> None:
