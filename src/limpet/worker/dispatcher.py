@@ -291,6 +291,8 @@ class Dispatcher:
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
+            if executor.keeps_outcomes(moment, _HELD_UP):
+                executor.ask_for_outcomes()
             if executor.kind == LOOP and executor.ready and executor.holds:
                 self._blame.look(executor, moment)
         for kind in (LOOP, LANE):
