@@ -62,6 +62,7 @@ class Executor(asyncio.Protocol):
         self.holds: dict[str, Hold] = {}
         self.unstarted: deque[Hold] = deque()
         self.ready = False
+        self.slow = False  # it should have been ready long ago
         self.doomed = False  # it will be killed; nothing more is given to it
         self.retiring = False  # it ends when it has finished what it has
         self.recalling = False
@@ -126,7 +127,8 @@ class Executor(asyncio.Protocol):
 
     @property
     def takes_more(self) -> bool:
-        return not (self.doomed or self.retiring or self.recalling or self._dead)
+        unfit = self.doomed or self.retiring or self.recalling or self.slow or self._dead
+        return not unfit
 
     def give(self, holds: list[Hold]) -> None:
         """Hand over jobs, in order; the permits first, so that none waits for one."""
