@@ -68,8 +68,9 @@ class Claimer:
         before: Callable[[], Awaitable[None]],
         told: Callable[[list[Settlement]], None],
     ) -> None:
-        """`places`: how many of a kind's places can be used now. `takes_ahead`: whether an executor of that kind would take more than it can start.
-        `before`: done before each exchange. `told`: hears what the store has taken.
+        """`places`: how many of a kind's places can be used now. `takes_ahead`: whether an
+        executor of that kind would take more than it can start. `before`: done before each
+        exchange. `told`: hears what the store has taken.
         """
         self._places = places
         self._takes_ahead = takes_ahead

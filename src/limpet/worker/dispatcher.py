@@ -12,8 +12,9 @@ from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.transition import Cancel, Release
 from limpet.worker.blame import Blame
 from limpet.worker.claimer import Claimer
-from limpet.worker.crew import Crew, Executor
+from limpet.worker.crew import Crew
 from limpet.worker.desk import Desk
+from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
     BLOCKED,
     DONE,
