@@ -10,6 +10,9 @@ import termios
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from limpet import log
 from limpet.domain.cause import Cause
 from limpet.domain.job import ClaimedJob
 from limpet.worker import processes
@@ -194,8 +197,13 @@ class Executor(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = now()
-        for frame in self._splitter.feed(data):
-            self._crew.listener.on_frame(self, frame)
+        try:
+            for frame in self._splitter.feed(data):
+                self._crew.listener.on_frame(self, frame)
+        except msgspec.DecodeError as error:
+            # Something else wrote into its socket; nothing that it says can be trusted now.
+            log.say("executor_garbled", kind=self.kind, executor=self.number, error=error)
+            self.kill()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
