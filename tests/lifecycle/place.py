@@ -54,6 +54,8 @@ class Place:
         folder = Path(tempfile.mkdtemp(prefix="limpet-life-"))
         folder.chmod(0o777)
         place = cls(mode, folder, uuid.uuid4().hex)
+        # SQLite gives the file's own rights to those beside it.
+        (folder / "jobs.db").touch(0o666)
         app.move_to(place.url)
         os.environ["LIMPET_TEST_FOLDER"] = str(folder)
         place.store.migrate()

@@ -83,11 +83,10 @@ class Worker:
         log_file = folder / f"{name}.log"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("LIMPET_", "XDG_"))}
         own = f"{mark}-{name}-{time.monotonic_ns()}"
-        user = mode.user
         with log_file.open("ab") as log:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "limpet.cli.main", "worker", APP, "--url", url]
-                + ["--name", name, *settings.words()],
+                [*mode.wrapper, sys.executable, "-m", "limpet.cli.main", "worker", APP]
+                + ["--url", url, "--name", name, *settings.words()],
                 cwd=folder,
                 env={
                     **inherited,
@@ -101,9 +100,6 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                user=user,
-                group=user,
-                extra_groups=None if user is None else [],
                 umask=0o022,
                 start_new_session=True,
             )
