@@ -27,6 +27,8 @@ from limpet.storage.base import Store
 
 # What is added to every limit of the design, for a machine with both cores busy with other tests.
 ALLOWANCE_SECONDS = 0.5
+# A job that has begun is known to have within this time.
+KNOWN_AFTER_SECONDS = 0.25
 # A worker needs that long at most until it has registered and runs its first job.
 START_SECONDS = 15.0
 # For what has no limit of its own: something is broken if it takes longer.
@@ -157,6 +159,17 @@ class Place:
             return all(len(by_job.get(job.id, ())) >= times for job in jobs)
 
         self.until(begun, seconds, f"{len(jobs)} jobs begun {times} times")
+
+    def until_known(self, *jobs: Handle) -> None:
+        """Wait until the store knows that the jobs have begun, so that their loss is charged.
+
+        The worker tells it a moment after the start, because most jobs are over by then.
+        """
+        self.until(
+            lambda: all(self.job(job).begun for job in jobs),
+            KNOWN_AFTER_SECONDS + ALLOWANCE_SECONDS,
+            f"the store knows that {len(jobs)} jobs have begun",
+        )
 
     def until_role(self, role: str, *jobs: Handle, token: int) -> None:
         """Wait until a subprocess, daemon or thread of each of the jobs has begun to record."""

@@ -72,6 +72,7 @@ def test_no_daemon_outlives_success_failure_cancellation_or_timeout(place: Place
 def begun_with_daemons(place: Place, word: str, daemons: tuple[Daemon, ...]) -> list[Handle]:
     jobs: list[Handle] = [steady_sync.enqueue(word=word, daemon=how) for how in daemons]
     place.until_role("daemon", *jobs, token=1)
+    place.until_known(*jobs)
     return jobs
 
 

@@ -86,7 +86,6 @@ def test_others_in_the_loop_run_alone_once_get_no_strike_and_finish(
         found = place.job(job)
         assert found.state is State.SUCCEEDED
         assert found.counters == (0, 1, 0)
-        assert not found.suspect
         (loss,) = place.losses(job)
         assert expected(loss.cause, how), str(loss.cause)
     assert_ran_alone(place, [*others, culprit], pid)
