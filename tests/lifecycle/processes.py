@@ -100,6 +100,14 @@ def inner_pid(pid: int) -> int | None:
     return int(line.split("\t")[-1]) if line else pid
 
 
+def niceness(pid: int) -> tuple[int, int | None]:
+    """The nice value of a process, and that of its session where the kernel groups by session."""
+    session: int | None = None
+    with contextlib.suppress(FileNotFoundError):
+        session = int((_PROC / str(pid) / "autogroup").read_text().rpartition(" ")[2])
+    return os.getpriority(os.PRIO_PROCESS, pid), session
+
+
 def open_files(pid: int) -> Iterator[str]:
     """The paths that a process holds open."""
     folder = _PROC / str(pid) / "fd"

@@ -3,12 +3,21 @@
 import os
 
 import pytest
-from lifecycle.app import blocks_its_loop, holds_the_gil, holds_the_gil_and_the_loop, spins
+from lifecycle.app import (
+    app,
+    blocks_its_loop,
+    holds_the_gil,
+    holds_the_gil_and_the_loop,
+    spins,
+    steady_sync,
+)
 from lifecycle.heartbeat import Heartbeat
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place
-from lifecycle.tree import Settings
+from lifecycle.processes import niceness
+from lifecycle.tree import EXECUTORS, Part, Settings
 
+from limpet import Call
 from limpet.domain.state import State
 
 pytestmark = pytest.mark.timeout(120)
@@ -19,11 +28,13 @@ RENEW_EVERY_SECONDS = LEASE / 5
 LATEST_SECONDS = 0.25
 
 
-def judge(place: Place, jobs: list[Handle]) -> None:
+def judge(place: Place, calls: list[Call]) -> None:
     """Two workers, so that a job whose lease lapsed would be begun by the other one."""
-    workers = [place.worker(settings=Settings(lease=LEASE, lanes=2)) for _ in range(2)]
+    settings = Settings(lease=LEASE, lanes=2)
+    workers = [place.begin_worker(settings=settings) for _ in range(2)]
     sessions = [place.session(worker).id for worker in workers]
     with Heartbeat(place.store) as heart:
+        jobs: list[Handle] = app.enqueue_many(calls)
         place.until_begun(*jobs)
         place.until_final(jobs, len(jobs) * THREE_LEASES + 20)
     for job in jobs:
@@ -41,13 +52,28 @@ def judge(place: Place, jobs: list[Handle]) -> None:
 def test_jobs_that_let_nobody_else_run_are_begun_once_and_the_heartbeat_is_on_time(
     place: Place,
 ) -> None:
-    jobs: list[Handle] = [
-        holds_the_gil.enqueue(seconds=THREE_LEASES + 0.1),
-        spins.enqueue(seconds=THREE_LEASES + 0.1, children=2 * (os.cpu_count() or 1)),
-        blocks_its_loop.enqueue(seconds=THREE_LEASES + 0.1),
+    calls = [
+        holds_the_gil.call(seconds=THREE_LEASES + 0.1),
+        spins.call(seconds=THREE_LEASES + 0.1, children=2 * (os.cpu_count() or 1)),
+        blocks_its_loop.call(seconds=THREE_LEASES + 0.1),
     ]
-    judge(place, jobs)
+    judge(place, calls)
 
 
 def test_a_loop_whose_gil_is_held_does_not_stop_the_heartbeat(one_place: Place) -> None:
-    judge(one_place, [holds_the_gil_and_the_loop.enqueue(seconds=THREE_LEASES + 0.1)])
+    judge(one_place, [holds_the_gil_and_the_loop.call(seconds=THREE_LEASES + 0.1)])
+
+
+def test_executors_give_way_to_the_processes_that_keep_the_lease(place: Place) -> None:
+    """Each is in a session of its own, and a grouping kernel weighs sessions, not processes."""
+    worker = place.worker()
+    job: Handle = steady_sync.enqueue(word="over")
+    place.until_begun(job)
+    for part in Part:
+        for each in worker.part(part):
+            own, of_session = niceness(each.pid)
+            assert own == (10 if part in EXECUTORS else 0), str(each)
+            assert of_session in (None, own), str(each)
+    place.say("over")
+    place.until_final([job])
+    assert_no_orphans(place)
