@@ -29,11 +29,11 @@ def _made(request: pytest.FixtureRequest, mode: Mode) -> Iterator[Place]:
     try:
         yield place
         failed = request.node.stash.get(_FAILED, True)
+        if failed:
+            print(*place.describe(), sep="\n")
         assert failed or place.judged, "a lifecycle test ends in assert_no_orphans"
     finally:
         os.umask(umask)
-        for worker in place.workers:
-            print(f"--- the log of {worker.name}\n{worker.log[-20_000:]}")
         place.clear()
 
 

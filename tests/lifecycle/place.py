@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -20,12 +20,11 @@ from lifecycle.tree import MARK, Settings, Worker
 
 from limpet import JobHandle
 from limpet.domain.event import Event, EventName, timeline
-from limpet.domain.job import Job
+from limpet.domain.job import Job, JobFilter
 from limpet.domain.session import Session, SessionState
 from limpet.domain.state import FINAL
 from limpet.storage.base import Store
 
-# What is added to every limit of the design, for a machine with both cores busy with other tests.
 ALLOWANCE_SECONDS = 0.5
 # A job that has begun is known to have within this time.
 KNOWN_AFTER_SECONDS = 0.25
@@ -37,6 +36,15 @@ POLL_SECONDS = 0.01
 
 T = TypeVar("T")
 Handle: TypeAlias = JobHandle[Any]
+
+
+def allowance() -> float:
+    """What is added to every limit of the design, in seconds.
+
+    Half a second where every core has at most one process to run, and that much more for each
+    further one: a limit in seconds cannot hold on a machine of which a worker gets a tenth.
+    """
+    return ALLOWANCE_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 @dataclass
@@ -167,7 +175,7 @@ class Place:
         """
         self.until(
             lambda: all(self.job(job).begun for job in jobs),
-            KNOWN_AFTER_SECONDS + ALLOWANCE_SECONDS,
+            KNOWN_AFTER_SECONDS + allowance(),
             f"the store knows that {len(jobs)} jobs have begun",
         )
 
@@ -230,6 +238,20 @@ class Place:
         for worker in them:
             code = worker.stop()
             assert code is not None, f"{worker.name} does not stop"
+
+    def describe(self) -> Iterator[str]:
+        """What there is, for the report of a test that failed."""
+        for worker in self.workers:
+            yield f"--- the log of {worker.name}\n{worker.log[-20_000:]}"
+        for each in self.living():
+            yield f"alive: {each}: {' '.join(processes.command(each.pid))}"
+        for job in self.store.jobs(JobFilter(), limit=20).jobs:
+            yield f"job {job.id} {job.task} {job.state} {job.counters} begun={job.begun}"
+            for event in timeline(job, list(self.store.events(job.id))):
+                yield f"    {event.at / 1e6:.3f} {event.event} {event.token} {event.cause or ''}"
+            for attempt in attempts(self.records()).get(job.id, ()):
+                first, last = wall_of(attempt.first), wall_of(attempt.last)
+                yield f"    token {attempt.token} {first:.3f} to {last:.3f} ({attempt.last_role})"
 
     def clear(self) -> None:
         """End everything that is left, whatever happened, and remove the folder."""

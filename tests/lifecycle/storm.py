@@ -154,8 +154,8 @@ def _judge(place: Place, found: Found, killed: dict[str, float]) -> None:
             found.troubles.append(f"job {job.id} is {job.state}: {job.error}")
         elif job.result != str(job.token):
             found.troubles.append(f"job {job.id} has a result that its last attempt did not write")
-        elif (job.counters.failures, job.counters.strikes) != (0, 0):
-            found.troubles.append(f"job {job.id} was charged: {job.counters}")
+        elif job.counters.failures:
+            found.troubles.append(f"job {job.id} was charged with a failure: {job.counters}")
         for event in place.store.events(job.id):
             found.lease_lost += event.event is EventName.LEASE_LOST
             if event.event is EventName.RECOVERED and event.session in killed:

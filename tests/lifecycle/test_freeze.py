@@ -17,7 +17,7 @@ from lifecycle.heartbeat import Heartbeat
 from lifecycle.intervals import boottime
 from lifecycle.modes import BEST
 from lifecycle.orphans import assert_no_orphans
-from lifecycle.place import ALLOWANCE_SECONDS, Handle, Place, wall_of
+from lifecycle.place import Handle, Place, allowance, wall_of
 from lifecycle.processes import alive, look, send, turn_holder
 from lifecycle.tree import Part, Settings, Worker
 
@@ -46,6 +46,8 @@ def claims(queue: str) -> Iterator[list[float]]:
             took.append(time.monotonic() - began)
             over.wait(0.05)
 
+    # The first job waits for an executor to start, which is not what is asked here.
+    quick.using(queue=queue).enqueue(number=7).result(timeout="20s")
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:
@@ -86,7 +88,7 @@ def assert_second_run_only(place: Place, jobs: list[Handle], old: str, frozen: f
     for job in jobs:
         (loss,) = place.losses(job)
         assert loss.session == old
-        assert loss.at / 1e6 - frozen <= READY_AFTER_SECONDS + ALLOWANCE_SECONDS, str(loss.cause)
+        assert loss.at / 1e6 - frozen <= READY_AFTER_SECONDS + allowance(), str(loss.cause)
         first, second = place.attempts(job)
         assert first.last < second.first
         assert wall_of(first.last) <= loss.at / 1e6, "the first run went on after it was given up"
@@ -123,8 +125,8 @@ def test_a_frozen_worker_is_dead_before_its_jobs_run_again(
         place.until_final(jobs)
     assert_second_run_only(place, jobs, old, frozen)
     assert theirs not in heart.ended
-    assert heart.latest(theirs, RENEW_EVERY_SECONDS) <= ALLOWANCE_SECONDS
-    assert max(took) <= 1.0 + ALLOWANCE_SECONDS
+    assert heart.latest(theirs, RENEW_EVERY_SECONDS) <= allowance()
+    assert max(took) <= 1.0 + allowance()
     assert_no_orphans(place)
 
 
@@ -161,21 +163,20 @@ def freeze_in_a_transaction(place: Place, worker: Worker) -> tuple[int, float]:
 def test_a_supervisor_frozen_in_a_transaction_stops_nobody_else(place: Place) -> None:
     first, other, jobs = pair_of_workers(place)
     old, theirs = place.session(first).id, place.session(other).id
-    with Heartbeat(place.store) as heart:
+    with Heartbeat(place.store) as heart, claims("other") as took:
         pid, frozen = freeze_in_a_transaction(place, first)
-        assert place.session(first).id == old
-        with claims("other") as took:
-            place.until_begun(*jobs, times=2)
-            assert not alive(pid), "its kernel timer did not end it"
-            send(pid, signal.SIGCONT)
-            place.say("over")
-            place.until_final(jobs)
-            place.until(lambda: len(took) >= 3, said="the other worker claims")
+        before = len(took)
+        place.until_begun(*jobs, times=2)
+        assert not alive(pid), "its kernel timer did not end it"
+        send(pid, signal.SIGCONT)
+        place.say("over")
+        place.until_final(jobs)
+        place.until(lambda: len(took) >= before + 3, said="the other worker claims")
     assert_second_run_only(place, jobs, old, frozen)
     assert theirs not in heart.ended
     # Nobody can write while the kernel waits for the frozen one, so renewals are late by that.
-    assert heart.latest(theirs, RENEW_EVERY_SECONDS) <= FROZEN_SECONDS + ALLOWANCE_SECONDS
-    assert max(took) <= FROZEN_SECONDS + 1.0 + ALLOWANCE_SECONDS
+    assert heart.latest(theirs, RENEW_EVERY_SECONDS) <= FROZEN_SECONDS + allowance()
+    assert max(took) <= FROZEN_SECONDS + 1.0 + allowance()
     place.until(lambda: all(not q.counts.get(State.READY) for q in place.store.queues()))
     assert_no_orphans(place)
 
