@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet import log
-from limpet.domain.cause import Cause, Drained, ExecutorExited, NotStarted
+from limpet.domain.cause import Cause, ExecutorExited, NotStarted
 from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.transition import Cancel, Release
 from limpet.worker.claimer import Claimer
@@ -33,6 +33,8 @@ from limpet.worker.settler import after_death, settlement_of
 # What has not started after this time behind a job that goes on is taken back.
 _HELD_UP = 50_000
 _PING = 1_000_000
+# How long jobs wait for an executor that starts, and how long it may take at all.
+_SLOW_START, _LONGEST_START = 1_000_000, 60_000_000
 # How many suspects of the loop may run alone at a time, each in a lane of its own.
 _SUSPECT_LANES = 2
 _LONGEST_PAUSE = 10.0
@@ -52,7 +54,9 @@ class Dispatcher:
         on_zygote: Callable[[Any], None],
         on_zygote_death: Callable[[str], None],
         later: Callable[[float, Callable[[], None]], Any],
+        lease_is_over: Callable[[], bool],
     ) -> None:
+        self.lease_is_over = lease_is_over
         self._plan = plan
         self._ledger = ledger
         self._desk = desk
@@ -67,16 +71,14 @@ class Dispatcher:
         )
         self.reports: list[Report] = []
         self._waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
-        self._lost: dict[str, dict[str, Any]] = {}
         self._failed_starts = 0
         self._may_start = True
         self._cause: Cause | None = None
 
     # -- giving
 
-    def give(self, holds: list[Hold], lost: dict[str, dict[str, Any]]) -> None:
-        """Hand jobs to executors; `lost` says of which loss a job's hook is to hear."""
-        self._lost.update(lost)
+    def give(self, holds: list[Hold]) -> None:
+        """Hand jobs to executors."""
         for hold in holds:
             facts = self.tasks.get(hold.claimed.task)
             if facts is None:
@@ -126,10 +128,7 @@ class Dispatcher:
                 self._hand_over(executor, waiting, count)
 
     def _hand_over(self, executor: Executor, waiting: deque[Hold], count: int) -> None:
-        holds = [waiting.popleft() for _ in range(count)]
-        jobs = {hold.lease.job for hold in holds} & self._lost.keys() if self._lost else ()
-        lost = {job: self._lost[job] for job in jobs}
-        executor.give(holds, lost)
+        executor.give([waiting.popleft() for _ in range(count)])
         executor.stuck_since = None
 
     def _give_alone(self, hold: Hold) -> None:
@@ -205,8 +204,6 @@ class Dispatcher:
         pool = LOOP if executor.for_suspect else executor.kind
         self.claimer.used[pool] -= count
         self.claimer.rates[pool].finished(count)
-        if not self._ledger.holds:
-            self._lost.clear()
         most = self._plan.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
             log.say(
@@ -238,6 +235,8 @@ class Dispatcher:
     def on_death(self, executor: Executor, cause: Cause | None) -> None:
         """Settle what an executor left; nothing of it lives any more."""
         self.limits.buried(executor)
+        if self.lease_is_over():
+            return  # it was ended for that, as was everything; nobody is to be charged
         intended = executor.doomed
         why = cause or ExecutorExited(code=0)
         begun = [hold for hold in executor.holds.values() if hold.begun]
@@ -253,7 +252,8 @@ class Dispatcher:
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
         executor.holds.clear()
         self._finished_by_death(executor, count)
-        if not executor.ready and not intended:
+        failed = not intended or executor.start_error
+        if not executor.ready and failed and not executor.retiring:
             self._hold_off(executor.start_error or "it ended before it was ready")
         self.place()
 
@@ -285,7 +285,7 @@ class Dispatcher:
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
-            if executor.kind == LOOP and executor.holds:
+            if executor.kind == LOOP and executor.ready and executor.holds:
                 self._look_for_blocked(executor, moment)
         self.limits.tick()
         if fresh:
@@ -294,13 +294,24 @@ class Dispatcher:
     on_begun: Callable[[], None]
 
     def _look_for_held_up(self, executor: Executor, moment: int) -> None:
+        if not executor.ready:
+            self._look_for_slow_start(executor, moment)
+            return
         waiting = len(executor.unstarted)
-        if not waiting or executor.last_waiting != waiting or not executor.ready:
+        if not waiting or executor.last_waiting != waiting or executor.has_unread:
             executor.last_waiting = waiting
             executor.stuck_since = moment
         elif executor.stuck_since is not None and moment - executor.stuck_since > _HELD_UP:
             executor.stuck_since = None
             self._take_back(executor)
+
+    def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
+        waited = moment - executor.started_at
+        if waited > _SLOW_START and executor.unstarted:
+            self._take_back(executor)
+        if waited > _LONGEST_START and not executor.doomed:
+            executor.start_error = "its on_start hooks did not end"
+            self.limits.doom(executor)
 
     def _take_back(self, executor: Executor) -> None:
         """Take what has not started away from an executor: for another, or back to the store."""
@@ -312,6 +323,8 @@ class Dispatcher:
             if each is not executor and each.takes_more and not each.holds
         ]
         room = len(others) if kind == LANE else (len(back) if others else 0)
+        if executor.for_suspect:
+            room = 0  # it must be alone where it runs
         self._waiting[kind].extend(back[:room])
         for hold in back[room:]:
             self.limits.forget(hold)
@@ -330,7 +343,8 @@ class Dispatcher:
             waiting.clear()
         for hold in back:
             self.limits.forget(hold)
-            self._ledger.settle(hold, Release(hold.lease, Drained()))
+            reason = NotStarted("the worker was asked to stop")
+            self._ledger.settle(hold, Release(hold.lease, reason))
         self.claimer.wake()
 
     def _look_for_blocked(self, executor: Executor, moment: int) -> None:
