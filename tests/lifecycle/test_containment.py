@@ -6,7 +6,7 @@ import time
 import pytest
 from lifecycle.app import Daemon, leaves_a_daemon_and_fails, once, steady_sync
 from lifecycle.orphans import assert_no_orphans
-from lifecycle.place import Handle, Place, wall_of
+from lifecycle.place import Handle, Place, allowance, wall_of
 from lifecycle.processes import send
 from lifecycle.tree import Part, Settings
 
@@ -45,8 +45,10 @@ def test_no_daemon_outlives_success_failure_cancellation_or_timeout(place: Place
     succeeding: list[Handle] = [steady_sync.enqueue(seconds=0.3, daemon=how) for how in DAEMONS]
     failing: list[Handle] = [leaves_a_daemon_and_fails.enqueue(daemon=how) for how in DAEMONS]
     cancelled: list[Handle] = [steady_sync.enqueue(daemon=how) for how in DAEMONS]
+    until_it_has_begun = 2 + 2 * allowance()
     timed_out: list[Handle] = [
-        steady_sync.using(timeout="3s", retry=once).enqueue(daemon=how) for how in DAEMONS
+        steady_sync.using(timeout=until_it_has_begun, retry=once).enqueue(daemon=how)
+        for how in DAEMONS
     ]
     everyone = [*succeeding, *failing, *cancelled, *timed_out]
     place.until_role("daemon", *cancelled, token=1)

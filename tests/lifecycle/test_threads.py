@@ -9,7 +9,7 @@ from lifecycle.app import (
     waits_for_a_thread,
 )
 from lifecycle.orphans import assert_no_orphans
-from lifecycle.place import Handle, Place, wall_of
+from lifecycle.place import Handle, Place, allowance, wall_of
 from lifecycle.tree import Settings
 
 from limpet.domain.cause import TimedOut
@@ -39,7 +39,8 @@ def test_a_thread_of_a_cancelled_or_timed_out_job_writes_nothing_after_its_outco
     bystander: Handle = steady.enqueue(word="over")
     place.until_begun(bystander)
     cancelled: list[Handle] = [task.enqueue() for task in TASKS]
-    timed_out: list[Handle] = [task.using(timeout="2s").enqueue() for task in TASKS]
+    until_it_has_begun = 1.5 + allowance()
+    timed_out: list[Handle] = [task.using(timeout=until_it_has_begun).enqueue() for task in TASKS]
     place.until_role("thread", *cancelled, *timed_out, token=1)
     for job in cancelled:
         job.cancel()
