@@ -23,6 +23,7 @@ from limpet.worker.frames import (
     FORK,
     KILL,
     LANE,
+    LOOP,
     PING,
     PLACE,
     RECALL,
@@ -86,6 +87,11 @@ class Executor(asyncio.Protocol):
         self._notes, self._note_writer = os.pipe()
         for descriptor in (self._permits, self._permit_writer, self._notes):
             os.set_blocking(descriptor, False)
+
+    @property
+    def pool(self) -> str:
+        """The pool whose places its jobs take; a suspect of the loop runs in a lane."""
+        return LOOP if self.for_suspect else self.kind
 
     @property
     def is_silent(self) -> bool:
