@@ -179,14 +179,14 @@ class Place:
             f"the store knows that {len(jobs)} jobs have begun",
         )
 
-    def until_role(self, role: str, *jobs: Handle, token: int) -> None:
-        """Wait until a subprocess, daemon or thread of each of the jobs has begun to record."""
+    def until_role(self, role: str, *jobs: Handle, times: int = 1) -> None:
+        """Wait until a subprocess, daemon or thread was recorded in so many attempts of each job."""
 
         def begun() -> bool:
-            found = {r.job for r in self.records() if r.role == role and r.token == token}
-            return all(job.id in found for job in jobs)
+            found = {(r.job, r.token) for r in self.records() if r.role == role}
+            return all(sum(job.id == each for each, _ in found) >= times for job in jobs)
 
-        self.until(begun, said=f"a {role} of {len(jobs)} jobs under token {token}")
+        self.until(begun, said=f"a {role} of {len(jobs)} jobs in {times} attempts")
 
     def until_lost(self, *jobs: Handle, times: int = 1, seconds: float) -> None:
         """Wait until each of the jobs was lost with its holder that many times."""

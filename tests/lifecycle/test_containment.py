@@ -51,7 +51,7 @@ def test_no_daemon_outlives_success_failure_cancellation_or_timeout(place: Place
         for how in DAEMONS
     ]
     everyone = [*succeeding, *failing, *cancelled, *timed_out]
-    place.until_role("daemon", *cancelled, token=1)
+    place.until_role("daemon", *cancelled)
     for job in cancelled:
         job.cancel()
     assert_nothing_alive_when_final(place, everyone)
@@ -73,7 +73,7 @@ def test_no_daemon_outlives_success_failure_cancellation_or_timeout(place: Place
 
 def begun_with_daemons(place: Place, word: str, daemons: tuple[Daemon, ...]) -> list[Handle]:
     jobs: list[Handle] = [steady_sync.enqueue(word=word, daemon=how) for how in daemons]
-    place.until_role("daemon", *jobs, token=1)
+    place.until_role("daemon", *jobs)
     place.until_known(*jobs)
     return jobs
 
@@ -92,7 +92,7 @@ def test_no_daemon_outlives_a_killed_supervisor_guardian_or_tree(place: Place) -
     worker = place.worker(settings=SETTINGS)
     jobs = begun_with_daemons(place, "first", DAEMONS)
     send(worker.only(Part.SUPERVISOR).pid, signal.SIGKILL)
-    place.until_role("daemon", *jobs, token=2)
+    place.until_role("daemon", *jobs, times=2)
     place.say("first")
     place.until_final(jobs)
     assert_gone_before_the_second_run(place, jobs)
@@ -100,7 +100,7 @@ def test_no_daemon_outlives_a_killed_supervisor_guardian_or_tree(place: Place) -
     jobs = begun_with_daemons(place, "second", DAEMONS)
     neighbour = place.worker(settings=SETTINGS)
     send(worker.pid, signal.SIGKILL)
-    place.until_role("daemon", *jobs, token=2)
+    place.until_role("daemon", *jobs, times=2)
     place.say("second")
     place.until_final(jobs)
     assert_gone_before_the_second_run(place, jobs)
@@ -110,7 +110,7 @@ def test_no_daemon_outlives_a_killed_supervisor_guardian_or_tree(place: Place) -
     jobs = begun_with_daemons(place, "third", DAEMONS if place.mode.airtight else ("marked",))
     place.worker(settings=SETTINGS)
     neighbour.kill_tree()
-    place.until_role("daemon", *jobs, token=2)
+    place.until_role("daemon", *jobs, times=2)
     place.say("third")
     place.until_final(jobs)
     assert_gone_before_the_second_run(place, jobs)

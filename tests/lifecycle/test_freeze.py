@@ -63,7 +63,7 @@ def begun_pair(place: Place) -> list[Handle]:
     in_lane: Handle = steady_sync.using(queue="all").enqueue(word="over", child=True)
     in_loop: Handle = steady.using(queue="all").enqueue(word="over")
     place.until_begun(in_lane, in_loop)
-    place.until_role("subprocess", in_lane, token=1)
+    place.until_role("subprocess", in_lane)
     place.until_known(in_lane, in_loop)
     return [in_lane, in_loop]
 

@@ -31,7 +31,7 @@ def begun_pair(place: Place, word: str) -> tuple[Handle, Handle]:
     in_lane: Handle = steady_sync.enqueue(word=word, child=True)
     in_loop: Handle = steady.enqueue(word=word)
     place.until_begun(in_lane, in_loop)
-    place.until_role("subprocess", in_lane, token=1)
+    place.until_role("subprocess", in_lane)
     place.until_known(in_lane, in_loop)
     return in_lane, in_loop
 

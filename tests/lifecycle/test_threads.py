@@ -41,7 +41,7 @@ def test_a_thread_of_a_cancelled_or_timed_out_job_writes_nothing_after_its_outco
     cancelled: list[Handle] = [task.enqueue() for task in TASKS]
     until_it_has_begun = 1.5 + allowance()
     timed_out: list[Handle] = [task.using(timeout=until_it_has_begun).enqueue() for task in TASKS]
-    place.until_role("thread", *cancelled, *timed_out, token=1)
+    place.until_role("thread", *cancelled, *timed_out)
     for job in cancelled:
         job.cancel()
     place.until_final([*cancelled, *timed_out])
