@@ -80,6 +80,7 @@ class Claimer:
         self._wake = asyncio.Event()
         self.claiming = False
         self.paused = False  # executors cannot start just now
+        self.closed: set[str] = set()  # kinds of which none has got ready yet
         self.may_have_more = True
         self.in_flight = False
         self.exchanges = 0
@@ -160,7 +161,7 @@ class Claimer:
     def _want(self) -> Want | None:
         pools = []
         for kind, places in ((LOOP, self._plan.async_jobs), (LANE, self.lanes)):
-            if kind not in self.digests:
+            if kind not in self.digests or kind in self.closed:
                 continue
             rate = self.rates[kind]
             rate.measure(busy=self.used[kind] > 0)

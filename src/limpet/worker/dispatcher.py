@@ -25,7 +25,7 @@ from limpet.worker.frames import (
     REPORT,
     TaskFacts,
 )
-from limpet.worker.holds import Hold, Ledger
+from limpet.worker.holds import Hold, Ledger, say_of
 from limpet.worker.limits import Limits
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
@@ -170,6 +170,8 @@ class Dispatcher:
         if not error:
             executor.ready = True
             self._failed_starts = 0
+            self.claimer.closed.discard(executor.kind)
+            self.claimer.rang()
 
     def _done(self, executor: Executor, completes: list[Any]) -> None:
         ledger, count = self._ledger, 0
@@ -191,11 +193,8 @@ class Dispatcher:
         if outcome.doomed:
             hold.outcome = outcome
             self.limits.forget(hold)
-            log.say(
-                "executor_doomed", kind=executor.kind, executor=executor.number,
-                what=outcome.doomed, job=hold.lease.job, task=hold.claimed.task,
-                queue=hold.claimed.queue, session=hold.lease.session,
-            )  # fmt: skip
+            about = {"kind": executor.kind, "executor": executor.number}
+            say_of(hold, "executor_doomed", **about, what=outcome.doomed)
             self._take_back(executor)
             self.limits.doom(executor)
             self.limits.tick()
@@ -291,6 +290,8 @@ class Dispatcher:
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
+            if executor.keeps_outcomes(moment, _HELD_UP):
+                executor.ask_for_outcomes()
             if executor.kind == LOOP and executor.ready and executor.holds:
                 self._blame.look(executor, moment)
         for kind in (LOOP, LANE):
@@ -332,8 +333,11 @@ class Dispatcher:
 
     def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
         waited = moment - executor.started_at
-        if waited > _SLOW_START and executor.unstarted:
-            self._take_back(executor)
+        if waited > _SLOW_START:
+            if not any(each.ready for each in self.crew.of_kind(executor.kind)):
+                self.claimer.closed.add(executor.kind)
+            if executor.unstarted:
+                self._take_back(executor)
         if waited > _LONGEST_START and not executor.doomed:
             executor.start_error = "its on_start hooks did not end"
             self.limits.doom(executor)
