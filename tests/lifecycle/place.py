@@ -180,7 +180,7 @@ class Place:
         )
 
     def until_role(self, role: str, *jobs: Handle, times: int = 1) -> None:
-        """Wait until a subprocess, daemon or thread was recorded in so many attempts of each job."""
+        """Wait until a subprocess, daemon or thread recorded in so many attempts of each job."""
 
         def begun() -> bool:
             found = {(r.job, r.token) for r in self.records() if r.role == role}
