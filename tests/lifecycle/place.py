@@ -93,6 +93,15 @@ class Place:
         """The attempts of a job, as they were recorded."""
         return attempts(self.records()).get(job.id, [])
 
+    def unfinished(self) -> int:
+        """How many jobs are not in a final state."""
+        return sum(
+            count
+            for queue in self.store.queues()
+            for state, count in queue.counts.items()
+            if state not in FINAL
+        )
+
     def job(self, job: Handle) -> Job:
         found = self.store.job(job.id)
         assert found is not None, f"job {job.id} is lost"

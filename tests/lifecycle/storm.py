@@ -130,11 +130,10 @@ def _say_stale(place: Place, session: str, leases: list[Lease], found: Found) ->
 
 
 def _finish(place: Place, found: Found) -> None:
-    waiting = (State.READY, State.RUNNING, State.SCHEDULED, State.BLOCKED)
     last = time.monotonic()
     left, before = -1, -1
     while left and time.monotonic() < last + PATIENCE_SECONDS:
-        left = sum(queue.counts.get(s, 0) for queue in place.store.queues() for s in waiting)
+        left = place.unfinished()
         if left != before:
             last, before = time.monotonic(), left
         time.sleep(0.1)

@@ -177,7 +177,7 @@ def test_a_supervisor_frozen_in_a_transaction_stops_nobody_else(place: Place) ->
     # Nobody can write while the kernel waits for the frozen one, so renewals are late by that.
     assert heart.latest(theirs, RENEW_EVERY_SECONDS) <= FROZEN_SECONDS + allowance()
     assert max(took) <= FROZEN_SECONDS + 1.0 + allowance()
-    place.until(lambda: all(not q.counts.get(State.READY) for q in place.store.queues()))
+    place.until(lambda: not place.unfinished(), said="all that was handed in is done")
     assert_no_orphans(place)
 
 
