@@ -1,5 +1,6 @@
 """A job's timeline: the unhappy moves as they were recorded, the happy ones from the row."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -59,3 +60,13 @@ def timeline(job: Job, recorded: list[Event]) -> list[Event]:
     if job.state is State.SUCCEEDED and job.finished_at is not None:
         told.append(Event(job.finished_at, EventName.SUCCEEDED, job.session, job.token))
     return sorted(told, key=lambda event: event.at)
+
+
+def unheard_loss(recorded: Sequence[Event]) -> Cause | None:
+    """The loss of which the orphan hook has not heard: no attempt has ended since, but by loss."""
+    for event in reversed(recorded):
+        if event.event in (EventName.ORPHANED, EventName.RECOVERED):
+            return event.cause if event.cause is not None and event.cause.charged else None
+        if event.event in (EventName.RETRIED, EventName.SNOOZED, EventName.REOPENED):
+            return None
+    return None

@@ -12,7 +12,7 @@ from typing import Any
 from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.storage.answers import Exchanged
-from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Store, Want
+from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
 from limpet.worker.frames import LANE, LOOP
 from limpet.worker.holds import Hold, Ledger
 from limpet.worker.page import now
@@ -52,7 +52,6 @@ class Claimer:
 
     def __init__(
         self,
-        store: Store,
         session: str,
         plan: Plan,
         ledger: Ledger,
@@ -60,7 +59,6 @@ class Claimer:
         dispatch: Callable[[list[Hold]], Awaitable[None]],
         suspect_room: Callable[[], int],
     ) -> None:
-        self._store = store
         self._session = session
         self._plan = plan
         self._ledger = ledger

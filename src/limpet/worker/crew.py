@@ -11,10 +11,11 @@ import subprocess
 import sys
 import termios
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from limpet import log
-from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, WorkerKilled
+from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, WorkerFrozen, WorkerKilled
 from limpet.worker import processes
 from limpet.worker.frames import (
     ADOPTED,
@@ -64,7 +65,9 @@ class Executor(asyncio.Protocol):
         self.recalling = False
         self.for_suspect = False
         self.jobs = 0
+        self.start_error = ""
         self.kill_at: int | None = None
+        self.killed_at: int | None = None
         self.pinged_at = self.heard_at = now()
         self.blamed = self.told_blame = False
         self.last_waiting = 0
@@ -287,8 +290,10 @@ class Crew:
         else:
             self.listener.on_zygote(frame)
 
-    def _cause(self, status: int, over: int, by_kernel: bool) -> Cause | None:
+    def _cause(self, status: int, over: int, frozen: float, by_kernel: bool) -> Cause | None:
         """Why an executor died; None if it left in order."""
+        if frozen:
+            return WorkerFrozen(seconds=round(frozen, 3))
         if over:
             return OutOfMemory(used=over, limit=self._plan.max_rss)
         if os.WIFSIGNALED(status):
@@ -313,7 +318,7 @@ class Crew:
                 self._hear_zygote()
             if pid == self._pid:
                 self._pid = 0
-                self.listener.on_zygote_death(_how(status))
+                self.listener.on_zygote_death(processes.how_ended(status))
 
     def signal(self, executor: Executor, number: int) -> None:
         self._tell(SIGNAL, executor.number, number)
@@ -331,11 +336,11 @@ class Crew:
         finally:
             self._channel.sock.setblocking(False)
 
-    def end_everything(self) -> bool:
-        """Kill the zygote and everything below; True when nothing is left."""
+    def end_everything(self, between: Callable[[], None]) -> None:
+        """Kill the zygote and everything below; what cannot be killed here, the guardian will."""
         me = os.getpid()
-        gone = processes.end_all(lambda: processes.descendants(me), seconds=1.5)
-        return gone and processes.end_all(lambda: processes.marked(self._session), seconds=0.5)
+        processes.end_all(lambda: processes.descendants(me), 1.0, between)
+        processes.end_all(lambda: processes.marked(self._session), 0.5, between)
 
     # -- executors
 
@@ -354,9 +359,3 @@ class Crew:
         self.listener.on_request(executor, executor.desk)
         log.say("executor_started", kind=kind, executor=executor.number, session=self._session)
         return executor
-
-
-def _how(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        return f"signal {os.WTERMSIG(status)}"
-    return f"code {os.WEXITSTATUS(status)}"

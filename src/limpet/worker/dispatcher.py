@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet import log
-from limpet.domain.cause import Cause, ExecutorExited, NotStarted
+from limpet.domain.cause import Cause, Drained, ExecutorExited, NotStarted
 from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.transition import Cancel, Release
 from limpet.worker.claimer import Claimer
@@ -60,7 +60,11 @@ class Dispatcher:
         self.on_zygote_death = on_zygote_death
         self._later = later
         self.tasks: dict[str, TaskFacts] = {}
-        self.limits = Limits(plan, lambda name: self.tasks[name].takes_context)
+        self.limits = Limits(
+            plan,
+            lambda name: self.tasks[name].takes_context,
+            lambda: on_zygote_death("it does not answer"),
+        )
         self.reports: list[Report] = []
         self._waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
         self._lost: dict[str, dict[str, Any]] = {}
@@ -157,11 +161,8 @@ class Dispatcher:
             self._blamed(executor, *frame[1:])
 
     def _started(self, executor: Executor, error: str = "") -> None:
-        if error:
-            self._failed_starts += 1
-            pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE)
-            log.say("executor_failed", error=error, seconds=pause)
-        else:
+        executor.start_error = error
+        if not error:
             executor.ready = True
             self._failed_starts = 0
 
@@ -184,7 +185,6 @@ class Dispatcher:
             return
         if outcome.doomed:
             hold.outcome = outcome
-            hold.stop = hold.stop or NotStarted()  # it has ended; nobody waits for it
             self.limits.forget(hold)
             log.say(
                 "executor_doomed", kind=executor.kind, executor=executor.number,
@@ -223,15 +223,12 @@ class Dispatcher:
         hold = self._ledger.find(job, token)
         if hold is None:
             return
+        said = None
         if progress is not None:
             hold.progress_at = now()
-        self.reports.append(
-            Report(
-                hold.lease,
-                Progress(*progress, time.time_ns() // 1000) if progress is not None else None,
-                tuple(LogLine(*line) for line in lines),
-            )
-        )
+            done, total, note = progress
+            said = Progress(done, total, note, at=time.time_ns() // 1000)
+        self.reports.append(Report(hold.lease, said, tuple(LogLine(*line) for line in lines)))
 
     def on_request(self, executor: Executor, sock: socket.socket) -> None:
         self._desk.open(sock)
@@ -257,18 +254,18 @@ class Dispatcher:
         executor.holds.clear()
         self._finished_by_death(executor, count)
         if not executor.ready and not intended:
-            self._hold_off()
+            self._hold_off(executor.start_error or "it ended before it was ready")
         self.place()
 
     def _finished_by_death(self, executor: Executor, count: int) -> None:
         self.claimer.used[LOOP if executor.for_suspect else executor.kind] -= count
         self.claimer.wake()
 
-    def _hold_off(self) -> None:
+    def _hold_off(self, error: str) -> None:
         """An executor could not start: no other is started for a while, and nothing is claimed."""
         self._failed_starts += 1
         pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE)
-        log.say("executor_failed", error="it ended before it was ready", seconds=pause)
+        log.say("executor_failed", error=error, seconds=pause)
         self._may_start = False
         self.claimer.paused = True
         self._later(pause, self._go_on)
@@ -324,6 +321,17 @@ class Dispatcher:
         if back:
             self.place()
             self.claimer.wake()
+
+    def hand_back_unstarted(self) -> None:
+        """The worker is to stop: others can have what has not started."""
+        back = [hold for each in self.crew.executors.values() for hold in each.take_back()]
+        back += [hold for waiting in self._waiting.values() for hold in waiting]
+        for waiting in self._waiting.values():
+            waiting.clear()
+        for hold in back:
+            self.limits.forget(hold)
+            self._ledger.settle(hold, Release(hold.lease, Drained()))
+        self.claimer.wake()
 
     def _look_for_blocked(self, executor: Executor, moment: int) -> None:
         if executor.heard_at >= executor.pinged_at:

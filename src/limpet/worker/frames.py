@@ -47,7 +47,9 @@ SIGNAL: Final = 23  # [SIGNAL, executor, number]
 PLACE: Final = 30  # [PLACE, pid]: where the zygote is, once it has its own namespace
 CATALOG: Final = 31  # [CATALOG, Catalog]
 REFUSED: Final = 32  # [REFUSED, why the app cannot be used]
-DIED: Final = 33  # [DIED, executor, wait status, bytes over the limit or 0, ended by the kernel]
+DIED: Final = (
+    33  # [DIED, executor, wait status, bytes if too many, seconds if frozen, by the kernel]
+)
 CHANGED: Final = 34  # [CHANGED, file]
 
 
@@ -85,6 +87,15 @@ class Catalog(NamedTuple):
     retention: dict[str, float]
     threads: int
     contained: bool
+
+    def names(self, *, in_lane: bool) -> frozenset[str]:
+        """The tasks that run in a lane, or in the loop."""
+        return frozenset(facts.name for facts in self.tasks if facts.in_lane == in_lane)
+
+
+def catalog_of(raw: list[Any]) -> Catalog:
+    """A catalog as it came with a frame."""
+    return msgspec.convert(raw, Catalog)
 
 
 class RunFrame(NamedTuple):

@@ -187,7 +187,9 @@ class Guardian:
         if session.page.over:
             # Whether the supervisor is cut off, frozen or dead: another may run its jobs now.
             supervisor = session.process.pid
-            processes.end_all(lambda: processes.descendants(supervisor), seconds=1.0)
+            processes.end_all(
+                lambda: processes.descendants(supervisor), seconds=1.0, between=self._timer.rearm
+            )
             if not self._killed_for_lease:
                 self._killed_for_lease = True
                 say("the lease ran out; everything that was running was ended")
@@ -209,7 +211,8 @@ class Guardian:
         me = os.getpid()
         notices = set(self._notices)
         processes.end_all(
-            lambda: (processes.descendants(me) | processes.marked(session.id)) - notices
+            lambda: (processes.descendants(me) | processes.marked(session.id)) - notices,
+            between=self._timer.rearm,
         )
         self._reap()
         session.link.close()

@@ -56,6 +56,11 @@ class Hold:
         self.limit = _NONE if claimed.options == "{}" else _limits(claimed.options)
 
     @property
+    def goes_on(self) -> bool:
+        """Whether the attempt runs and nobody has asked it to stop."""
+        return self.begun and self.stop is None and self.outcome is None
+
+    @property
     def is_limited(self) -> bool:
         return self.limit is not _NONE or self.claimed.deadline_at is not None
 
@@ -103,8 +108,9 @@ class Ledger:
         return bool(self._outbox)
 
     @property
-    def is_empty(self) -> bool:
-        return not self.holds and not self._outbox and not self._sent
+    def has_untold(self) -> bool:
+        """Whether there are outcomes that the store has not answered for."""
+        return bool(self._outbox or self._sent)
 
     def next_batch(self) -> list[Settlement]:
         """What to tell now; it counts as held until `told`."""

@@ -15,11 +15,20 @@ from limpet.worker.holds import Hold
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
 
+# An executor that was to be killed and is not dead after this time: the zygote does not listen.
+_DEAF = 2_000_000
+
 
 class Limits:
     """The jobs that have a limit or were asked to stop."""
 
-    def __init__(self, plan: Plan, takes_context: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        takes_context: Callable[[str], bool],
+        zygote_is_deaf: Callable[[], None],
+    ) -> None:
+        self._zygote_is_deaf = zygote_is_deaf
         self._grace = round(plan.grace * 1e6)
         self._plan = plan
         self._takes_context = takes_context
@@ -49,12 +58,12 @@ class Limits:
         self.watch(hold)
         _say("job_stopping", hold, cause=cause)
 
-    def doom(self, executor: Executor, *, at_once: bool = False) -> None:
+    def doom(self, executor: Executor) -> None:
         """End an executor as soon as those who share it are done, or had the grace."""
         if not executor.doomed:
             executor.doomed = True
-            others = [each for each in executor.holds.values() if each.begun and each.stop is None]
-            executor.kill_at = now() + (self._grace if others and not at_once else 0)
+            others = any(each.goes_on for each in executor.holds.values())
+            executor.kill_at = now() + (self._grace if others else 0)
             self._doomed[executor.number] = executor
 
     def buried(self, executor: Executor) -> None:
@@ -69,10 +78,13 @@ class Limits:
             elif hold.begun and (cause := self._exceeded(hold, moment, wall)) is not None:
                 self.stop(hold, cause)
         for executor in list(self._doomed.values()):
-            waits = any(each.begun and each.stop is None for each in executor.holds.values())
+            waits = any(each.goes_on for each in executor.holds.values())
             if executor.kill_at is not None and (moment >= executor.kill_at or not waits):
-                executor.kill_at = None
+                executor.kill_at, executor.killed_at = None, moment
                 executor.kill()
+            if executor.killed_at is not None and moment - executor.killed_at > _DEAF:
+                executor.killed_at = None
+                self._zygote_is_deaf()
 
     def _insist(self, hold: Hold, moment: int) -> None:
         executor = hold.executor

@@ -48,6 +48,13 @@ class Plan:
         """How long a process may stand still before the kernel ends it."""
         return self.lease / 4
 
+    @property
+    def queues_in_words(self) -> str:
+        """Which queues are served, as the log says it."""
+        if not self.queues:
+            return "all queues"
+        return ", ".join(f"{name}={most}" if most else name for name, most in self.queues.items())
+
     def environment(self) -> dict[str, str]:
         """The environment in which a process of the worker finds this plan."""
         return {VARIABLE: json.dumps(asdict(self))}

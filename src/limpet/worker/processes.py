@@ -148,6 +148,17 @@ def _timer_library() -> ctypes.CDLL:
 
 # -- namespaces
 
+# The end of a zygote that could not show its own processes in /proc, as `how_ended` says it.
+NO_OWN_PROC_CODE = 72
+NO_OWN_PROC = f"code {NO_OWN_PROC_CODE}"
+
+
+def how_ended(status: int) -> str:
+    """A wait status in words."""
+    if os.WIFSIGNALED(status):
+        return f"signal {os.WTERMSIG(status)}"
+    return f"code {os.WEXITSTATUS(status)}"
+
 
 def enter_pid_namespace() -> bool:
     """Arrange that the next child is PID 1 of a pid namespace; False where it is not allowed.
@@ -244,14 +255,21 @@ def marked(session: str) -> set[int]:
 
 def is_zombie(pid: int) -> bool:
     """Whether the process is dead and only waits to be reaped; one that is gone counts as such."""
-    if not LINUX:
-        return False
+    return LINUX and _state(pid) in (b"Z", b"X", b"")
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether somebody has stopped the process (SIGSTOP, a debugger)."""
+    return LINUX and _state(pid) in (b"T", b"t")
+
+
+def _state(pid: int) -> bytes:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except OSError:
-        return True
-    return text[text.rindex(b")") + 2 :].split()[0] in (b"Z", b"X")
+        return b""
+    return text[text.rindex(b")") + 2 :].split()[0]
 
 
 def kill(pids: Iterable[int], signal_number: int = signal.SIGKILL) -> None:
@@ -261,12 +279,21 @@ def kill(pids: Iterable[int], signal_number: int = signal.SIGKILL) -> None:
             os.kill(pid, signal_number)
 
 
-def end_all(find: Callable[[], Iterable[int]], seconds: float = 5.0) -> bool:
-    """Kill what `find` finds, look again, until nothing is found; False if time ran out."""
+def end_all(
+    find: Callable[[], Iterable[int]],
+    seconds: float = 5.0,
+    between: Callable[[], None] | None = None,
+) -> bool:
+    """Kill what `find` finds, look again, until nothing is found; False if time ran out.
+
+    `between` is called after each look, by those who must show that they are alive.
+    """
     until = time.monotonic() + seconds
     pause = 0.001
     while True:
         found = {pid for pid in find() if not is_zombie(pid)}
+        if between is not None:
+            between()
         if not found:
             return True
         if time.monotonic() > until:

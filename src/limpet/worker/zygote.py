@@ -50,7 +50,9 @@ class Zygote:
         self._page = Page(order.page)
         self._registry = registry
         self._pids: dict[int, int] = {}  # executor → pid
-        self._over: dict[int, int] = {}
+        self._over: dict[int, int] = {}  # executor → bytes, when they were too many
+        self._stopped: dict[int, float] = {}  # executor → since when
+        self._frozen: dict[int, float] = {}  # executor → seconds, when they were too many
         self._memory_kills = processes.out_of_memory_kills()
         self._sources = _Sources() if plan.reload else None
 
@@ -84,6 +86,7 @@ class Zygote:
             if time.monotonic() - looked >= _LOOK_SECONDS:
                 looked = time.monotonic()
                 self._look_at_memory()
+                self._look_for_stopped()
                 self._look_at_sources()
 
     def _obey(self, frame: Any) -> None:
@@ -163,8 +166,9 @@ class Zygote:
         kills = processes.out_of_memory_kills()
         by_kernel, self._memory_kills = kills > self._memory_kills, kills
         for executor, status in dead:
-            over = self._over.pop(executor, 0)
-            self._channel.send(DIED, executor, status, over, by_kernel)
+            self._stopped.pop(executor, None)
+            over, frozen = self._over.pop(executor, 0), self._frozen.pop(executor, 0.0)
+            self._channel.send(DIED, executor, status, over, frozen, by_kernel)
 
     def _end_strays(self) -> None:
         def strays() -> list[int]:
@@ -189,6 +193,16 @@ class Zygote:
             used = processes.resident_bytes(pid)
             if used > limit and executor not in self._over:
                 self._over[executor] = used
+                processes.kill([pid])
+
+    def _look_for_stopped(self) -> None:
+        """An executor that is stopped holds jobs and does not run them: as good as dead."""
+        moment = time.monotonic()
+        for executor, pid in self._pids.items():
+            if not processes.is_stopped(pid):
+                self._stopped.pop(executor, None)
+            elif moment - self._stopped.setdefault(executor, moment) > self._plan.frozen:
+                self._frozen[executor] = moment - self._stopped.pop(executor)
                 processes.kill([pid])
 
     def _look_at_sources(self) -> None:
@@ -233,7 +247,7 @@ def _own_namespace(order: Order, channel: Channel) -> Order:
     # Until the one that forked us is reaped, its death would be taken for the supervisor's.
     channel.receive()
     if not processes.mount_own_proc():
-        os._exit(72)
+        os._exit(processes.NO_OWN_PROC_CODE)
     return replace(order, contained=True)
 
 
