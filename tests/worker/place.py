@@ -81,6 +81,15 @@ class Worker:
         """Its exit code."""
         return self.popen.wait(seconds)
 
+    def end(self, seconds: float = 10.0) -> None:
+        """Make it stop, whatever runs: two signals, far enough apart to be told apart."""
+        while self.popen.poll() is None and seconds > 0:
+            self.signal()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.wait(2.0)
+            seconds -= 2.0
+        assert self.popen.poll() is not None, "it does not stop"
+
     def stop(self, seconds: float = PATIENCE_SECONDS) -> int:
         """Ask it to stop, and return the exit code."""
         if self.popen.poll() is None:
@@ -232,11 +241,7 @@ class Place:
         """Stop the workers; nothing of them may be left, and the store must be sound."""
         try:
             for worker in self.workers:
-                if worker.popen.poll() is None:
-                    worker.signal()
-                    worker.signal()
-            for worker in self.workers:
-                worker.wait(15)
+                worker.end()
             with contextlib.suppress(AssertionError):
                 until(lambda: not self.living(), 1.0)
             assert self.living() == []
