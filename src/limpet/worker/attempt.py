@@ -25,6 +25,7 @@ from limpet.domain.cause import (
 )
 from limpet.domain.errors import AttemptStopped, PayloadInvalid, Unrecoverable
 from limpet.domain.job import ClaimedJob
+from limpet.domain.raised import raised
 from limpet.domain.retry import judge
 from limpet.domain.transition import MOST_STRIKES, Complete
 from limpet.domain.verdict import Again, GiveUp, Later
@@ -78,7 +79,7 @@ async def run_async(attempt: Attempt, registry: Registry) -> Result:
     context.running.set(ctx)
     try:
         arguments = task.signature.unpack(attempt.claimed.args)
-    except PayloadInvalid as misfit:
+    except Exception as misfit:
         return _put_aside(attempt, misfit)
     try:
         if attempt.lost is not None:
@@ -106,7 +107,7 @@ def run_sync(
     context.running.set(ctx)
     try:
         arguments = task.signature.unpack(attempt.claimed.args)
-    except PayloadInvalid as misfit:
+    except Exception as misfit:
         return _put_aside(attempt, misfit)
     try:
         with interruptible():
@@ -126,7 +127,11 @@ def run_sync(
 
 
 def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
-    packed = attempt.task.signature.pack_result(value)
+    try:
+        packed = attempt.task.signature.pack_result(value)
+    except PayloadInvalid as error:
+        # To run it again would not help, and would do again what it did.
+        raise Unrecoverable(str(error)) from None
     if len(packed.args) * 4 > limit and len(packed.args.encode()) > limit:
         raise Unrecoverable(
             f"the result of {attempt.task.name} is larger than {limit} bytes; store it elsewhere "
@@ -135,8 +140,10 @@ def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
     return Complete(attempt.claimed.lease, packed.args, packed.secrets)
 
 
-def _put_aside(attempt: Attempt, misfit: PayloadInvalid) -> Outcome:
-    cause = Raised(type="PayloadInvalid", message=str(misfit))
+def _put_aside(attempt: Attempt, misfit: Exception) -> Outcome:
+    # A model's own validator may raise anything; then its traceback says more than the sentence.
+    known = isinstance(misfit, PayloadInvalid)
+    cause = Raised(type="PayloadInvalid", message=str(misfit)) if known else raised(misfit)
     return Outcome(attempt.claimed.lease, "quarantine", cause=cause.record())
 
 
@@ -191,9 +198,11 @@ def concluded(attempt: Attempt, error: BaseException) -> Outcome:
     """What becomes of a job whose attempt raised."""
     if attempt.stopping is not None:
         return stopped(attempt, attempt.stopping)
-    if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
-        # The body asked the process to end; it is a failure of the job like another.
-        error = RuntimeError(f"the task raised {type(error).__name__}: {error}")
+    if not isinstance(error, Exception | AttemptStopped):
+        # An exit, an interruption, a cancellation that nobody here asked for: a failure of the
+        # job like another.
+        said = raised(error).sentence()
+        error = RuntimeError(f"the task raised {said}").with_traceback(error.__traceback__)
     return _judged(attempt, error)
 
 
@@ -218,7 +227,7 @@ def _judged(attempt: Attempt, error: BaseException) -> Outcome:
     match verdict:
         case Again(delay=delay, cause=cause, note=note):
             if note:
-                attempt.line("WARNING", note)
+                attempt.line("warning", note)
             return Outcome(claimed.lease, "retry", delay.total_seconds(), cause.record())
         case GiveUp(cause=cause):
             return Outcome(claimed.lease, "fail", cause=cause.record())

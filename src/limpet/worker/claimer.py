@@ -11,6 +11,7 @@ from typing import Any
 
 from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
+from limpet.domain.transition import Settlement
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
 from limpet.worker.frames import LANE, LOOP
@@ -58,7 +59,12 @@ class Claimer:
         ask: Callable[..., Awaitable[Any]],
         dispatch: Callable[[list[Hold]], Awaitable[None]],
         suspect_room: Callable[[], int],
+        before: Callable[[], Awaitable[None]],
+        told: Callable[[list[Settlement]], None],
     ) -> None:
+        """`before`: done before each exchange. `told`: hears what the store has taken."""
+        self._before = before
+        self._told = told
         self._session = session
         self._plan = plan
         self._ledger = ledger
@@ -108,8 +114,8 @@ class Claimer:
         return self.claiming and not self.paused
 
     async def _exchange(self) -> None:
+        await self._before()
         want = self._want() if self._claims else None
-        asked = sum(pool.total for pool in want.pools) if want else 0
         begun = self.untold()
         batch = self._ledger.next_batch()
         self._seq += 1
@@ -120,11 +126,12 @@ class Claimer:
         )
         self.in_flight = False
         self._ledger.told()
+        self._told(batch)
         if answer.standing is Standing.LIVE and want is not None:
-            self.may_have_more = len(answer.claimed) > 0
-            self.idle_claims = 0 if answer.claimed else self.idle_claims + 1
-        if asked == 0 or answer.standing is not Standing.LIVE:
-            self.idle_claims = 0
+            self.may_have_more = bool(answer.claimed)
+            nothing = not answer.claimed and not self._ledger.holds
+            asked_all = len(want.pools) == len(self.digests)
+            self.idle_claims = self.idle_claims + 1 if nothing and asked_all else 0
         if answer.claimed:
             await self._dispatch(self._ledger.take(answer.claimed))
 

@@ -21,6 +21,9 @@ from limpet.worker.page import Page
 from limpet.worker.plan import Plan, from_environment
 from limpet.worker.registry import Registry, load_registry
 
+# How an executor leaves whose supervisor is gone.
+LEFT_ALONE = 74
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -80,7 +83,7 @@ def run_executor(
 
             code = LaneExecutor(given).run()
     except (EOFError, ConnectionError):
-        code = 0  # the supervisor is gone, and so must we be
+        code = LEFT_ALONE
     finally:
         # Not through the interpreter's end: a thread that hangs must not keep the process.
         sys.stdout.flush()

@@ -15,7 +15,7 @@ from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import containment, processes
 from limpet.worker.attempt import Attempt, Result, run_async, unknown_task
-from limpet.worker.executor import Surroundings, run_hooks, started
+from limpet.worker.executor import LEFT_ALONE, Surroundings, run_hooks, started
 from limpet.worker.frames import (
     BLOCKED,
     DONE,
@@ -71,13 +71,16 @@ class LoopExecutor(asyncio.Protocol):
 
     async def _serve(self) -> None:
         self._given.work.setblocking(False)
-        self._transport, _ = await self._loop.create_connection(lambda: self, sock=self._given.work)
+        await self._loop.create_connection(lambda: self, sock=self._given.work)
         await self._over
 
     # -- what the supervisor says
 
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
     def connection_lost(self, error: Exception | None) -> None:
-        os._exit(0)  # the supervisor is gone, and so must we be
+        os._exit(LEFT_ALONE)  # the supervisor is gone, and so must we be
 
     def data_received(self, data: bytes) -> None:
         for frame in self._splitter.feed(data):

@@ -1,6 +1,7 @@
 """What a supervisor does beside running jobs: report, promote, sweep, prune."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from limpet import log
 from limpet.domain.errors import LimpetError, StoreRefused
 from limpet.domain.job import Report
+from limpet.domain.transition import RetryAt, Settlement, Snooze
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
 from limpet.maintenance.sweeper import Sweeper
@@ -31,6 +33,7 @@ class Services:
         self._session = session
         self._ledger = ledger
         self._reports = reports
+        self._promote = asyncio.Event()
 
     def all(
         self, sweeper: Sweeper, promoter: Promoter, pruner: Pruner
@@ -45,13 +48,21 @@ class Services:
 
     async def report(self) -> None:
         """Tell the store what running jobs have said of themselves."""
+        if not self._reports:
+            return
+        held = self._ledger.leases()
         while self._reports:
             taken = self._reports[:CHUNK]
             del self._reports[:CHUNK]
-            # What a lost attempt said last is not worth a refusal on the job's timeline.
-            held = [each for each in taken if self._ledger.find(each.lease.job, each.lease.token)]
-            if held:
-                await self._line.ask("report", self._session, held)
+            # What comes after the outcome was told would be refused, and stand on the timeline.
+            said = [each for each in taken if each.lease in held]
+            if said:
+                await self._line.ask("report", self._session, said)
+
+    def told(self, settlements: list[Settlement]) -> None:
+        """Some outcomes are kept; one that comes back later may be due before the next look."""
+        if any(isinstance(each, RetryAt | Snooze) for each in settlements):
+            self._promote.set()
 
     async def _report_forever(self) -> None:
         while True:
@@ -64,7 +75,9 @@ class Services:
             pause = _PROMOTE_SECONDS
             if due is not None:
                 pause = min(pause, max(0.0, (due - time.time_ns() // 1000) / 1e6))
-            await asyncio.sleep(pause)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._promote.wait(), pause)
+            self._promote.clear()
 
     async def _sweep_forever(self, sweeper: Sweeper) -> None:
         while True:

@@ -154,6 +154,7 @@ class Supervisor:
 
     def _put_together(self, line: StoreLine, catalog: Catalog) -> None:
         self._dispatcher.tasks = {facts.name: facts for facts in catalog.tasks}
+        self._services = Services(line, self._session, self._ledger, self._dispatcher.reports)
         self._claimer = Claimer(
             self._session,
             self._plan,
@@ -161,6 +162,8 @@ class Supervisor:
             line.ask,
             self._dispatch,
             self._dispatcher.suspect_room,
+            self._services.report,
+            self._services.told,
         )
         self._dispatcher.claimer = self._claimer
         self._heart = Heart(
@@ -175,7 +178,6 @@ class Supervisor:
         self._reconciler = Reconciler(
             self._session, line, self._ledger, self._dispatcher, self._claimer
         )
-        self._services = Services(line, self._session, self._ledger, self._dispatcher.reports)
         self._drain = Drain(
             self._plan,
             self._session,
@@ -289,7 +291,8 @@ class Supervisor:
             self._page.tick = now()
             if self._page.over and not self._ended:
                 since = (self._line and self._line.failing_since) or self._page.moment
-                raise SessionOver("its lease ran out", StoreOutage(round((now() - since) / 1e6, 1)))
+                outage = StoreOutage(round((now() - since) / 1e6, 1))
+                self._end(SessionOver("its lease ran out", outage))
             self._crew.reap()
             self._dispatcher.tick()
             if self._plan.burst and not self._stop.is_set():
