@@ -197,9 +197,7 @@ class Place:
     def lines(self, job: Handle) -> list[str]:
         return [line.message for line in self.log(job)]
 
-    def until_state(
-        self, job: Handle, *states: State, seconds: float = PATIENCE_SECONDS
-    ) -> Job:
+    def until_state(self, job: Handle, *states: State, seconds: float = PATIENCE_SECONDS) -> Job:
         """Wait until the job is in one of those states, or in any final one."""
         wanted = states or tuple(FINAL)
 

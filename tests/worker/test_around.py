@@ -103,7 +103,7 @@ def test_what_an_attempt_sets_is_not_seen_by_its_neighbours(place: Place, hooks:
     }
 
 
-_BROKEN = '''
+_BROKEN = """
 import os
 from limpet import App
 from worker.notes import note
@@ -121,7 +121,7 @@ def sync(): return "sync"
 
 @app.task
 async def other(): return "async"
-'''
+"""
 
 
 def test_a_start_hook_that_raises_is_backed_off_and_the_jobs_stay_safe(place: Place) -> None:
@@ -153,7 +153,7 @@ def test_a_start_hook_that_fails_in_one_executor_does_not_stop_the_worker_from_s
     assert worker.stop(10) == 0
 
 
-_HANGING = '''
+_HANGING = """
 import os, time
 from limpet import App
 from worker.notes import note
@@ -168,7 +168,7 @@ def start():
 
 @app.task
 def sync(): return "sync"
-'''
+"""
 
 
 def test_a_start_hook_that_hangs_does_not_keep_jobs_for_ever(place: Place) -> None:
@@ -181,7 +181,7 @@ def test_a_start_hook_that_hangs_does_not_keep_jobs_for_ever(place: Place) -> No
     place.until_state(job, State.SUCCEEDED, seconds=15)
 
 
-_STOPS_BADLY = '''
+_STOPS_BADLY = """
 import time
 from limpet import App
 from worker.notes import note
@@ -199,7 +199,7 @@ def hangs():
 
 @app.task
 def sync(): return "sync"
-'''
+"""
 
 
 def test_stop_hooks_that_raise_or_hang_do_not_keep_the_worker(place: Place) -> None:

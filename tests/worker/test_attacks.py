@@ -2,17 +2,18 @@
 
 import json
 import os
-import signal
 import subprocess
+import sys
 import time
 from typing import Any
 
 import pytest
 from worker.notes import notes
 from worker.place import Place, until
-from worker.tasks import attacks, cancelling, leaving, looping, results, retries
+from worker.tasks import attacks, cancelling, results, retries
 
 from limpet import State, Task
+from limpet.domain.state import FINAL
 
 
 def is_well(place: Place) -> None:
@@ -69,9 +70,7 @@ def _drain_pipe(reader: int, place: Place) -> None:
 @pytest.mark.parametrize(
     "task", [attacks.closes_all_files, attacks.closes_all_files_async], ids=["sync", "async"]
 )
-def test_a_task_that_closes_all_files_ends_itself_only(
-    shared: Place, task: Task[Any, Any]
-) -> None:
+def test_a_task_that_closes_all_files_ends_itself_only(shared: Place, task: Task[Any, Any]) -> None:
     job = task.enqueue(shared.notes)
     found = shared.until_state(job, seconds=15)
     assert found.state is State.FAILED
@@ -192,7 +191,7 @@ def test_ten_thousand_jobs_of_many_tasks_all_end(place: Place) -> None:
     while wanted:
         chunk = sorted(wanted)[:1000]
         states = place.store.states(chunk)
-        wanted -= {id for id, state in states.items() if state.value in ("succeeded", "failed")}
+        wanted -= {each for each, state in states.items() if state in FINAL}
         assert time.monotonic() < give_up, f"{len(wanted)} are left"
         time.sleep(0.02)
     counts = {queue.name: queue.counts for queue in place.store.queues()}["default"]
@@ -233,7 +232,7 @@ def test_two_apps_in_one_module_do_not_mix(place: Place) -> None:
 def test_a_worker_can_be_watched_by_the_command_line_meanwhile(shared: Place) -> None:
     job = cancelling.waits_async.enqueue(shared.notes)
     until(lambda: notes(shared.notes))
-    words = [os.sys.executable, "-m", "limpet.cli.main", "workers", "--json"]  # type: ignore[attr-defined]
+    words = [sys.executable, "-m", "limpet.cli.main", "workers", "--json"]
     shown = subprocess.run(
         words, capture_output=True, text=True, check=True, timeout=20,
         env={**os.environ, "LIMPET_URL": shared.url},
@@ -241,9 +240,3 @@ def test_a_worker_can_be_watched_by_the_command_line_meanwhile(shared: Place) ->
     assert [each["state"] for each in json.loads(shown)] == ["live"]
     job.cancel()
     shared.until_over(job)
-
-
-def test_the_pid_of_a_job_is_not_that_of_the_supervisor(shared: Place) -> None:
-    assert leaving.pid.enqueue().result(timeout=10) not in (shared.last.pid, os.getpid())
-    assert looping.groups.enqueue(shared.notes).result(timeout=10) == [0, 1, 2, 3, 4]
-    assert signal.SIGTERM

@@ -1,5 +1,6 @@
 """SIGTERM and Ctrl-C: stop claiming, finish what runs, hand back the rest; nobody is charged."""
 
+import contextlib
 import os
 import signal
 import time
@@ -7,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from worker.notes import notes
-from worker.place import Place, until
-from worker.tasks import cancelling, limits, queues, reports, results
+from worker.place import Handle, Place, until
+from worker.tasks import cancelling, leaving, limits, queues, reports, results
 
 from limpet import State
+from limpet.worker import processes
 
 
 def slow(place: Place, name: str) -> str:
@@ -82,8 +84,6 @@ def test_a_second_signal_hands_back_at_once(place: Place) -> None:
 
 def test_a_finished_outcome_is_not_lost_to_a_second_signal(place: Place) -> None:
     """One is done and waits for its executor's end; its neighbour still has the grace."""
-    from worker.tasks import leaving
-
     worker = place.worker("--drain", "60s", "--grace", "30s")
     neighbour = limits.neighbour.enqueue(slow(place, "1"), 40.0)
     until(lambda: notes(slow(place, "1")))
@@ -99,18 +99,17 @@ def test_a_finished_outcome_is_not_lost_to_a_second_signal(place: Place) -> None
 
 def test_ctrl_c_to_the_whole_group_charges_nobody(place: Place) -> None:
     """A shell signals the group: executors and what jobs started must not take it for theirs."""
-    from worker.tasks import leaving
-
     worker = place.worker("--drain", "20s")
-    jobs = [
+    jobs: list[Handle] = [
         reports.tells.enqueue(slow(place, "go")),
         reports.tells_async.enqueue(slow(place, "go")),
         leaving.runs_a_program.enqueue(slow(place, "go")),
     ]
     until(lambda: all(place.job(job).progress for job in jobs))
-    for pid in [worker.pid, *_descendants(worker.pid)]:
+    for pid in [worker.pid, *sorted(processes.descendants(worker.pid))]:
         # Harsher than a terminal: also those that left the group get it.
-        with_signal(pid, signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGINT)
     worker.until_logged("worker_draining")
     time.sleep(0.3)
     Path(slow(place, "go")).touch()
@@ -121,8 +120,6 @@ def test_ctrl_c_to_the_whole_group_charges_nobody(place: Place) -> None:
 
 
 def test_ctrl_c_in_a_terminal_leaves_a_jobs_program_alone(place: Place) -> None:
-    from worker.tasks import leaving
-
     worker = place.worker("--drain", "20s")
     job = leaving.runs_a_program.enqueue(slow(place, "go"))
     until(lambda: place.job(job).progress)
@@ -162,16 +159,3 @@ def test_ctrl_c_while_it_starts_ends_it_without_a_traceback(place: Place, after:
     assert worker.wait(10) in (0, 1, 130)
     assert "Traceback" not in worker.text
     assert "KeyboardInterrupt" not in worker.text
-
-
-def with_signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
-
-
-def _descendants(root: int) -> list[int]:
-    from limpet.worker import processes
-
-    return sorted(processes.descendants(root))

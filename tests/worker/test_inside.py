@@ -27,7 +27,7 @@ def test_a_task_may_hand_in_jobs(shared: Place, task: Task[Any, Any]) -> None:
 def test_a_task_may_hand_in_many(shared: Place) -> None:
     ids = inside.enqueues_many.enqueue(2_500).result(timeout=30)
     assert len(set(ids)) == 2_500
-    shared.until_over(*(handle(shared, id) for id in ids[::100]), seconds=30)
+    shared.until_over(*(handle(shared, each) for each in ids[::100]), seconds=30)
     assert handle(shared, ids[-1]).result(timeout=30) == 2_500
 
 

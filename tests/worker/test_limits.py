@@ -8,7 +8,7 @@ from worker.notes import notes
 from worker.place import Place, until
 from worker.tasks import limits, results
 
-from limpet import JobFailed, State, Task
+from limpet import JobFailed, Retry, State, Task
 from limpet.domain.cause import DeadlinePassed, Stalled, TimedOut
 
 GRACE = 1.0  # of the shared worker
@@ -83,7 +83,7 @@ def test_a_timeout_is_retried_by_the_policy(shared: Place, task: Task[Any, Any])
 
 
 def test_an_ignored_timeout_is_retried_by_the_policy_too(shared: Place) -> None:
-    job = limits.ignores.using(retry=limits.Retry(attempts=2, delay=0.01)).enqueue(shared.notes)
+    job = limits.ignores.using(retry=Retry(attempts=2, delay=0.01)).enqueue(shared.notes)
     found = shared.until_over(job)[0]
     assert found.counters == (2, 0, 0)
     assert len(notes(shared.notes, "begin")) == 2

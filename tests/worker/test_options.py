@@ -9,7 +9,7 @@ from worker.notes import notes
 from worker.place import Place, until
 from worker.tasks import attacks, leaving, limits, results, retries
 
-from limpet import State
+from limpet import Retry, State
 from limpet.domain.cause import OutOfMemory
 
 
@@ -71,13 +71,13 @@ def test_an_executor_over_max_rss_is_ended_and_the_cause_is_told(place: Place) -
     assert place.job(job).counters == (0, 1, 1)
 
 
-_VERSION = '''
+_VERSION = """
 from limpet import App
 app = App()
 
 @app.task
 def version(): return {version!r}
-'''
+"""
 
 
 def _write(place: Place, text: str) -> None:
@@ -118,7 +118,9 @@ def test_reload_waits_for_a_file_that_was_saved_half(place: Place) -> None:
 
 
 def test_reload_sees_changes_in_an_app_that_starts_threads(place: Place) -> None:
-    threads = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"
+    threads = (
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"
+    )
     target = place.module(threads + _VERSION.format(version="one"))
     place.worker("--reload", target=target)
     _write(place, threads + _VERSION.format(version="the second"))
@@ -186,7 +188,7 @@ def _show(place: Place, job: str) -> str:
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_retries_go_on_after_a_restart(place: Place, kind: str) -> None:
     task = retries.fails_twice if kind == "sync" else retries.fails_twice_async
-    job = task.using(retry=retries.Retry(backoff="fixed", delay=0.5)).enqueue(place.notes)
+    job = task.using(retry=Retry(backoff="fixed", delay=0.5)).enqueue(place.notes)
     first = place.worker()
     place.until_state(job, State.SCHEDULED)
     assert first.stop() == 0

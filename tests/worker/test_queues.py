@@ -5,7 +5,7 @@ import time
 
 import pytest
 from worker.notes import most_at_once, notes
-from worker.place import Place, until
+from worker.place import Handle, Place, until
 from worker.tasks import queues, results
 
 from limpet import State
@@ -30,7 +30,9 @@ def test_no_more_of_a_queue_run_at_once_than_allowed(place: Place) -> None:
 
 def test_without_q_all_queues_are_served(place: Place) -> None:
     place.worker("--lanes", "2")
-    jobs = [task.enqueue(place.notes) for task in (queues.in_a, queues.in_b, queues.in_c)]
+    jobs: list[Handle] = [
+        task.enqueue(place.notes) for task in (queues.in_a, queues.in_b, queues.in_c)
+    ]
     jobs.append(results.add.using(queue="never-named-before").enqueue(1, 2))
     place.until_over(*jobs)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from worker.place import Place, until
 from worker.tasks import reports, results
 
@@ -124,7 +125,7 @@ def test_a_new_logging_configuration_does_not_cut_off_the_jobs_lines(place: Plac
 
 
 def test_secrets_are_masked_wherever_a_job_is_shown(shared: Place) -> None:
-    login = reports.Login(user="u", password="hunter2hunter2")
+    login = reports.Login(user="u", password=SecretStr("hunter2hunter2"))
     job = reports.keeps_secrets.enqueue(login, "tok3n-tok3n")
     assert job.result(timeout=10) == "hunter2hunter2tok3n-tok3n"
     environment = {**os.environ, "LIMPET_URL": shared.url}

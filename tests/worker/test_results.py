@@ -109,8 +109,7 @@ def test_a_result_that_json_cannot_hold_fails_once_with_a_sentence(
 ) -> None:
     """Running it again would do its work again and not help."""
     jobs = {what: task.enqueue(what, f"{shared.notes}-{what}") for what in ODD}
-    for what, job in jobs.items():
-        until(lambda job=job: shared.job(job).counters.failures, said=what)
+    until(lambda: all(shared.job(job).counters.failures for job in jobs.values()))
     for what, job in jobs.items():
         found = shared.job(job)
         assert found.state is State.FAILED, f"{what}: {shared.events(job)}"

@@ -8,7 +8,7 @@ from worker.notes import notes
 from worker.place import Place, until
 from worker.tasks import retries
 
-from limpet import JobFailed, State, Task
+from limpet import JobFailed, Retry, State, Task
 from limpet.domain.cause import Raised
 
 ODD = (
@@ -60,7 +60,7 @@ def test_a_job_out_of_attempts_fails_and_says_why(shared: Place) -> None:
 
 
 def test_a_failed_job_can_be_run_again_by_hand(shared: Place) -> None:
-    job = retries.fails_twice.using(retry=retries.Retry(attempts=1)).enqueue(shared.notes)
+    job = retries.fails_twice.using(retry=Retry(attempts=1)).enqueue(shared.notes)
     with pytest.raises(JobFailed):
         job.result(timeout=10)
     job.retry()
@@ -83,7 +83,7 @@ def test_the_default_is_five_attempts_from_one_second_doubling(shared: Place) ->
     second = shared.until_state(job, State.SCHEDULED)
     assert 1.75 < (second.ready_at - shared.cause(job, "retried").at) / 1e6 < 2.25
     job.cancel()
-    five = retries.fails_by_default.using(retry=retries.Retry(delay=0.01))
+    five = retries.fails_by_default.using(retry=Retry(delay=0.01))
     job = five.enqueue(f"{shared.notes}-five")
     shared.until_state(job, State.FAILED)
     assert len(notes(f"{shared.notes}-five")) == 5

@@ -21,7 +21,7 @@ from limpet import Context
 @app.task
 def hoards(path: str) -> int:
     note(path, "run")
-    held = []
+    held: list[bytes] = []
     if len(notes(path, "run")) == 1:
         until = time.monotonic() + 15
         while time.monotonic() < until:
@@ -141,7 +141,7 @@ async def forks_async(path: str, how: str) -> str:
         if how == "exits":
             sys.exit(0)
     for _ in range(1000):
-        if os.waitpid(child, os.WNOHANG)[0]:
+        if os.waitpid(child, os.WNOHANG)[0]:  # noqa: ASYNC222 - does not wait
             break
         await asyncio.sleep(0.005)
     note(path, "parent")

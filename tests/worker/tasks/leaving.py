@@ -62,7 +62,12 @@ def leaves_a_thread_and_fails(path: str) -> None:
 @app.task(retry=once)
 def leaves_a_brief_thread(path: str) -> int:
     """One that ends by itself soon after: nothing need be replaced."""
-    threading.Thread(target=lambda: (time.sleep(0.1), note(path, "done"))).start()
+
+    def briefly() -> None:
+        time.sleep(0.1)
+        note(path, "done")
+
+    threading.Thread(target=briefly).start()
     return os.getpid()
 
 
@@ -94,7 +99,7 @@ def leaves_a_daemon(path: str) -> int:
 @app.task(retry=once)
 async def leaves_a_program_async(path: str) -> int:
     await asyncio.create_subprocess_exec(sys.executable, "-c", _WRITES, path)
-    while not Path(path).exists():
+    while not await asyncio.to_thread(os.path.exists, path):
         await asyncio.sleep(0.01)
     return os.getpid()
 

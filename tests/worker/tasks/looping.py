@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from collections.abc import AsyncIterator
 
 from worker.base import app, once
 from worker.notes import note
@@ -149,7 +150,7 @@ async def runs_programs(count: int) -> list[str]:
 
 @app.task(retry=once)
 async def generates() -> list[int]:
-    async def numbers():  # type: ignore[no-untyped-def]
+    async def numbers() -> AsyncIterator[int]:
         for n in range(3):
             await asyncio.sleep(0)
             yield n

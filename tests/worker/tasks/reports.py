@@ -111,7 +111,7 @@ def says_much(ctx: Context) -> None:
 
 @app.task
 def says_nonsense(ctx: Context) -> str:
-    ctx.log.info("%d of %d", "one")
+    ctx.log.info("%d of %d", "one")  # noqa: PLE1206 - that is the point
     logger.info("%d", "x")
     ctx.log.info("\ud800 \x00 end")
     return "well"
