@@ -33,7 +33,7 @@ WORDING: dict[str, tuple[int, str]] = {
         "asked to stop: {running} jobs may go on for {seconds:g} s; a second signal ends them now",
     ),
     "worker_stopped": (_I, "stopped; {released} jobs were handed back"),
-    "worker_empty": (_I, "nothing is left to do"),
+    "refused": (_E, "{reason}"),
     "guardian_gone": (_E, "the guardian is gone; everything is ended"),
     "session_over": (_W, "the session is over: {reason}; a new one begins"),
     "reloading": (_I, "{what} has changed; starting anew"),
@@ -70,7 +70,7 @@ WORDING: dict[str, tuple[int, str]] = {
     "job_stopping": (_I, "{task} is asked to stop: {cause}"),
     "job_killed": (_W, "{task} did not stop in {seconds:g} s; its executor is ended"),
     "job_cancelled": (_I, "{task} was cancelled"),
-    "job_refused": (_W, "the outcome of {task} was refused: its lease was over"),
+    "job_refused": (_W, "an outcome was refused: the lease of its job was over"),
 }
 
 

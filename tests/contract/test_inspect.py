@@ -89,6 +89,18 @@ def test_filtered_pages_add_up(store: Store) -> None:
     assert listed(store, JobFilter(state=State.CANCELLED), limit=2) == jobs[::2][::-1]
 
 
+def test_running_jobs_are_listed_newest_first_over_all_holders(store: Store) -> None:
+    for queue in ("one", "two", "one", "two", "one"):
+        add(store, queue=queue)
+    first, second = Holder(store), Holder(store)
+    running = [*first.claim_ids(2), *second.claim_ids(2)]
+    assert listed(store, JobFilter(State.RUNNING)) == running[::-1]
+    assert listed(store, JobFilter(State.RUNNING), limit=3) == running[::-1]
+    ones = [job for job in running if get(store, job).queue == "one"]
+    assert listed(store, JobFilter(State.RUNNING, queue="one"), limit=1) == ones[::-1]
+    assert listed(store, JobFilter(State.RUNNING, task="none")) == []
+
+
 def test_pages_never_repeat_a_job_whatever_moves(store: Store, clock: FakeClock) -> None:
     jobs = add_many(store, 6)
     holder = Holder(store)

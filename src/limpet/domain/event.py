@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from limpet.domain.cause import Cause
+from limpet.domain.cause import Cause, NotStarted
 from limpet.domain.job import Job
 from limpet.domain.state import State
 
@@ -65,8 +65,13 @@ def timeline(job: Job, recorded: list[Event]) -> list[Event]:
 def unheard_loss(recorded: Sequence[Event]) -> Cause | None:
     """The loss of which the orphan hook has not heard: no attempt has ended since, but by loss."""
     for event in reversed(recorded):
+        cause = event.cause
         if event.event in (EventName.ORPHANED, EventName.RECOVERED):
-            return event.cause if event.cause is not None and event.cause.charged else None
-        if event.event in (EventName.RETRIED, EventName.SNOOZED, EventName.REOPENED):
+            if cause is not None and cause.charged:
+                return cause
+        elif event.event == EventName.RELEASED:
+            if not isinstance(cause, NotStarted):
+                return None
+        elif event.event in (EventName.RETRIED, EventName.SNOOZED, EventName.REOPENED):
             return None
     return None

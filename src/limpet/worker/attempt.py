@@ -5,8 +5,11 @@ turns the outcome into a settlement.
 """
 
 import contextlib
+import os
 import random
+import sys
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Any, assert_never
@@ -41,7 +44,7 @@ Say = Callable[..., None]
 class Attempt:
     """One run of a job; also what its context is linked to."""
 
-    __slots__ = ("claimed", "left", "lost", "say", "stopping", "task")
+    __slots__ = ("claimed", "knows", "left", "lost", "say", "stop", "task")
 
     def __init__(
         self, claimed: ClaimedJob, task: Runnable, lost: dict[str, Any] | None, say: Say
@@ -50,7 +53,8 @@ class Attempt:
         self.task = task
         self.lost = lost
         self.say = say
-        self.stopping: Cause | None = None
+        self.stop: Cause | None = None  # why it must stop
+        self.knows = False  # and its code has been told so
         self.left = Offspring()
 
     # -- what the context needs
@@ -61,6 +65,12 @@ class Attempt:
     def line(self, level: str, message: str) -> None:
         self.say(self.claimed.lease, None, ((time.time_ns() // 1000, level, message),))
 
+    @property
+    def stopping(self) -> Cause | None:
+        """Why the attempt must stop, as its code asks; what it returns after that is not whole."""
+        self.knows = self.stop is not None
+        return self.stop
+
     def make_context(self) -> Context:
         claimed = self.claimed
         lease, counters = claimed.lease, claimed.counters
@@ -69,6 +79,34 @@ class Attempt:
 
 
 Result = Complete | Outcome
+
+_executor = os.getpid()
+
+
+def this_is_the_executor() -> None:
+    """Remember which process runs attempts; a child that a task forks does not."""
+    global _executor
+    _executor = os.getpid()
+
+
+def is_forked() -> bool:
+    """Whether this process was forked by a task."""
+    return os.getpid() != _executor
+
+
+def leave_if_forked(error: BaseException | None = None) -> None:
+    """End a child that comes back from the task's code: it must not speak for the job."""
+    if not is_forked():
+        return
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    else:
+        code = int(error is not None)
+        if error is not None:
+            traceback.print_exception(error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 async def run_async(attempt: Attempt, registry: Registry) -> Result:
@@ -92,8 +130,10 @@ async def run_async(attempt: Attempt, registry: Registry) -> Result:
             value = await _wrapped_async(registry, ctx, lambda: task.function(**arguments))
         else:
             value = await task.function(**arguments)
+        leave_if_forked()
         return _completed(attempt, value, registry.payload_limit)
     except BaseException as error:
+        leave_if_forked(error)
         return concluded(attempt, error)
 
 
@@ -121,12 +161,16 @@ def run_sync(
                 value = _wrapped(registry, ctx, lambda: task.function(**arguments))
             else:
                 value = task.function(**arguments)
+            leave_if_forked()
         return _completed(attempt, value, registry.payload_limit)
     except BaseException as error:
+        leave_if_forked(error)
         return concluded(attempt, error)
 
 
 def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
+    if attempt.stop is not None and attempt.knows:
+        return stopped(attempt, attempt.stop)  # it left early, as it was asked to
     try:
         packed = attempt.task.signature.pack_result(value)
     except PayloadInvalid as error:
@@ -196,8 +240,8 @@ async def _wrapped_async(
 
 def concluded(attempt: Attempt, error: BaseException) -> Outcome:
     """What becomes of a job whose attempt raised."""
-    if attempt.stopping is not None:
-        return stopped(attempt, attempt.stopping)
+    if attempt.stop is not None:
+        return stopped(attempt, attempt.stop)
     if not isinstance(error, Exception | AttemptStopped):
         # An exit, an interruption, a cancellation that nobody here asked for: a failure of the
         # job like another.

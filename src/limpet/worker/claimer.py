@@ -9,6 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from limpet import log
 from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.domain.transition import Settlement
@@ -84,6 +85,11 @@ class Claimer:
         self.lanes = lanes_of(plan)
         self.idle_claims = 0
 
+    @property
+    def found_nothing(self) -> bool:
+        """Whether there was nothing to do, twice in a row."""
+        return self.idle_claims > 1
+
     def wake(self) -> None:
         """There is something to tell, or room to take more."""
         self._wake.set()
@@ -127,6 +133,9 @@ class Claimer:
         self.in_flight = False
         self._ledger.told()
         self._told(batch)
+        for refused in answer.rejected:
+            if refused.answer == "lost":
+                log.say("job_refused", job=refused.lease.job, session=self._session)
         if answer.standing is Standing.LIVE and want is not None:
             self.may_have_more = bool(answer.claimed)
             nothing = not answer.claimed and not self._ledger.holds

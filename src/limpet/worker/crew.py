@@ -7,8 +7,6 @@ import os
 import signal
 import socket
 import struct
-import subprocess
-import sys
 import termios
 from collections import deque
 from collections.abc import Callable
@@ -16,6 +14,7 @@ from typing import Any, Protocol
 
 from limpet import log
 from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, WorkerFrozen, WorkerKilled
+from limpet.domain.job import ClaimedJob
 from limpet.worker import processes
 from limpet.worker.frames import (
     ADOPTED,
@@ -39,6 +38,8 @@ from limpet.worker.page import now
 from limpet.worker.plan import Order, Plan
 
 _COUNT = struct.Struct("i")
+# Large arguments go in several frames, so that the first job need not wait for the last.
+_FRAME_BYTES = 256 * 1024
 
 
 class Listener(Protocol):
@@ -68,7 +69,7 @@ class Executor(asyncio.Protocol):
         self.start_error = ""
         self.kill_at: int | None = None
         self.killed_at: int | None = None
-        self.pinged_at = self.heard_at = now()
+        self.started_at = self.pinged_at = self.heard_at = now()
         self.blamed = self.told_blame = False
         self.last_waiting = 0
         self.stuck_since: int | None = None
@@ -85,6 +86,16 @@ class Executor(asyncio.Protocol):
         self._notes, self._note_writer = os.pipe()
         for descriptor in (self._permits, self._permit_writer, self._notes):
             os.set_blocking(descriptor, False)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether everything that it said has been read."""
+        return self._closed
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether not all that was said to it has gone out."""
+        return self._transport is None or self._transport.get_write_buffer_size() > 0
 
     def handed_over(self) -> list[int]:
         """The descriptors of the executor's side."""
@@ -118,7 +129,16 @@ class Executor(asyncio.Protocol):
             self.holds[hold.lease.job] = hold
         self.unstarted += holds
         os.write(self._permit_writer, b"." * len(holds))
-        self.say(RUN, [hold.claimed for hold in holds], lost)
+        part: list[ClaimedJob] = []
+        size = 0
+        for hold in holds:
+            part.append(hold.claimed)
+            size += len(hold.claimed.args)
+            if size > _FRAME_BYTES:
+                self.say(RUN, part, lost)
+                part, size = [], 0
+        if part:
+            self.say(RUN, part, lost)
 
     def say(self, *frame: Any) -> None:
         data = pack(*frame)
@@ -249,11 +269,7 @@ class Crew:
             **order.environment(),
             processes.MARK: self._session,
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "limpet.worker.zygote"],
-            env=environment,
-            pass_fds=order.descriptors,
-        )
+        process = processes.spawn("limpet.worker.zygote", environment, order.descriptors)
         theirs.close()
         self._pid = process.pid
         # Reaped by number; the object would only complain that it was not.
@@ -341,6 +357,12 @@ class Crew:
         me = os.getpid()
         processes.end_all(lambda: processes.descendants(me), 1.0, between)
         processes.end_all(lambda: processes.marked(self._session), 0.5, between)
+
+    async def heard_out(self, seconds: float = 0.2) -> None:
+        """Until what dead executors said has been read."""
+        until = now() + round(seconds * 1e6)
+        while any(not each.is_silent for each in self.executors.values()) and now() < until:
+            await asyncio.sleep(0.002)
 
     # -- executors
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet import log
-from limpet.domain.cause import Cause, Drained, ExecutorExited, NotStarted
+from limpet.domain.cause import Cause, ExecutorExited, NotStarted
 from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.transition import Cancel, Release
 from limpet.worker.claimer import Claimer
@@ -33,6 +33,8 @@ from limpet.worker.settler import after_death, settlement_of
 # What has not started after this time behind a job that goes on is taken back.
 _HELD_UP = 50_000
 _PING = 1_000_000
+# How long jobs wait for an executor that starts, and how long it may take at all.
+_SLOW_START, _LONGEST_START = 1_000_000, 60_000_000
 # How many suspects of the loop may run alone at a time, each in a lane of its own.
 _SUSPECT_LANES = 2
 _LONGEST_PAUSE = 10.0
@@ -253,7 +255,7 @@ class Dispatcher:
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
         executor.holds.clear()
         self._finished_by_death(executor, count)
-        if not executor.ready and not intended:
+        if not executor.ready and (not intended or executor.start_error):
             self._hold_off(executor.start_error or "it ended before it was ready")
         self.place()
 
@@ -285,7 +287,7 @@ class Dispatcher:
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
-            if executor.kind == LOOP and executor.holds:
+            if executor.kind == LOOP and executor.ready and executor.holds:
                 self._look_for_blocked(executor, moment)
         self.limits.tick()
         if fresh:
@@ -294,13 +296,24 @@ class Dispatcher:
     on_begun: Callable[[], None]
 
     def _look_for_held_up(self, executor: Executor, moment: int) -> None:
+        if not executor.ready:
+            self._look_for_slow_start(executor, moment)
+            return
         waiting = len(executor.unstarted)
-        if not waiting or executor.last_waiting != waiting or not executor.ready:
+        if not waiting or executor.last_waiting != waiting or executor.has_unread:
             executor.last_waiting = waiting
             executor.stuck_since = moment
         elif executor.stuck_since is not None and moment - executor.stuck_since > _HELD_UP:
             executor.stuck_since = None
             self._take_back(executor)
+
+    def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
+        waited = moment - executor.started_at
+        if waited > _SLOW_START and executor.unstarted:
+            self._take_back(executor)
+        if waited > _LONGEST_START and not executor.doomed:
+            executor.start_error = "its on_start hooks did not end"
+            self.limits.doom(executor)
 
     def _take_back(self, executor: Executor) -> None:
         """Take what has not started away from an executor: for another, or back to the store."""
@@ -330,7 +343,8 @@ class Dispatcher:
             waiting.clear()
         for hold in back:
             self.limits.forget(hold)
-            self._ledger.settle(hold, Release(hold.lease, Drained()))
+            reason = NotStarted("the worker was asked to stop")
+            self._ledger.settle(hold, Release(hold.lease, reason))
         self.claimer.wake()
 
     def _look_for_blocked(self, executor: Executor, moment: int) -> None:

@@ -8,7 +8,6 @@ from typing import Protocol
 from limpet import log
 from limpet.domain.cause import Cause, Drained
 from limpet.domain.errors import LimpetError
-from limpet.domain.transition import Release
 from limpet.maintenance.sweeper import recover_all
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
@@ -19,6 +18,7 @@ from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
 from limpet.worker.services import Services
+from limpet.worker.settler import at_the_end
 
 # How long jobs that must stop at the deadline may take before they are ended.
 _LAST_GRACE_SECONDS = 0.3
@@ -81,23 +81,23 @@ class Drain:
     async def release_all(self) -> None:
         """Hand back what is left, once nothing of it lives; then the session is over."""
         for hold in list(self._ledger.holds.values()):
-            self._ledger.settle(hold, Release(hold.lease, Drained()))
+            self._ledger.settle(hold, at_the_end(hold))
         with contextlib.suppress(SessionOver):
             await self._services.report()
         self._claimer.wake()
-        await self.settled()
-        await self.end(Drained())
+        await self.settled(self._plan.lease)
+        with contextlib.suppress(LimpetError):
+            await self.end(Drained())
 
-    async def settled(self) -> None:
-        """Until every outcome that is known has been told, or the lease is over."""
-        await self._wait(self._plan.lease, lambda: self._ledger.has_untold, lambda: None)
+    async def settled(self, seconds: float) -> None:
+        """Until every outcome that is known has been told, or the time is up."""
+        await self._wait(seconds, lambda: self._ledger.has_untold, lambda: None)
 
     async def end(self, cause: Cause) -> None:
         """Mark the session dead and take back what it still had."""
         store, name = self._line.store, self._plan.name
-        with contextlib.suppress(LimpetError):
-            await self._line.do(lambda: store.end(self._session, cause))
-            await self._line.do(lambda: recover_all(store, self._session, cause, name))
+        await self._line.do(lambda: store.end(self._session, cause))
+        await self._line.do(lambda: recover_all(store, self._session, cause, name))
 
     async def _stop_all(self, check: Callable[[], None]) -> None:
         holds = self._ledger.holds

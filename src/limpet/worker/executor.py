@@ -9,12 +9,14 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from limpet import context
 from limpet.worker import processes
+from limpet.worker.attempt import this_is_the_executor
 from limpet.worker.containment import watch_threads
 from limpet.worker.frames import LOOP, READY, pack
 from limpet.worker.page import Page
@@ -47,13 +49,15 @@ def run_executor(
     kind: str, plan: Plan, registry: Registry, page: Page, descriptors: list[int]
 ) -> None:
     """Be an executor until there is nothing more to do; never returns."""
-    os.setsid()
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     processes.set_name(f"limpet-{kind}")
     processes.adopt_orphans()
     processes.lower_priority()
     # Not ignored, which children would inherit: a deploy must not turn into failures.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _nothing)
+        signal.signal(number, nothing)
+    processes.take_signals()
     work, desk, permits, notes = descriptors
     os.set_blocking(permits, False)
     os.set_blocking(notes, False)
@@ -67,11 +71,14 @@ def run_executor(
         permits,
         notes,
     )
+    this_is_the_executor()
     watch_threads()
-    root = logging.getLogger()
-    root.addHandler(context.JobLogHandler())
-    if root.level > logging.INFO or root.level == logging.NOTSET:
-        root.setLevel(logging.INFO)
+    if not _root.handlers:
+        # Nobody has configured logging: what is worth a warning is still shown.
+        _root.addHandler(logging.StreamHandler())
+        _root.handlers[0].setLevel(logging.WARNING)
+        _root.setLevel(logging.INFO)
+    keep_job_log()
     code = 1
     try:
         if kind == LOOP:
@@ -91,6 +98,16 @@ def run_executor(
         os._exit(code)
 
 
+_root = logging.getLogger()
+_job_log = context.JobLogHandler()
+
+
+def keep_job_log() -> None:
+    """See to it that lines go to their job; a new configuration of logging takes handlers off."""
+    if _job_log not in _root.handlers:
+        _root.addHandler(_job_log)
+
+
 def run_hooks(
     hooks: tuple[Callable[[], Any], ...],
     loop: asyncio.AbstractEventLoop,
@@ -101,6 +118,19 @@ def run_hooks(
         answer = base.run(hook)
         if inspect.isawaitable(answer):
             loop.run_until_complete(asyncio.Task(_awaited(answer), loop=loop, context=base))
+
+
+def run_stop_hooks(
+    hooks: tuple[Callable[[], Any], ...],
+    loop: asyncio.AbstractEventLoop,
+    base: contextvars.Context,
+) -> None:
+    """Run hooks at the end: what one raises is shown, and the others still run."""
+    for hook in hooks:
+        try:
+            run_hooks((hook,), loop, base)
+        except BaseException:
+            traceback.print_exc()
 
 
 async def _awaited(answer: Any) -> None:
@@ -118,7 +148,7 @@ def started(work: socket.socket, hooks: Callable[[], None]) -> bool:
     return True
 
 
-def _nothing(number: int, frame: object) -> None:
+def nothing(number: int, frame: object) -> None:
     """Do nothing, and let nothing happen."""
 
 

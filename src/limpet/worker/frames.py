@@ -140,15 +140,23 @@ class Splitter:
 
     def __init__(self) -> None:
         self._rest = b""
+        self._parts: list[bytes] = []  # of a frame that comes in many pieces
+        self._missing = 0
 
     def feed(self, data: bytes) -> Iterator[Any]:
         """Each whole frame of what has come so far."""
+        if self._missing > len(data):
+            self._parts.append(data)
+            self._missing -= len(data)
+            return
         if self._rest:
-            data = self._rest + data
+            data = b"".join((self._rest, *self._parts, data))
+            self._parts, self._missing = [], 0
         view, at, end = memoryview(data), 0, len(data)
         while end - at >= 4:
             size = _LENGTH.unpack_from(view, at)[0]
             if end - at - 4 < size:
+                self._missing = size - (end - at - 4)
                 break
             yield unpack(view[at + 4 : at + 4 + size])
             at += 4 + size

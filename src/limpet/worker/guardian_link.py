@@ -37,6 +37,7 @@ class GuardianLink:
             self._gone()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, _nothing)
+        processes.take_signals()
         self._sock.setblocking(False)
         loop.add_reader(self._sock, self._hear)
 

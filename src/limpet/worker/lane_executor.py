@@ -21,8 +21,8 @@ from limpet.domain.errors import AttemptStopped
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import containment, processes
-from limpet.worker.attempt import Attempt, Result, run_async, run_sync, unknown_task
-from limpet.worker.executor import Surroundings, run_hooks, started
+from limpet.worker.attempt import Attempt, Result, is_forked, run_async, run_sync, unknown_task
+from limpet.worker.executor import Surroundings, keep_job_log, run_hooks, run_stop_hooks, started
 from limpet.worker.frames import (
     DONE,
     END,
@@ -63,15 +63,19 @@ class LaneExecutor:
 
     def run(self) -> int:
         """Until the supervisor says that there is nothing more to do."""
-        signal.signal(processes.STOP_SIGNAL, self._look)
+        look = self._look
+        signal.signal(processes.STOP_SIGNAL, look)
         asyncio.set_event_loop(self._loop)
         if not started(self._given.work, self._run_start_hooks):
             return 1
         self._children = containment.Children()
+        self._folder = os.getcwd()
+        kept = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, processes.STOP_SIGNAL)
+        self._handlers = [(number, signal.getsignal(number)) for number in kept]
         while not (self._ending and not self._inbox):
             if not self._run_next():
                 self._hear(self._channel.receive())
-        run_hooks(self._app.stop_hooks, self._loop, self._base)
+        run_stop_hooks(self._app.stop_hooks, self._loop, self._base)
         return 0
 
     def _run_start_hooks(self) -> None:
@@ -101,8 +105,9 @@ class LaneExecutor:
         attempt = self._attempt
         if attempt is None or attempt.claimed.lease[::2] != (job, token):
             return
-        attempt.stopping = cause_of(cause)
+        attempt.stop = cause_of(cause)
         if self._task is not None:
+            attempt.knows = True
             self._loop.call_soon_threadsafe(self._task.cancel)
         elif interrupt:
             self._interrupted = True
@@ -119,8 +124,9 @@ class LaneExecutor:
         if self._interrupted and self._shields == 0:
             self._interrupted = False
             attempt = self._attempt
-            if attempt is not None and attempt.stopping is not None:
-                raise AttemptStopped(attempt.stopping)
+            if attempt is not None and attempt.stop is not None:
+                attempt.knows = True
+                raise AttemptStopped(attempt.stop)
 
     @contextlib.contextmanager
     def _shield(self) -> Iterator[None]:
@@ -158,6 +164,7 @@ class LaneExecutor:
         if task is None:
             self._say(OUTCOME, unknown_task(claimed))
             return True
+        keep_job_log()
         attempt = Attempt(claimed, task, lost, self._report)
         self._attempt = attempt
         self._interrupted = False
@@ -172,9 +179,25 @@ class LaneExecutor:
         finally:
             containment.belongs_to(None)
             self._attempt = None
+            self._as_before()
         self._send(attempt, result, doomed)
         self._answer_recall()
         return True
+
+    def _as_before(self) -> None:
+        """Take back what a task did to the process: alarms, handlers, the current folder."""
+        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
+        for number, handler in self._handlers:
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        try:
+            moved = os.getcwd() != self._folder
+        except OSError:
+            moved = True
+        if moved:
+            with contextlib.suppress(OSError):
+                os.chdir(self._folder)
 
     def _run_async(self, attempt: Attempt, own: contextvars.Context) -> Result:
         self._task = asyncio.Task(
@@ -201,6 +224,8 @@ class LaneExecutor:
             self._say(OUTCOME, result)
 
     def _report(self, lease: Any, progress: Any, lines: Any) -> None:
+        if is_forked():
+            return
         self._say(REPORT, lease.job, lease.token, progress, lines)
 
     def _say(self, *frame: Any) -> None:

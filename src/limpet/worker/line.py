@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -13,11 +14,12 @@ from limpet.domain.errors import (
     SchemaMismatch,
     SequenceError,
     SessionLost,
+    StoreBusy,
     StoreError,
     StoreRefused,
     StoreRolledBack,
 )
-from limpet.storage.base import Store
+from limpet.storage.base import Store, Topic
 from limpet.worker.guardian import ANEW, WRONG_USAGE
 from limpet.worker.page import Page, now
 
@@ -42,7 +44,9 @@ class StoreLine:
     Exchanges and renewals have a thread each, so that neither waits for the other or for a sweep.
     """
 
-    def __init__(self, store: Store, session: str, page: Page) -> None:
+    def __init__(self, store: Store, session: str, page: Page, *, first: bool) -> None:
+        """`first`: it never answered this worker, so one that cannot be used is a wrong URL."""
+        self._first = first
         self.store = store
         self._session = session
         self._page = page
@@ -72,11 +76,24 @@ class StoreLine:
             except _FORGOTTEN as error:
                 raise SessionOver(str(error), StoreOutage(0.0)) from error
             except StoreError as error:
+                if self._first and not isinstance(error, StoreBusy):
+                    raise SessionOver(str(error), StoreOutage(0.0), WRONG_USAGE) from error
                 self._failed(error)
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
+                self._first = False
                 self._answered()
                 return answer
+
+    def listen(self, topic: Topic, heard: Callable[[], None]) -> None:
+        """Call `heard` whenever the store rings the bell of the topic."""
+        bell = self.store.listen(topic)
+
+        def rang() -> None:
+            bell.wait(timedelta(0))
+            heard()
+
+        asyncio.get_running_loop().add_reader(bell.fileno(), rang)
 
     def _failed(self, error: LimpetError) -> None:
         if self.failing_since is None:

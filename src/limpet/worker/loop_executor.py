@@ -14,8 +14,15 @@ from limpet.domain.cause import cause_of
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import containment, processes
-from limpet.worker.attempt import Attempt, Result, run_async, unknown_task
-from limpet.worker.executor import LEFT_ALONE, Surroundings, run_hooks, started
+from limpet.worker.attempt import Attempt, Result, is_forked, run_async, unknown_task
+from limpet.worker.executor import (
+    LEFT_ALONE,
+    Surroundings,
+    keep_job_log,
+    run_hooks,
+    run_stop_hooks,
+    started,
+)
 from limpet.worker.frames import (
     BLOCKED,
     DONE,
@@ -63,7 +70,7 @@ class LoopExecutor(asyncio.Protocol):
             return 1
         self._children = containment.Children()
         self._loop.run_until_complete(self._serve())
-        run_hooks(self._app.stop_hooks, self._loop, self._base)
+        run_stop_hooks(self._app.stop_hooks, self._loop, self._base)
         return 0
 
     def _run_start_hooks(self) -> None:
@@ -103,7 +110,7 @@ class LoopExecutor(asyncio.Protocol):
         found = self._running.get(job)
         if found is not None and found[0].claimed.lease.token == token:
             attempt, task = found
-            attempt.stopping = cause_of(cause)
+            attempt.stop, attempt.knows = cause_of(cause), True
             task.cancel()
 
     def _finish_if_idle(self) -> None:
@@ -128,6 +135,7 @@ class LoopExecutor(asyncio.Protocol):
         if task is None:
             self._transport.write(pack(OUTCOME, unknown_task(claimed)))
             return
+        keep_job_log()
         attempt = Attempt(claimed, task, lost, self._report)
         # Not through the loop: its factory would count the attempt as its own offspring.
         running = asyncio.Task(
@@ -174,6 +182,8 @@ class LoopExecutor(asyncio.Protocol):
             self._done = []
 
     def _report(self, lease: Any, progress: Any, lines: Any) -> None:
+        if is_forked():
+            return
         frame = pack(REPORT, lease.job, lease.token, progress, lines)
         if threading.get_ident() == self._main:
             self._transport.write(frame)

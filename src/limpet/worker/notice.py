@@ -2,14 +2,13 @@
 
 import json
 import os
-import sys
 
 from limpet import log
 from limpet.domain.cause import Cause, ExecutorExited, WorkerFrozen, WorkerKilled
 from limpet.domain.errors import LimpetError
 from limpet.maintenance.sweeper import recover_all
 from limpet.storage.registry import open_store
-from limpet.worker.voice import speak
+from limpet.worker.voice import leave, speak
 
 
 def cause_of_death(code: int, frozen: float, limit: float) -> Cause:
@@ -39,4 +38,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

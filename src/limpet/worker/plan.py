@@ -2,14 +2,13 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 VARIABLE = "LIMPET_PLAN"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """Times are seconds, sizes bytes; None means the default or no limit.
 
     `url`: a store that the command line names; else the app's own. `queues`: queue → most at
@@ -19,7 +18,7 @@ class Plan:
     app: str
     url: str | None = None
     name: str = "worker"
-    queues: dict[str, int | None] = field(default_factory=dict)
+    queues: Mapping[str, int | None] = {}
     lanes: int | None = None
     async_jobs: int = 100
     lease: float = 10.0
@@ -57,7 +56,7 @@ class Plan:
 
     def environment(self) -> dict[str, str]:
         """The environment in which a process of the worker finds this plan."""
-        return {VARIABLE: json.dumps(asdict(self))}
+        return {VARIABLE: json.dumps(self._asdict())}
 
 
 def from_environment() -> Plan:
@@ -66,8 +65,7 @@ def from_environment() -> Plan:
     return Plan(**known)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """What the supervisor gives a zygote: descriptors, and how to start.
 
     `spawn`: the app has threads, so it is not imported here. `contained`: this process is already
@@ -82,7 +80,7 @@ class Order:
     spawn: bool = False
 
     def environment(self) -> dict[str, str]:
-        return {"LIMPET_ORDER": json.dumps(asdict(self))}
+        return {"LIMPET_ORDER": json.dumps(self._asdict())}
 
     @property
     def descriptors(self) -> tuple[int, int, int]:

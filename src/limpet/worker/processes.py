@@ -74,9 +74,10 @@ def lower_priority() -> None:
     """Let the supervisor have the processor first, and the kernel's memory killer look here."""
     with contextlib.suppress(OSError):
         os.nice(10)
-    if LINUX:
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write("300")
+    # Where the kernel groups processes by session, niceness counts only within the session.
+    for name, value in (("oom_score_adj", "300"), ("autogroup", "10")):
+        with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w") as file:
+            file.write(value)
 
 
 def thread_count() -> int:
@@ -86,6 +87,41 @@ def thread_count() -> int:
     import threading
 
     return threading.active_count()
+
+
+# -- starting
+
+_FOR_THE_GROUP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def hold_signals() -> None:
+    """Let what is sent to the whole group wait until this process has its handlers."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_THE_GROUP)
+
+
+def take_signals() -> None:
+    """Let what was sent to the group come now; children get it too."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_THE_GROUP)
+
+
+def spawn(
+    module: str,
+    environment: dict[str, str],
+    descriptors: Iterable[int],
+    *,
+    own_session: bool = False,
+) -> "subprocess.Popen[bytes]":
+    """Start a process of the worker; signals to the group wait until it calls `take_signals`."""
+    hold_signals()
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", module],
+            env=environment,
+            pass_fds=tuple(descriptors),
+            start_new_session=own_session,
+        )
+    finally:
+        take_signals()
 
 
 # -- the kernel timer
@@ -193,8 +229,15 @@ def children_of_self() -> list[int]:
     """The processes whose parent this one is, the dead that wait to be reaped included."""
     if not has_children():
         return []
-    me = os.getpid()
-    return [pid for pid, parent in _parents().items() if parent == me]
+    found: list[int] = []
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:
+        me = os.getpid()
+        return [pid for pid, parent in _parents().items() if parent == me]
+    return found
 
 
 def descendants(root: int) -> set[int]:

@@ -84,6 +84,17 @@ def after_death(hold: Hold, cause: Cause, *, alone: bool, intended: bool) -> Set
     return Orphan(lease, cause, begun=True, alone=alone)
 
 
+def at_the_end(hold: Hold) -> Settlement:
+    """What becomes of a job that the worker still has when it must leave."""
+    if hold.outcome is not None:
+        return settlement_of(hold, hold.outcome)
+    if isinstance(hold.stop, Requested):
+        return _stopped(hold, hold.stop)
+    if hold.begun:
+        return Release(hold.lease, Drained())
+    return Release(hold.lease, NotStarted("the worker was asked to stop"))
+
+
 def _stopped(hold: Hold, cause: Cause) -> Settlement:
     """What becomes of a job that was asked to stop, did not, and was ended."""
     lease = hold.lease

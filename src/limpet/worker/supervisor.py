@@ -10,8 +10,7 @@ import contextlib
 import json
 import os
 import socket
-import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -43,11 +42,9 @@ from limpet.worker.page import Page, now
 from limpet.worker.plan import Plan, from_environment
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.services import Services
-from limpet.worker.voice import speak
+from limpet.worker.voice import leave, speak
 
 _TICK_SECONDS = 0.05
-# A burst ends when that many claims in a row found nothing.
-_EMPTY_CLAIMS = 2
 
 
 class Supervisor:
@@ -58,6 +55,7 @@ class Supervisor:
         self._session: str = order["session"]
         self._lock = SessionLock(**order["lock"])
         self._guardian: int = order["guardian"]
+        self._is_first: bool = order["first"]
         descriptors = order["descriptors"]
         self._page = Page(descriptors["page"], writable=True)
         self._link = GuardianLink(
@@ -69,17 +67,13 @@ class Supervisor:
         self._stop = asyncio.Event()
         self._signals = 0
         self._reload = False
-        self._ended = False
+        self._registered = self._ended = False
         self._parts: set[asyncio.Task[None]] = set()
         self._ledger = Ledger()
         self._line: StoreLine | None = None
+        desk = Desk(self._call)
         self._dispatcher = Dispatcher(
-            plan,
-            self._ledger,
-            Desk(self._call),
-            self._on_zygote,
-            self._on_zygote_death,
-            loop.call_later,
+            plan, self._ledger, desk, self._on_zygote, self._on_zygote_death, loop.call_later
         )
         self._crew = Crew(
             plan, self._session, descriptors["page"], descriptors["whole"], self._dispatcher
@@ -93,7 +87,7 @@ class Supervisor:
         """From the first breath to the last; the answer is the exit code for the guardian."""
         self._settle_in()
         try:
-            await self._begin()
+            await self._first(asyncio.ensure_future(self._begin()))
             await self._first(asyncio.ensure_future(self._stop.wait()))
             return await self._leave()
         except SessionOver as end:
@@ -110,7 +104,7 @@ class Supervisor:
         """Import, open, sweep, register: in this order, so that nothing is claimed too early."""
         self._crew.start_zygote(namespace=self._plan.pid_namespace)
         catalog = await self._first(self._catalog)
-        line = await self._open_store(self._plan.url or catalog.url)
+        line = await self._open_store(catalog.url)
         self._say_how_strong(catalog)
         self._put_together(line, catalog)
         sweeper = Sweeper(line.store, self._session, _proof)
@@ -131,7 +125,7 @@ class Supervisor:
 
     async def _open_store(self, url: str) -> StoreLine:
         try:
-            line = StoreLine(open_store(url), self._session, self._page)
+            line = StoreLine(open_store(url), self._session, self._page, first=self._is_first)
         except InvalidOption as error:
             raise SessionOver(str(error), Requested(), WRONG_USAGE) from error
         self._line = line
@@ -206,6 +200,7 @@ class Supervisor:
         asked = now()
         answer = await line.ask("register", new)
         self._heart.registered(asked)
+        self._registered = True
         for kind, digest in zip((LOOP, LANE), answer.pools, strict=True):
             if names[kind]:
                 self._claimer.digests[kind] = digest
@@ -216,11 +211,8 @@ class Supervisor:
         loops = self._services.all(sweeper, Promoter(line.store), Pruner(line.store, kept))
         for part in (self._claimer.run(), self._heart.run(), *loops):
             self._serve(part)
-        loop = asyncio.get_running_loop()
-        rings = ((Topic.READY, self._claimer.rang), (Topic.CANCEL, self._heart.beat_soon))
-        for topic, heard in rings:
-            bell = line.store.listen(topic)
-            loop.add_reader(bell.fileno(), _on_bell, bell, heard)
+        line.listen(Topic.READY, self._claimer.rang)
+        line.listen(Topic.CANCEL, self._heart.beat_soon)
         self._claimer.claiming = True
         self._claimer.wake()
 
@@ -295,14 +287,9 @@ class Supervisor:
                 self._end(SessionOver("its lease ran out", outage))
             self._crew.reap()
             self._dispatcher.tick()
-            if self._plan.burst and not self._stop.is_set():
-                self._stop_when_empty()
+            if self._plan.burst and self._registered and self._claimer.found_nothing:
+                self._stop.set()
             await asyncio.sleep(period)
-
-    def _stop_when_empty(self) -> None:
-        if hasattr(self, "_claimer") and self._claimer.idle_claims >= _EMPTY_CLAIMS:
-            log.say("worker_empty", session=self._session)
-            self._stop.set()
 
     # -- guardian and zygote
 
@@ -344,34 +331,35 @@ class Supervisor:
         anew = self._reload and not self._signals
         seconds = self._plan.grace if anew else self._plan.drain
         released = await self._drain.run(seconds, lambda: self._signals, self._check)
-        self._confirm_death()
+        await self._confirm_death()
         await self._drain.release_all()
         log.say("worker_stopped", released=released, session=self._session)
         return ANEW if anew else DONE
 
     async def _lose(self, end: SessionOver) -> int:
         """The session is over against its will: end everything, then tell what can be told."""
-        self._confirm_death()
+        await self._confirm_death()
         if end.code == WRONG_USAGE:
-            print(f"limpet: {end}", file=sys.stderr)
-        elif hasattr(self, "_drain"):
+            log.say("refused", reason=end, session=self._session)
+        elif self._registered:
             log.say("session_over", reason=end, session=self._session)
             await self._tell_losses(end.cause)
         return end.code
 
-    def _confirm_death(self) -> None:
-        """Nothing of a job may live when it is handed back."""
+    async def _confirm_death(self) -> None:
+        """Nothing of a job may live when it is handed back; what it said last still counts."""
         self._ended = True
         self._crew.end_everything(self._timer.rearm)
+        await self._crew.heard_out()
 
     async def _tell_losses(self, cause: Cause) -> None:
         """Tell the outcomes that are known, and the cause of all that are lost."""
         self._claimer.claiming = False
         self._claimer.wake()
-        until = now() + round(self._plan.lease * 1e6)
-        while now() < until:
-            with contextlib.suppress(LimpetError, TimeoutError):
-                await asyncio.wait_for(self._drain.settled(), 1.0)
+        # For as long as the store does not answer: an outage is to cost no job anything.
+        while not self._signals:
+            await self._drain.settled(1.0)
+            with contextlib.suppress(LimpetError):
                 await self._drain.end(cause)
                 return
             await asyncio.sleep(0.1)
@@ -380,11 +368,6 @@ class Supervisor:
 def _proof(session: Session) -> bool:
     lock = session.lock
     return lock is not None and locks.proves_death(session.id, lock.path, lock.inode, lock.nonce)
-
-
-def _on_bell(bell: Any, heard: Callable[[], None]) -> None:
-    bell.wait(timedelta(0))
-    heard()
 
 
 def main() -> None:
@@ -398,8 +381,7 @@ def main() -> None:
     async def live() -> None:
         code = await Supervisor(plan, order).run()
         # Not through the interpreter's end: a thread that hangs in the store must not keep us.
-        sys.stderr.flush()
-        os._exit(code)
+        leave(code)
 
     import uvloop
 

@@ -13,10 +13,8 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import time
-from dataclasses import replace
 from typing import Any
 
 from limpet.domain.errors import LimpetError
@@ -38,6 +36,8 @@ from limpet.worker.registry import Registry, load_registry
 
 _PERIOD = 0.1
 _LOOK_SECONDS = 0.25
+_MOST_SOURCES = 5_000
+_NOT_SOURCES = ("venv", "node_modules", "__pycache__", "site-packages")
 
 
 class Zygote:
@@ -54,7 +54,7 @@ class Zygote:
         self._stopped: dict[int, float] = {}  # executor → since when
         self._frozen: dict[int, float] = {}  # executor → seconds, when they were too many
         self._memory_kills = processes.out_of_memory_kills()
-        self._sources = _Sources() if plan.reload else None
+        self._sources = Sources() if plan.reload else None
 
     def run(self) -> None:
         """Serve until the supervisor is gone; then nothing below may live."""
@@ -136,11 +136,9 @@ class Zygote:
             "page": self._order.page,
             "lock": self._order.lock,
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "limpet.worker.executor"],
-            env={**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)},
-            pass_fds=(*descriptors, self._order.page, self._order.lock),
-        )
+        environment = {**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)}
+        given = (*descriptors, self._order.page, self._order.lock)
+        process = processes.spawn("limpet.worker.executor", environment, given, own_session=True)
         # Reaped by pid like the forked ones; the object would only complain that it was not.
         process.returncode = 0
         return process.pid
@@ -210,26 +208,29 @@ class Zygote:
             self._channel.send(CHANGED, changed)
 
 
-class _Sources:
-    """The files from which modules were imported, and whether one has changed."""
+class Sources:
+    """The Python files below the current folder, and whether one has changed."""
 
     def __init__(self) -> None:
-        self._times = {path: self._time(path) for path in self._paths()}
+        self._times = self._look()
 
     @staticmethod
-    def _paths() -> set[str]:
-        files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-        here = os.getcwd()
-        return {path for path in files if path and path.startswith(here) and "/.venv/" not in path}
-
-    @staticmethod
-    def _time(path: str) -> int:
-        with contextlib.suppress(OSError):
-            return os.stat(path).st_mtime_ns
-        return 0
+    def _look() -> dict[str, int]:
+        times: dict[str, int] = {}
+        for folder, below, files in os.walk(os.getcwd()):
+            below[:] = [each for each in below if each[0] != "." and each not in _NOT_SOURCES]
+            for name in files:
+                if name.endswith(".py") and len(times) < _MOST_SOURCES:
+                    path = os.path.join(folder, name)
+                    with contextlib.suppress(OSError):
+                        times[path] = os.stat(path).st_mtime_ns
+        return times
 
     def changed(self) -> str | None:
-        return next((p for p, before in self._times.items() if self._time(p) != before), None)
+        """A file that is new, gone or newer than when this was made."""
+        times = self._look()
+        changed = {path for path, _ in times.items() ^ self._times.items()}
+        return min(changed, default=None)
 
 
 def _noticed(number: int, frame: object) -> None:
@@ -248,7 +249,7 @@ def _own_namespace(order: Order, channel: Channel) -> Order:
     channel.receive()
     if not processes.mount_own_proc():
         os._exit(processes.NO_OWN_PROC_CODE)
-    return replace(order, contained=True)
+    return order._replace(contained=True)
 
 
 def _follow(channel: Channel) -> None:
@@ -271,6 +272,7 @@ def main() -> None:
     _follow(channel)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _noticed)
+    processes.take_signals()
     plan = from_environment()
     registry = None
     if not order.spawn:
@@ -284,15 +286,26 @@ def _import_app(plan: Plan, channel: Channel, order: Order) -> Registry:
     try:
         registry = load_registry(plan)
     except LimpetError as error:
-        channel.send(REFUSED, str(error))
-        sys.exit(2)
+        if not plan.reload:
+            channel.send(REFUSED, str(error))
+            sys.exit(2)
+        _wait_for_change(str(error))
+        _start_over(plan, order)
     threads = processes.thread_count()
     channel.send(CATALOG, registry.catalog(threads, order.contained))
     if threads > 1:
-        _start_over(plan, replace(order, spawn=True))
+        _start_over(plan, order._replace(spawn=True))
     from limpet.worker import executor, lane_executor, loop_executor  # noqa: F401 - shared by all
 
     return registry
+
+
+def _wait_for_change(error: str) -> None:
+    """While somebody works on the code it may be saved half; wait for the other half."""
+    print(f"limpet: {error} Waiting for a change.", file=sys.stderr, flush=True)
+    sources = Sources()
+    while sources.changed() is None:
+        time.sleep(_LOOK_SECONDS)
 
 
 def _start_over(plan: Plan, order: Order) -> None:

@@ -42,6 +42,8 @@ def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> P
     }
     if which.state is None:
         rows = tx.run("inspect", "jobs", **params)
+    elif which.state is State.RUNNING:
+        rows = tx.run("inspect", "jobs_running", **params)
     else:
         rows = tx.run("inspect", "jobs_in_state", state=which.state, **params)
     more = len(rows) > size

@@ -14,9 +14,20 @@ WHERE n < :before
 ORDER BY n DESC
 LIMIT :limit
 
+-- statement: jobs_running
+SELECT * FROM limpet_job_view
+WHERE n IN (
+    SELECT n FROM limpet_job INDEXED BY limpet_job_held
+    WHERE state = 'running' AND session > '' AND n < :before
+      AND (:queue IS NULL OR queue = :queue)
+      AND (:task IS NULL OR task = :task)
+    ORDER BY n DESC
+    LIMIT :limit)
+ORDER BY n DESC
+
 -- statement: jobs_in_state
 SELECT * FROM limpet_job_view
-WHERE state = :state AND n < :before
+WHERE state = :state AND state <> 'running' AND n < :before
   AND (:queue IS NULL OR queue = :queue)
   AND (:task IS NULL OR task = :task)
 ORDER BY n DESC
