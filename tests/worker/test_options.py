@@ -46,7 +46,8 @@ def test_executors_are_replaced_after_max_jobs_and_nothing_is_lost(place: Place)
         pids = [job.result(timeout=30) for job in jobs]
         counts = {pid: pids.count(pid) for pid in pids}
         assert len(counts) >= 3
-        assert max(counts.values()) <= 5 + 3, counts
+        # What was given to it ahead may still run there.
+        assert max(counts.values()) <= 15, counts
     for job in sync + other:
         assert place.job(job).counters == (0, 0, 0)
 
