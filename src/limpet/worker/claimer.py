@@ -60,10 +60,14 @@ class Claimer:
         ask: Callable[..., Awaitable[Any]],
         dispatch: Callable[[list[Hold]], Awaitable[None]],
         suspect_room: Callable[[], int],
+        takes_ahead: Callable[[str], bool],
         before: Callable[[], Awaitable[None]],
         told: Callable[[list[Settlement]], None],
     ) -> None:
-        """`before`: done before each exchange. `told`: hears what the store has taken."""
+        """`takes_ahead`: whether an executor of that kind would take more than it can start.
+        `before`: done before each exchange. `told`: hears what the store has taken.
+        """
+        self._takes_ahead = takes_ahead
         self._before = before
         self._told = told
         self._session = session
@@ -161,7 +165,7 @@ class Claimer:
             rate = self.rates[kind]
             rate.measure(busy=self.used[kind] > 0)
             free = places - self.used[kind]
-            ahead = int(rate.per_second * AHEAD_SECONDS)
+            ahead = int(rate.per_second * AHEAD_SECONDS) if self._takes_ahead(kind) else 0
             room = min(free + ahead, CHUNK)
             # Not one by one while much is under way: a batch costs hardly more than one job.
             if room <= 0 or (room < ahead // 4 and self.used[kind] > 0):

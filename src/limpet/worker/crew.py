@@ -23,6 +23,7 @@ from limpet.worker.frames import (
     FORK,
     KILL,
     LANE,
+    LOOP,
     PING,
     PLACE,
     RECALL,
@@ -88,6 +89,11 @@ class Executor(asyncio.Protocol):
             os.set_blocking(descriptor, False)
 
     @property
+    def pool(self) -> str:
+        """The pool whose places its jobs take; a suspect of the loop runs in a lane."""
+        return LOOP if self.for_suspect else self.kind
+
+    @property
     def is_silent(self) -> bool:
         """Whether everything that it said has been read."""
         return self._closed
@@ -122,11 +128,12 @@ class Executor(asyncio.Protocol):
     def takes_more(self) -> bool:
         return not (self.doomed or self.retiring or self.recalling or self._dead)
 
-    def give(self, holds: list[Hold], lost: dict[str, Any]) -> None:
+    def give(self, holds: list[Hold]) -> None:
         """Hand over jobs, in order; the permits first, so that none waits for one."""
         for hold in holds:
             hold.executor = self
             self.holds[hold.lease.job] = hold
+        lost = {hold.lease.job: hold.lost for hold in holds if hold.lost is not None}
         self.unstarted += holds
         os.write(self._permit_writer, b"." * len(holds))
         part: list[ClaimedJob] = []

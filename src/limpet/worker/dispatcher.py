@@ -10,6 +10,7 @@ from limpet import log
 from limpet.domain.cause import Cause, ExecutorExited, NotStarted
 from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.transition import Cancel, Release
+from limpet.worker.blame import Blame
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew, Executor
 from limpet.worker.desk import Desk
@@ -32,7 +33,6 @@ from limpet.worker.settler import after_death, settlement_of
 
 # What has not started after this time behind a job that goes on is taken back.
 _HELD_UP = 50_000
-_PING = 1_000_000
 # How long jobs wait for an executor that starts, and how long it may take at all.
 _SLOW_START, _LONGEST_START = 1_000_000, 60_000_000
 # How many suspects of the loop may run alone at a time, each in a lane of its own.
@@ -54,7 +54,9 @@ class Dispatcher:
         on_zygote: Callable[[Any], None],
         on_zygote_death: Callable[[str], None],
         later: Callable[[float, Callable[[], None]], Any],
+        lease_is_over: Callable[[], bool],
     ) -> None:
+        self.lease_is_over = lease_is_over
         self._plan = plan
         self._ledger = ledger
         self._desk = desk
@@ -67,18 +69,18 @@ class Dispatcher:
             lambda name: self.tasks[name].takes_context,
             lambda: on_zygote_death("it does not answer"),
         )
+        self._blame = Blame(later)
         self.reports: list[Report] = []
         self._waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
-        self._lost: dict[str, dict[str, Any]] = {}
+        self._waiting_since = {LOOP: 0, LANE: 0}
         self._failed_starts = 0
         self._may_start = True
         self._cause: Cause | None = None
 
     # -- giving
 
-    def give(self, holds: list[Hold], lost: dict[str, dict[str, Any]]) -> None:
-        """Hand jobs to executors; `lost` says of which loss a job's hook is to hear."""
-        self._lost.update(lost)
+    def give(self, holds: list[Hold]) -> None:
+        """Hand jobs to executors."""
         for hold in holds:
             facts = self.tasks.get(hold.claimed.task)
             if facts is None:
@@ -128,10 +130,7 @@ class Dispatcher:
                 self._hand_over(executor, waiting, count)
 
     def _hand_over(self, executor: Executor, waiting: deque[Hold], count: int) -> None:
-        holds = [waiting.popleft() for _ in range(count)]
-        jobs = {hold.lease.job for hold in holds} & self._lost.keys() if self._lost else ()
-        lost = {job: self._lost[job] for job in jobs}
-        executor.give(holds, lost)
+        executor.give([waiting.popleft() for _ in range(count)])
         executor.stuck_since = None
 
     def _give_alone(self, hold: Hold) -> None:
@@ -139,6 +138,10 @@ class Dispatcher:
         executor = next((each for each in free if each.takes_more), None) or self.crew.start(LANE)
         executor.for_suspect = True
         self._hand_over(executor, deque([hold]), 1)
+
+    def takes_ahead(self, kind: str) -> bool:
+        """Whether an executor of that kind would take more than it can start at once."""
+        return any(each.takes_more for each in self.crew.of_kind(kind))
 
     def suspect_room(self) -> int:
         busy = sum(1 for each in self.crew.of_kind(LANE) if each.for_suspect and each.holds)
@@ -160,7 +163,7 @@ class Dispatcher:
             executor.recalling = False
             self.place()
         elif kind == BLOCKED:
-            self._blamed(executor, *frame[1:])
+            self._blame.heard(executor, *frame[1:])
 
     def _started(self, executor: Executor, error: str = "") -> None:
         executor.start_error = error
@@ -204,11 +207,9 @@ class Dispatcher:
 
     def _finished(self, executor: Executor, count: int) -> None:
         executor.jobs += count
-        pool = LOOP if executor.for_suspect else executor.kind
+        pool = executor.pool
         self.claimer.used[pool] -= count
         self.claimer.rates[pool].finished(count)
-        if not self._ledger.holds:
-            self._lost.clear()
         most = self._plan.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
             log.say(
@@ -240,6 +241,8 @@ class Dispatcher:
     def on_death(self, executor: Executor, cause: Cause | None) -> None:
         """Settle what an executor left; nothing of it lives any more."""
         self.limits.buried(executor)
+        if self.lease_is_over():
+            return  # it was ended for that, as was everything; nobody is to be charged
         intended = executor.doomed
         why = cause or ExecutorExited(code=0)
         begun = [hold for hold in executor.holds.values() if hold.begun]
@@ -255,12 +258,13 @@ class Dispatcher:
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
         executor.holds.clear()
         self._finished_by_death(executor, count)
-        if not executor.ready and (not intended or executor.start_error):
+        failed = not intended or executor.start_error
+        if not executor.ready and failed and not executor.retiring:
             self._hold_off(executor.start_error or "it ended before it was ready")
         self.place()
 
     def _finished_by_death(self, executor: Executor, count: int) -> None:
-        self.claimer.used[LOOP if executor.for_suspect else executor.kind] -= count
+        self.claimer.used[executor.pool] -= count
         self.claimer.wake()
 
     def _hold_off(self, error: str) -> None:
@@ -288,10 +292,29 @@ class Dispatcher:
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
             if executor.kind == LOOP and executor.ready and executor.holds:
-                self._look_for_blocked(executor, moment)
+                self._blame.look(executor, moment)
+        for kind in (LOOP, LANE):
+            self._look_for_waiting(kind, moment)
         self.limits.tick()
         if fresh:
             self.on_begun()
+
+    def _look_for_waiting(self, kind: str, moment: int) -> None:
+        """Hand back what nobody here has taken for a while."""
+        waiting = self._waiting[kind]
+        if not waiting:
+            self._waiting_since[kind] = moment
+        elif moment - self._waiting_since[kind] > _HELD_UP:
+            self._hand_back(list(waiting), kind, "no executor had room for it")
+            waiting.clear()
+
+    def _hand_back(self, holds: list[Hold], kind: str, why: str) -> None:
+        for hold in holds:
+            self.limits.forget(hold)
+            self.claimer.used[kind] -= 1
+            self._ledger.settle(hold, Release(hold.lease, NotStarted(why)))
+        if holds:
+            self.claimer.wake()
 
     on_begun: Callable[[], None]
 
@@ -318,61 +341,29 @@ class Dispatcher:
     def _take_back(self, executor: Executor) -> None:
         """Take what has not started away from an executor: for another, or back to the store."""
         back = executor.take_back()
-        kind = LOOP if executor.for_suspect else executor.kind
+        kind = executor.pool
         others = [
             each
             for each in self.crew.of_kind(kind)
             if each is not executor and each.takes_more and not each.holds
         ]
         room = len(others) if kind == LANE else (len(back) if others else 0)
+        if executor.for_suspect:
+            room = 0  # it must be alone where it runs
         self._waiting[kind].extend(back[:room])
-        for hold in back[room:]:
-            self.limits.forget(hold)
-            self.claimer.used[kind] -= 1
-            reason = NotStarted("a job that goes on was ahead of it")
-            self._ledger.settle(hold, Release(hold.lease, reason))
+        self._hand_back(back[room:], kind, "a job that goes on was ahead of it")
         if back:
             self.place()
-            self.claimer.wake()
 
     def hand_back_unstarted(self) -> None:
         """The worker is to stop: others can have what has not started."""
-        back = [hold for each in self.crew.executors.values() for hold in each.take_back()]
-        back += [hold for waiting in self._waiting.values() for hold in waiting]
-        for waiting in self._waiting.values():
+        why = "the worker was asked to stop"
+        for executor in self.crew.executors.values():
+            kind = executor.pool
+            self._hand_back(executor.take_back(), kind, why)
+        for kind, waiting in self._waiting.items():
+            self._hand_back(list(waiting), kind, why)
             waiting.clear()
-        for hold in back:
-            self.limits.forget(hold)
-            reason = NotStarted("the worker was asked to stop")
-            self._ledger.settle(hold, Release(hold.lease, reason))
-        self.claimer.wake()
-
-    def _look_for_blocked(self, executor: Executor, moment: int) -> None:
-        if executor.heard_at >= executor.pinged_at:
-            executor.blamed = False
-            if moment - executor.pinged_at > _PING:
-                executor.ping()
-        elif moment - executor.pinged_at > _PING and not executor.blamed:
-            executor.blamed = True
-            executor.ask_what_blocks()
-            self._later(0.2, lambda: self._blame_anyone(executor))
-
-    def _blamed(self, executor: Executor, job: str | None, where: str) -> None:
-        hold = executor.holds.get(job) if job is not None else None
-        seconds = (now() - executor.pinged_at) / 1e6
-        who = f"{hold.claimed.task} ({job}) is at {where}" if hold is not None else f"at {where}"
-        executor.told_blame = True
-        log.say(
-            "loop_blocked", seconds=seconds, blame=who, job=job,
-            task=hold.claimed.task if hold is not None else None,
-        )  # fmt: skip
-
-    def _blame_anyone(self, executor: Executor) -> None:
-        if executor.blamed and not executor.told_blame:
-            seconds = (now() - executor.pinged_at) / 1e6
-            running = [hold for hold in executor.holds.values() if hold.begun]
-            names = ", ".join(sorted({hold.claimed.task for hold in running})) or "nothing known"
-            log.say("loop_blocked", seconds=seconds, blame=f"code outside Python, running: {names}")
 
     # -- cancellation
 
@@ -386,7 +377,7 @@ class Dispatcher:
             return
         if executor is not None:
             for each in executor.take_back():
-                kind = LOOP if executor.for_suspect else executor.kind
+                kind = executor.pool
                 self._waiting[kind].append(each)
         for kind, waiting in self._waiting.items():
             if hold in waiting:

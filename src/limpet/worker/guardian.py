@@ -259,6 +259,7 @@ class Guardian:
         plan = self._plan
         notice = {
             "session": session.id, "code": code, "frozen": frozen, "limit": plan.frozen,
+            "stopping": self._stopping_since is not None,
             "style": plan.log_style, "level": plan.log_level,
         }  # fmt: skip
         told = {"LIMPET_NOTICE": json.dumps({**notice, "url": session.url})}

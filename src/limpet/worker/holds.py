@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,13 +32,13 @@ class Hold:
     """A job that the session holds. Times are microseconds of BOOTTIME.
 
     `begun`: the executor has taken its permit. `told`: the store knows that it has begun.
-    `stop`: why it was asked to stop. `outcome`: known, but not to be told before its executor is
-    dead.
+    `lost`: the loss of which its hook is to hear. `stop`: why it was asked to stop. `outcome`:
+    known, but not to be told before its executor is dead.
     """
 
     __slots__ = (
         "begun", "begun_at", "claimed", "executor", "force_at", "interrupt_at", "lease", "limit",
-        "outcome", "progress_at", "stop", "told",
+        "lost", "outcome", "progress_at", "stop", "told",
     )  # fmt: skip
 
     def __init__(self, claimed: ClaimedJob) -> None:
@@ -50,6 +50,7 @@ class Hold:
         self.begun_at = 0
         self.progress_at = 0
         self.stop: Cause | None = None
+        self.lost: dict[str, Any] | None = None
         self.interrupt_at: int | None = None
         self.force_at: int | None = None
         self.outcome: Outcome | None = None

@@ -52,7 +52,7 @@ class StoreLine:
         self._page = page
         self._pools = {
             verb: ThreadPoolExecutor(count, thread_name_prefix=f"limpet-{verb or 'store'}")
-            for verb, count in (("exchange", 1), ("renew", 1), ("", 4))
+            for verb, count in (("exchange", 1), ("renew", 1), ("desk", 4), ("", 4))
         }
         self.failing_since: int | None = None
 
@@ -61,6 +61,11 @@ class StoreLine:
         pool = self._pools.get(verb, self._pools[""])
         call = partial(getattr(self.store, verb), *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(pool, call)
+
+    async def serve(self, verb: str, *args: Any, **kwargs: Any) -> Any:
+        """One verb that a task asked for; it keeps nobody else waiting."""
+        call = partial(getattr(self.store, verb), *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._pools["desk"], call)
 
     async def do(self, work: Callable[[], Any]) -> Any:
         """Something that uses the store, in a thread."""

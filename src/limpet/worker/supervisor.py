@@ -73,7 +73,13 @@ class Supervisor:
         self._line: StoreLine | None = None
         desk = Desk(self._call)
         self._dispatcher = Dispatcher(
-            plan, self._ledger, desk, self._on_zygote, self._on_zygote_death, loop.call_later
+            plan,
+            self._ledger,
+            desk,
+            self._on_zygote,
+            self._on_zygote_death,
+            loop.call_later,
+            lambda: self._page.over,
         )
         self._crew = Crew(
             plan, self._session, descriptors["page"], descriptors["whole"], self._dispatcher
@@ -156,6 +162,7 @@ class Supervisor:
             line.ask,
             self._dispatch,
             self._dispatcher.suspect_room,
+            self._dispatcher.takes_ahead,
             self._services.report,
             self._services.told,
         )
@@ -173,16 +180,9 @@ class Supervisor:
             self._session, line, self._ledger, self._dispatcher, self._claimer
         )
         self._drain = Drain(
-            self._plan,
-            self._session,
-            line,
-            self._ledger,
-            self._crew,
-            self._dispatcher,
-            self._claimer,
-            self._heart,
-            self._services,
-        )
+            self._plan, self._session, line, self._ledger, self._crew, self._dispatcher,
+            self._claimer, self._heart, self._services,
+        )  # fmt: skip
 
     async def _register(self, line: StoreLine, catalog: Catalog) -> None:
         names = {kind: catalog.names(in_lane=kind == LANE) for kind in (LOOP, LANE)}
@@ -251,17 +251,16 @@ class Supervisor:
 
     async def _call(self, verb: str, *args: Any, **kwargs: Any) -> Any:
         assert self._line is not None  # executors start after the store is open
-        return await self._line.call(verb, *args, **kwargs)
+        return await self._line.serve(verb, *args, **kwargs)
 
     async def _dispatch(self, holds: list[Hold]) -> None:
-        lost: dict[str, dict[str, Any]] = {}
         for hold in holds:
             facts = self._dispatcher.tasks.get(hold.claimed.task)
             if hold.claimed.counters.orphans and facts is not None and facts.has_hook:
-                cause = unheard_loss(await self._call("events", hold.lease.job))
-                if cause is not None:
-                    lost[hold.lease.job] = cause.record()
-        self._dispatcher.give(holds, lost)
+                assert self._line is not None
+                cause = unheard_loss(await self._line.ask("events", hold.lease.job))
+                hold.lost = None if cause is None else cause.record()
+        self._dispatcher.give(holds)
 
     def _on_begun(self) -> None:
         asyncio.get_running_loop().call_later(BEGUN_SECONDS, self._tell_begun)
@@ -282,14 +281,17 @@ class Supervisor:
             self._timer.rearm()
             self._page.tick = now()
             if self._page.over and not self._ended:
-                since = (self._line and self._line.failing_since) or self._page.moment
-                outage = StoreOutage(round((now() - since) / 1e6, 1))
-                self._end(SessionOver("its lease ran out", outage))
+                self._lease_ran_out()
             self._crew.reap()
             self._dispatcher.tick()
             if self._plan.burst and self._registered and self._claimer.found_nothing:
                 self._stop.set()
             await asyncio.sleep(period)
+
+    def _lease_ran_out(self) -> None:
+        since = (self._line and self._line.failing_since) or self._page.moment
+        outage = StoreOutage(round((now() - since) / 1e6, 1))
+        self._end(SessionOver("its lease ran out", outage))
 
     # -- guardian and zygote
 
@@ -319,6 +321,9 @@ class Supervisor:
             return
         if how == processes.NO_OWN_PROC and not self._catalog.done():
             self._crew.start_zygote(namespace=False)
+            return
+        if self._page.over:
+            self._lease_ran_out()  # which is why it ended itself, or was ended
             return
         log.say("zygote_died", how=how, session=self._session)
         number = int(how.split()[1]) if how.startswith("signal") else None

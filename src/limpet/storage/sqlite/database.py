@@ -15,8 +15,9 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -146,10 +147,7 @@ class Database:
         finally:
             self._writing.release()
         self._tell(done)
-        if self._connections.checkpoint_is_due():
-            # The caller has its answer; a thread that has nothing else to do sees to the log.
-            with contextlib.suppress(StoreUnavailable):
-                self._hand_over(_Request(lambda _: None, 0), urgent)
+        self._leave_checkpoint()
         return True
 
     def _must_be_open(self) -> None:
@@ -242,7 +240,10 @@ class Database:
                     # Nothing was begun: the turn or the connection could not be had.
                     self._refuse(error, urgent)
             self._tell(done)
-            self._checkpoint(urgent)
+            if urgent:
+                self._leave_checkpoint()
+            else:
+                self._checkpoint()
 
     def _tell(self, done: "_Done") -> None:
         """Wake whoever waits for what was done; the turn is free by now for those who wake."""
@@ -255,12 +256,18 @@ class Database:
         with contextlib.suppress(Exception):
             self.ring(done.bells)
 
-    def _checkpoint(self, urgent: bool) -> None:
+    def _checkpoint(self) -> None:
         """Keep the log short, in a turn of its own, because it takes as long as many verbs."""
         if self._connections.checkpoint_is_due():
             # What was committed is safe in the log; whatever is wrong, the next verb says so.
-            with contextlib.suppress(Exception), self._turn(urgent), self._writing:
+            with contextlib.suppress(Exception), self._turn(urgent=False), self._writing:
                 checkpoint(self._connections.writer(), self._connections)
+
+    def _leave_checkpoint(self) -> None:
+        """Let the ordinary thread see to the log; neither a caller nor a renewal waits for it."""
+        if self._connections.checkpoint_is_due():
+            with contextlib.suppress(StoreUnavailable):
+                self._hand_over(_Request(lambda _: None, 0), urgent=False)
 
     def _watch(self, found: Renewals, urgent: bool) -> None:
         def read() -> Renewals:
@@ -274,21 +281,15 @@ class Database:
         else:
             self._watched = found
 
-    @contextlib.contextmanager
-    def _turn(self, urgent: bool) -> Iterator[None]:
+    def _turn(self, urgent: bool) -> AbstractContextManager[None]:
         if self.location.in_memory:
-            yield
-        else:
-            with self._turns[urgent].take(urgent=urgent):
-                yield
+            return contextlib.nullcontext()
+        return self._turns[urgent].take(urgent=urgent)
 
-    @contextlib.contextmanager
-    def _turn_if_free(self, urgent: bool) -> Iterator[bool]:
+    def _turn_if_free(self, urgent: bool) -> AbstractContextManager[bool]:
         if self.location.in_memory:
-            yield True
-        else:
-            with self._turns_here.take_if_free(urgent=urgent) as free:
-                yield free
+            return contextlib.nullcontext(True)
+        return self._turns_here.take_if_free(urgent=urgent)
 
     def _take(self, urgent: bool) -> list[_Request]:
         """What is to be done now: renewals first, and in an urgent turn nothing else."""
