@@ -9,7 +9,7 @@ from worker.place import Place, until
 from worker.tasks import limits, results
 
 from limpet import JobFailed, Retry, State, Task
-from limpet.domain.cause import DeadlinePassed, Stalled, TimedOut
+from limpet.domain.cause import DeadlinePassed, Raised, Stalled, TimedOut
 
 GRACE = 1.0  # of the shared worker
 
@@ -104,7 +104,8 @@ def test_a_deadline_bounds_all_attempts_together(shared: Place) -> None:
     before = time.monotonic()
     found = shared.until_state(job, seconds=5)
     assert time.monotonic() - before < 2.5
-    assert isinstance(found.error, DeadlinePassed)
+    # An attempt that could only come after the deadline is not waited for: its error counts.
+    assert isinstance(found.error, DeadlinePassed | Raised)
     assert found.state is State.FAILED
     assert 2 < len(notes(shared.notes)) < 100
 

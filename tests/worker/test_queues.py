@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Sequence
 
 import pytest
 from worker.notes import most_at_once, notes
@@ -86,27 +87,31 @@ def test_a_long_job_does_not_hold_up_short_ones_behind_it(place: Place) -> None:
     """Whatever was given to its lane ahead of time is taken back and runs elsewhere."""
     place.worker("--lanes", "2")
     warm = [queues.numbered.enqueue(f"{place.notes}-warm", n) for n in range(300)]
-    long = queues.long_one.enqueue(place.notes, 6.0)
+    long = queues.long_one.enqueue(place.notes, 60)
     short = [queues.numbered.enqueue(place.notes, n) for n in range(300)]
-    place.until_over(*warm, *short, seconds=20)
-    assert place.job(long).state is State.RUNNING, "the short ones waited for the long one"
+    place.until_over(*warm, *short, seconds=30)
+    assert place.job(long).state is State.RUNNING
     assert len(notes(place.notes, "run")) == 300
-    place.until_over(long)
-    released = [place.events(job).count("released") for job in short]
-    assert max(released) <= 3, f"handed back {max(released)} times"
+    assert_rarely_handed_back(place, short)
 
 
 def test_jobs_behind_a_long_one_are_handed_to_another_worker(place: Place) -> None:
+    """With a single lane nobody here can take them, so they must not stay claimed."""
     place.worker("--lanes", "1", "--name", "one")
     warm = [queues.numbered.enqueue(f"{place.notes}-warm", n) for n in range(200)]
-    long = queues.long_one.enqueue(place.notes, 6.0)
+    long = queues.long_one.enqueue(place.notes, 60)
     short = [queues.numbered.enqueue(place.notes, n) for n in range(50)]
     until(lambda: notes(place.notes, "long"))
+    until(lambda: {place.job(job).state for job in short} == {State.READY}, 3)
     place.worker("--lanes", "1", "--name", "two")
     place.until_over(*warm, *short, seconds=20)
     assert place.job(long).state is State.RUNNING
-    released = [place.events(job).count("released") for job in short]
-    assert max(released) <= 3, f"handed back {max(released)} times"
+    assert_rarely_handed_back(place, short)
+
+
+def assert_rarely_handed_back(place: Place, jobs: Sequence[Handle]) -> None:
+    most = max(place.events(job).count("released") for job in jobs)
+    assert most <= 3, f"handed back {most} times"
 
 
 def test_a_paused_queue_waits_and_goes_on(shared: Place) -> None:
