@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 SOURCES := src tests scripts benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help install test format lint types layers unit chart mutants prove bench clean
+.PHONY: help install test format lint types layers unit chart mutants prove demo bench clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ mutants: install ## Break the SQL on purpose, 33 times; the contract suite must 
 
 prove: install ## The long proofs, at the sizes that the README promises
 	$(BIN)/python scripts/prove.py
+
+demo: install ## Kill a worker, watch the recovery, in half a minute
+	$(BIN)/limpet demo
 
 bench: install ## Measure the SQLite store; the table goes to benchmarks/results/
 	$(BIN)/python benchmarks/sqlite_store.py

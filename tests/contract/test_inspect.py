@@ -149,6 +149,18 @@ def test_timeline_tells_a_whole_life_in_order(store: Store, clock: FakeClock) ->
     assert [event.token for event in history(store, job)] == [None, 1, 1, 2, 2, 3, 3]
 
 
+def test_latest_events_are_told_newest_first_beside_their_jobs(store: Store) -> None:
+    assert store.latest_events() == ()
+    first, second = add(store, queue="one"), add(store, queue="two", task="other")
+    store.cancel(second, "typo")
+    store.cancel(first)
+    newest, older = store.latest_events()
+    assert (newest.job, newest.task, newest.queue) == (first, "task", "one")
+    assert (older.job, older.task, older.queue) == (second, "other", "two")
+    assert older.event == store.events(second)[0]
+    assert store.latest_events(limit=1) == (newest,)
+
+
 def test_queues_tell_how_many_jobs_are_in_each_state(store: Store, clock: FakeClock) -> None:
     add_many(store, 3)
     add(store, scheduled_for=clock.wall() + 1)

@@ -185,6 +185,21 @@ def test_a_lock_is_free_only_when_the_last_heir_is_gone(
     assert fcntl.LOCK_EX
 
 
+def test_files_of_sessions_long_dead_are_tidied_away_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "run_directory", lambda: str(tmp_path))
+    for name in ("dead", "alive", "fresh"):
+        held = locks.take(name)
+        if name != "alive":
+            held.let_go()
+        if name != "fresh":
+            for path in tmp_path.glob(f"{name}*"):
+                os.utime(path, (0, 0))
+    locks.take("new").let_go()
+    assert {path.name.partition(".")[0] for path in tmp_path.iterdir()} == {"alive", "fresh", "new"}
+
+
 # -- what the hook hears
 
 

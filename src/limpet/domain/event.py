@@ -46,6 +46,16 @@ class Event:
     claimed_at: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """An event beside the job that it happened to."""
+
+    job: str
+    task: str
+    queue: str
+    event: Event
+
+
 def timeline(job: Job, recorded: list[Event]) -> list[Event]:
     """Put the timeline together; entries of one moment keep the order in which they happened."""
     told: list[Event] = [Event(job.created_at, EventName.ENQUEUED)]

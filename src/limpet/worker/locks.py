@@ -10,11 +10,13 @@ does a missing file. Standard library only, because the guardian imports it.
 import contextlib
 import fcntl
 import os
+import time
 from typing import NamedTuple
 
 from limpet.worker import processes
 
 _CORE = ".core"
+_OLD_SECONDS = 24 * 3600.0
 
 
 def run_directory() -> str:
@@ -62,10 +64,29 @@ class HeldLocks(NamedTuple):
 
 def take(session: str) -> HeldLocks:
     """Make and lock the files of a new session."""
-    path = os.path.join(run_directory(), f"{session}.lock")
+    folder = run_directory()
+    _tidy(folder)
+    path = os.path.join(folder, f"{session}.lock")
     nonce = os.urandom(8).hex()
     whole, core = _make(path, nonce), _make(path + _CORE, nonce)
     return HeldLocks(path, os.fstat(whole).st_ino, nonce, whole, core)
+
+
+def _tidy(folder: str) -> None:
+    """Remove what sessions left whose store nobody serves any more.
+
+    Older than any lease, so no proof of death is taken from anybody who still waits for one.
+    """
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            if time.time() - os.stat(path).st_mtime > _OLD_SECONDS:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(path)
+                finally:
+                    os.close(descriptor)
 
 
 def _make(path: str, nonce: str) -> int:

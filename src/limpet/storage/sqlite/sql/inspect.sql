@@ -41,6 +41,13 @@ SELECT v.at, v.event, v.session, v.token, v.cause, v.claimed_at
 FROM limpet_event v JOIN limpet_job j ON j.n = v.n
 WHERE j.id = :id ORDER BY v.e
 
+-- statement: latest_events
+SELECT j.id, j.task, j.queue, v.at, v.event, v.session, v.token, v.cause, v.claimed_at
+FROM limpet_event v CROSS JOIN limpet_job j ON j.n = v.n
+WHERE v.e < :before
+ORDER BY v.e DESC
+LIMIT :limit
+
 -- statement: log
 SELECT l.at, l.level, l.message FROM limpet_log l JOIN limpet_job j ON j.n = l.n
 WHERE j.id = :id ORDER BY l.l
