@@ -111,10 +111,7 @@ def leave_if_forked(error: BaseException | None = None) -> None:
 
 async def run_async(attempt: Attempt, registry: Registry) -> Result:
     """Run an `async def` task and say how it ended."""
-    task = attempt.task
-    offspring.set(attempt.left)
-    ctx = attempt.make_context()
-    context.running.set(ctx)
+    task, ctx = attempt.task, _entered(attempt)
     try:
         arguments = task.signature.unpack(attempt.claimed.args)
     except Exception as misfit:
@@ -141,10 +138,7 @@ def run_sync(
     attempt: Attempt, registry: Registry, interruptible: Callable[[], AbstractContextManager[None]]
 ) -> Result:
     """Run a `def` task and say how it ended; only within `interruptible` may it be interrupted."""
-    task = attempt.task
-    offspring.set(attempt.left)
-    ctx = attempt.make_context()
-    context.running.set(ctx)
+    task, ctx = attempt.task, _entered(attempt)
     try:
         arguments = task.signature.unpack(attempt.claimed.args)
     except Exception as misfit:
@@ -166,6 +160,14 @@ def run_sync(
     except BaseException as error:
         leave_if_forked(error)
         return concluded(attempt, error)
+
+
+def _entered(attempt: Attempt) -> Context:
+    """From here on all that runs in this context belongs to the attempt."""
+    offspring.set(attempt.left)
+    ctx = attempt.make_context()
+    context.running.set(ctx)
+    return ctx
 
 
 def _completed(attempt: Attempt, value: Any, limit: int) -> Result:

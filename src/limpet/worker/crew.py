@@ -196,6 +196,15 @@ class Executor(asyncio.Protocol):
         self.pinged_at = now()
         self.say(PING, self.pinged_at)
 
+    def keeps_outcomes(self, moment: int, after: int) -> bool:
+        """Whether a lane has begun more than one job and said nothing for a while."""
+        several = len(self.holds) - len(self.unstarted) > 1
+        return self.kind == LANE and several and moment - self.heard_at > after
+
+    def ask_for_outcomes(self) -> None:
+        self.heard_at = now()  # not again before it had the time to answer
+        self._crew.signal(self, processes.STOP_SIGNAL)
+
     def ask_what_blocks(self) -> None:
         self._crew.signal(self, processes.ASK_SIGNAL)
 

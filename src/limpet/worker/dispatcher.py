@@ -25,7 +25,7 @@ from limpet.worker.frames import (
     REPORT,
     TaskFacts,
 )
-from limpet.worker.holds import Hold, Ledger
+from limpet.worker.holds import Hold, Ledger, say_of
 from limpet.worker.limits import Limits
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
@@ -191,11 +191,8 @@ class Dispatcher:
         if outcome.doomed:
             hold.outcome = outcome
             self.limits.forget(hold)
-            log.say(
-                "executor_doomed", kind=executor.kind, executor=executor.number,
-                what=outcome.doomed, job=hold.lease.job, task=hold.claimed.task,
-                queue=hold.claimed.queue, session=hold.lease.session,
-            )  # fmt: skip
+            about = {"kind": executor.kind, "executor": executor.number}
+            say_of(hold, "executor_doomed", **about, what=outcome.doomed)
             self._take_back(executor)
             self.limits.doom(executor)
             self.limits.tick()
@@ -291,6 +288,8 @@ class Dispatcher:
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
+            if executor.keeps_outcomes(moment, _HELD_UP):
+                executor.ask_for_outcomes()
             if executor.kind == LOOP and executor.ready and executor.holds:
                 self._blame.look(executor, moment)
         for kind in (LOOP, LANE):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from limpet import log
 from limpet.domain.cause import Cause
 from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Digest, Lease, digest
@@ -71,6 +72,13 @@ def _limits(options: str) -> Limit:
         return _limit_decoder.decode(options)
     except msgspec.DecodeError:
         return _NONE  # written by a version that means something else by these names
+
+
+def say_of(hold: Hold, action: str, **facts: Any) -> None:
+    """Log something about a job."""
+    lease, claimed = hold.lease, hold.claimed
+    known = {"job": lease.job, "task": claimed.task, "queue": claimed.queue}
+    log.say(action, **known, session=lease.session, **facts)
 
 
 class Ledger:

@@ -7,11 +7,10 @@ Whoever shares that executor gets the grace too, and is then handed back uncharg
 import time
 from collections.abc import Callable
 
-from limpet import log
 from limpet.domain.cause import Cause, DeadlinePassed, Stalled, TimedOut
 from limpet.worker.crew import Executor
 from limpet.worker.frames import LANE
-from limpet.worker.holds import Hold
+from limpet.worker.holds import Hold, say_of
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
 
@@ -56,7 +55,7 @@ class Limits:
         hold.interrupt_at = now() + patience // 2 if gentle else None
         executor.stop(hold, cause, interrupt=not gentle)
         self.watch(hold)
-        _say("job_stopping", hold, cause=cause)
+        say_of(hold, "job_stopping", cause=cause)
 
     def doom(self, executor: Executor) -> None:
         """End an executor as soon as those who share it are done, or had the grace."""
@@ -95,7 +94,7 @@ class Limits:
             executor.stop(hold, hold.stop, interrupt=True)
         if hold.force_at is not None and moment >= hold.force_at:
             hold.force_at = None
-            _say("job_killed", hold, seconds=self._plan.grace)
+            say_of(hold, "job_killed", seconds=self._plan.grace)
             self.doom(executor)
 
     def _exceeded(self, hold: Hold, moment: int, wall: int) -> Cause | None:
@@ -108,15 +107,3 @@ class Limits:
         if deadline is not None and wall >= deadline:
             return DeadlinePassed(at=deadline)
         return None
-
-
-def _say(action: str, hold: Hold, **facts: object) -> None:
-    claimed = hold.claimed
-    log.say(
-        action,
-        job=hold.lease.job,
-        task=claimed.task,
-        queue=claimed.queue,
-        session=hold.lease.session,
-        **facts,
-    )
