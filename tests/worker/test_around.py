@@ -13,11 +13,6 @@ from limpet import JobFailed, State
 
 
 @pytest.fixture
-def hooks(tmp_path: Path) -> str:
-    return str(tmp_path / "hooks")
-
-
-@pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     place = Place(tmp_path, around.app)
     yield place
@@ -26,18 +21,40 @@ def place(tmp_path: Path) -> Iterator[Place]:
     place.close()
 
 
-def start(place: Place, hooks: str, *words: str) -> Worker:
-    return place.worker(*words, target="worker.around:app", env={"LIMPET_TEST_HOOKS": hooks})
+def start(place: Place, *words: str) -> Worker:
+    hooks = {"LIMPET_TEST_HOOKS": hooks_of(place)}
+    return place.worker(*words, target="worker.around:app", env=hooks)
 
 
-def of_job(hooks: str, job: str) -> list[str]:
-    return [each["what"] for each in notes(hooks) if each.get("job") == job]
+def hooks_of(place: Place) -> str:
+    return str(place.folder / "hooks")
+
+
+@pytest.fixture(scope="module")
+def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    place = Place(tmp_path_factory.mktemp("around"), around.app)
+    start(place)
+    yield place
+    around.app.move_to(place.url)
+    place.close()
+
+
+@pytest.fixture
+def wrapped(_kept: Place) -> Place:
+    """A worker for the tests of middleware, which tell their jobs apart by their ids."""
+    around.app.move_to(_kept.url)
+    return _kept
+
+
+def of_job(place: Place, job: str) -> list[str]:
+    return [each["what"] for each in notes(hooks_of(place)) if each.get("job") == job]
 
 
 def test_hooks_run_once_in_each_executor_and_what_they_set_reaches_the_tasks(
-    place: Place, hooks: str
+    place: Place,
 ) -> None:
-    worker = start(place, hooks, "--lanes", "2")
+    worker = start(place, "--lanes", "2")
+    hooks = hooks_of(place)
     slow = [around.is_slow.enqueue(f"{place.notes}-{n}", 0.5) for n in range(2)]
     place.until_over(*slow)
     sync = [around.sees.enqueue() for _ in range(10)]
@@ -62,41 +79,37 @@ def test_hooks_run_once_in_each_executor_and_what_they_set_reaches_the_tasks(
     assert all(each["sees"] == f"pool of {each['pid']}" for each in notes(hooks, "stop async"))
 
 
-def test_middleware_wraps_attempts_the_first_is_outermost(place: Place, hooks: str) -> None:
-    start(place, hooks)
+def test_middleware_wraps_attempts_the_first_is_outermost(wrapped: Place) -> None:
     sync, other = around.sees.enqueue(), around.sees_async.enqueue()
-    place.until_over(sync, other)
-    assert of_job(hooks, sync.id) == ["outer in", "inner in", "inner out", "outer out"]
-    assert of_job(hooks, other.id) == [
+    wrapped.until_over(sync, other)
+    assert of_job(wrapped, sync.id) == ["outer in", "inner in", "inner out", "outer out"]
+    assert of_job(wrapped, other.id) == [
         "outer in", "middle in", "inner in", "inner out", "middle out", "outer out",
     ]  # fmt: skip
 
 
-def test_middleware_sees_what_the_task_raises(place: Place, hooks: str) -> None:
-    start(place, hooks)
+def test_middleware_sees_what_the_task_raises(wrapped: Place) -> None:
     sync, other = around.fails.enqueue(), around.fails_async.enqueue()
     for job in (sync, other):
         with pytest.raises(JobFailed, match="ValueError: inside"):
             job.result(timeout=10)
-    assert of_job(hooks, sync.id) == ["outer in", "inner in", "outer error", "outer out"]
-    assert of_job(hooks, other.id) == [
+    assert of_job(wrapped, sync.id) == ["outer in", "inner in", "outer error", "outer out"]
+    assert of_job(wrapped, other.id) == [
         "outer in", "middle in", "inner in", "middle out", "outer error", "outer out",
     ]  # fmt: skip
 
 
 def test_a_middleware_that_raises_is_a_failed_attempt_and_the_task_does_not_run(
-    place: Place, hooks: str
+    wrapped: Place,
 ) -> None:
-    start(place, hooks)
     job = around.refused.enqueue()
     with pytest.raises(JobFailed, match="PermissionError: the middleware refuses"):
         job.result(timeout=10)
-    assert of_job(hooks, job.id) == ["outer in", "inner in", "outer out"]
-    assert notes(hooks, "ran though refused") == []
+    assert of_job(wrapped, job.id) == ["outer in", "inner in", "outer out"]
+    assert notes(hooks_of(wrapped), "ran though refused") == []
 
 
-def test_what_an_attempt_sets_is_not_seen_by_its_neighbours(place: Place, hooks: str) -> None:
-    start(place, hooks)
+def test_what_an_attempt_sets_is_not_seen_by_its_neighbours(wrapped: Place) -> None:
     jobs = {value: around.sets_and_sees.enqueue(value) for value in "abcdefgh"}
     assert {value: job.result(timeout=10) for value, job in jobs.items()} == {
         value: value for value in jobs

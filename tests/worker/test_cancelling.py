@@ -120,6 +120,18 @@ def test_a_waiting_job_is_cancelled_at_once_and_never_runs(place: Place) -> None
     assert notes(place.notes) == []
 
 
+def test_a_job_that_waits_behind_another_in_its_lane_is_cancelled(narrow: Place) -> None:
+    running = started(narrow, cancelling.waits)
+    waiting = [results.fits.enqueue(n, f"{narrow.notes}-waiting") for n in range(5)]
+    before = time.monotonic()
+    for job in waiting:
+        job.cancel()
+    assert {each.state for each in narrow.until_over(*waiting)} == {State.CANCELLED}
+    assert time.monotonic() - before < 2
+    cancelled(narrow, running, 2.0)
+    assert notes(f"{narrow.notes}-waiting") == []
+
+
 def test_a_job_can_be_cancelled_from_another_process(shared: Place) -> None:
     job = started(shared, cancelling.waits_async)
     before = time.monotonic()

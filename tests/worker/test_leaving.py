@@ -41,10 +41,9 @@ def test_a_thread_left_behind_by_a_failure_ends_too(shared: Place) -> None:
     assert shared.job(job).counters == (1, 0, 0)
 
 
-def test_a_thread_that_ends_soon_is_waited_for(place: Place) -> None:
-    place.worker("--lanes", "1")
-    before = leaving.leaves_a_brief_thread.enqueue(place.notes).result(timeout=10)
-    assert len(notes(place.notes, "done")) == 1
+def test_a_thread_that_ends_soon_is_waited_for(narrow: Place) -> None:
+    before = leaving.leaves_a_brief_thread.enqueue(narrow.notes).result(timeout=10)
+    assert len(notes(narrow.notes, "done")) == 1
     assert leaving.pid.enqueue().result(timeout=10) == before
 
 
@@ -68,10 +67,9 @@ def test_a_program_left_by_an_async_job_is_gone_when_its_loop_is_idle(shared: Pl
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_process_pools_can_be_used_one_job_after_another(place: Place, method: str) -> None:
+def test_process_pools_can_be_used_one_job_after_another(narrow: Place, method: str) -> None:
     """What one job's pool leaves running is ended; the next job of that lane must get its own."""
-    place.worker("--lanes", "1")
-    for _ in range(3):
+    for _ in range(2):
         job = leaving.uses_a_process_pool.enqueue(method, [1, 2, 3])
-        assert place.until_state(job, seconds=30).state is State.SUCCEEDED, place.job(job).error
+        assert narrow.until_state(job, seconds=30).state is State.SUCCEEDED, narrow.job(job).error
         assert job.result(timeout=10) == [1, 4, 9]

@@ -52,12 +52,11 @@ def test_no_more_async_jobs_run_at_once_than_allowed(place: Place) -> None:
     assert most_at_once(place.notes) == 4
 
 
-def test_lanes_are_kept_to(place: Place) -> None:
-    jobs = [queues.in_a.enqueue(place.notes, 0.02) for _ in range(20)]
-    place.worker("--lanes", "1")
-    place.until_over(*jobs)
-    assert most_at_once(place.notes) == 1
-    assert len({each["pid"] for each in notes(place.notes)}) == 1
+def test_lanes_are_kept_to(narrow: Place) -> None:
+    jobs = [queues.in_a.enqueue(narrow.notes, 0.02) for _ in range(20)]
+    narrow.until_over(*jobs)
+    assert most_at_once(narrow.notes) == 1
+    assert len({each["pid"] for each in notes(narrow.notes)}) == 1
 
 
 def test_a_worker_without_lanes_leaves_sync_jobs_to_others(place: Place) -> None:

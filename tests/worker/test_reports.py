@@ -115,13 +115,12 @@ def test_nonsense_in_the_log_does_not_harm_the_job(shared: Place) -> None:
     until(lambda: len(shared.log(job)) == 3, 2)
 
 
-def test_a_new_logging_configuration_does_not_cut_off_the_jobs_lines(place: Place) -> None:
-    place.worker("--lanes", "1")
+def test_a_new_logging_configuration_does_not_cut_off_the_jobs_lines(narrow: Place) -> None:
     first = reports.reconfigures_logging.enqueue()
     first.result(timeout=10)
     then = reports.logs_plainly.enqueue()
     then.result(timeout=10)
-    until(lambda: place.lines(then) == ["plainly"], 3)
+    until(lambda: narrow.lines(then) == ["plainly"], 3)
 
 
 def test_secrets_are_masked_wherever_a_job_is_shown(shared: Place) -> None:

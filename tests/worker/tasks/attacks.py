@@ -5,6 +5,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -101,6 +102,35 @@ def sleeps_a_bit(path: str, seconds: float) -> int:
     note(path, "run")
     time.sleep(seconds)
     return len(notes(path, "run"))
+
+
+class Alarm(Exception): ...
+
+
+@app.task(retry=once)
+def is_alarmed_while_it_asks(times: int) -> list[str]:
+    """A time limit of the usual kind, around calls that talk to the store."""
+
+    def ring(number: int, frame: object) -> None:
+        raise Alarm
+
+    wrong = []
+    chance = random.Random(1)
+    signal.signal(signal.SIGALRM, ring)
+    for n in range(times):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0002 + 0.003 * chance.random())
+            job = add.enqueue(n, 1)
+            details = app.job(job.id).details
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if details.id != job.id:
+                wrong.append(f"{n}: asked for {job.id} and got {details.id}")
+        except Alarm:
+            pass
+        except Exception as error:
+            wrong.append(f"{n}: {type(error).__name__}: {error}")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return wrong[:5]
 
 
 @app.task(retry=once)

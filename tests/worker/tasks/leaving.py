@@ -128,7 +128,7 @@ def square(number: int) -> int:
 def uses_a_process_pool(method: str, numbers: list[int]) -> list[int]:
     import multiprocessing
 
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method)) as pool:
         return list(pool.map(square, numbers))
 
 
