@@ -24,6 +24,9 @@ AHEAD_SECONDS = 0.05
 # A ring may be missed, and a job that was committed with the user's own transaction rings no bell.
 _SLOW_POLL_SECONDS = 0.5
 _RATE_MEMORY_SECONDS = 0.25
+# While jobs end by the thousand, an exchange waits this long for more of them to tell.
+_GATHER_SECONDS = 0.002
+_MOST_GATHERED = 250
 
 
 class Rate:
@@ -80,6 +83,7 @@ class Claimer:
         self._wake = asyncio.Event()
         self.claiming = False
         self.paused = False  # executors cannot start just now
+        self.closed: set[str] = set()  # kinds of which none has got ready yet
         self.may_have_more = True
         self.in_flight = False
         self.exchanges = 0
@@ -112,10 +116,17 @@ class Claimer:
                 self.may_have_more = True
             self._wake.clear()
             while self._has_reason():
+                if 0 < self._ledger.news < self._worth_telling():
+                    await asyncio.sleep(_GATHER_SECONDS)
                 await self._exchange()
 
+    def _worth_telling(self) -> int:
+        """How many outcomes to gather first, where they come so fast that it takes no time."""
+        rate = sum(each.per_second for each in self.rates.values())
+        return min(int(rate * _GATHER_SECONDS * 5), _MOST_GATHERED)
+
     def _has_reason(self) -> bool:
-        if self._ledger.has_news:
+        if self._ledger.news:
             return True
         return self._claims and self.may_have_more and self._want() is not None
 
@@ -160,7 +171,7 @@ class Claimer:
     def _want(self) -> Want | None:
         pools = []
         for kind, places in ((LOOP, self._plan.async_jobs), (LANE, self.lanes)):
-            if kind not in self.digests:
+            if kind not in self.digests or kind in self.closed:
                 continue
             rate = self.rates[kind]
             rate.measure(busy=self.used[kind] > 0)

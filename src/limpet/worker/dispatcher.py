@@ -170,6 +170,8 @@ class Dispatcher:
         if not error:
             executor.ready = True
             self._failed_starts = 0
+            self.claimer.closed.discard(executor.kind)
+            self.claimer.rang()
 
     def _done(self, executor: Executor, completes: list[Any]) -> None:
         ledger, count = self._ledger, 0
@@ -331,8 +333,11 @@ class Dispatcher:
 
     def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
         waited = moment - executor.started_at
-        if waited > _SLOW_START and executor.unstarted:
-            self._take_back(executor)
+        if waited > _SLOW_START:
+            if not any(each.ready for each in self.crew.of_kind(executor.kind)):
+                self.claimer.closed.add(executor.kind)
+            if executor.unstarted:
+                self._take_back(executor)
         if waited > _LONGEST_START and not executor.doomed:
             executor.start_error = "its on_start hooks did not end"
             self.limits.doom(executor)

@@ -113,8 +113,9 @@ class Ledger:
             self.per_queue[hold.claimed.queue] -= 1
 
     @property
-    def has_news(self) -> bool:
-        return bool(self._outbox)
+    def news(self) -> int:
+        """How many outcomes wait to be told."""
+        return len(self._outbox)
 
     @property
     def has_untold(self) -> bool:

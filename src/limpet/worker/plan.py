@@ -69,7 +69,7 @@ class Order(NamedTuple):
     """What the supervisor gives a zygote: descriptors, and how to start.
 
     `spawn`: the app has threads, so it is not imported here. `contained`: this process is already
-    PID 1 of its own namespace.
+    PID 1 of its own namespace. `sources`: what the code looked like before it was imported.
     """
 
     channel: int
@@ -78,6 +78,7 @@ class Order(NamedTuple):
     namespace: bool = False
     contained: bool = False
     spawn: bool = False
+    sources: str = ""
 
     def environment(self) -> dict[str, str]:
         return {"LIMPET_ORDER": json.dumps(self._asdict())}

@@ -8,6 +8,7 @@ each of which imports it anew.
 
 import contextlib
 import gc
+import hashlib
 import json
 import os
 import select
@@ -54,7 +55,7 @@ class Zygote:
         self._stopped: dict[int, float] = {}  # executor → since when
         self._frozen: dict[int, float] = {}  # executor → seconds, when they were too many
         self._memory_kills = processes.out_of_memory_kills()
-        self._sources = Sources() if plan.reload else None
+        self._sources = Sources(order.sources) if plan.reload else None
 
     def run(self) -> None:
         """Serve until the supervisor is gone; then nothing below may live."""
@@ -209,10 +210,14 @@ class Zygote:
 
 
 class Sources:
-    """The Python files below the current folder, and whether one has changed."""
+    """The Python files below the current folder, and whether one has changed.
 
-    def __init__(self) -> None:
+    `seen`: the digest of an earlier look, from before the app was imported.
+    """
+
+    def __init__(self, seen: str = "") -> None:
         self._times = self._look()
+        self.digest = seen or _digest(self._times)
 
     @staticmethod
     def _look() -> dict[str, int]:
@@ -227,10 +232,16 @@ class Sources:
         return times
 
     def changed(self) -> str | None:
-        """A file that is new, gone or newer than when this was made."""
+        """A file that is new, gone or newer than it was."""
         times = self._look()
+        if _digest(times) == self.digest:
+            return None
         changed = {path for path, _ in times.items() ^ self._times.items()}
-        return min(changed, default=None)
+        return min(changed, default="the code")
+
+
+def _digest(times: dict[str, int]) -> str:
+    return hashlib.sha256(repr(sorted(times.items())).encode()).hexdigest()
 
 
 def _noticed(number: int, frame: object) -> None:
@@ -275,6 +286,8 @@ def main() -> None:
     processes.take_signals()
     plan = from_environment()
     registry = None
+    if plan.reload and not order.sources:
+        order = order._replace(sources=Sources().digest)
     if not order.spawn:
         registry = _import_app(plan, channel, order)
     gc.collect()
@@ -289,8 +302,8 @@ def _import_app(plan: Plan, channel: Channel, order: Order) -> Registry:
         if not plan.reload:
             channel.send(REFUSED, str(error))
             sys.exit(2)
-        _wait_for_change(str(error))
-        _start_over(plan, order)
+        _wait_for_change(str(error), order)
+        _start_over(plan, order._replace(sources=""))
     threads = processes.thread_count()
     channel.send(CATALOG, registry.catalog(threads, order.contained))
     if threads > 1:
@@ -300,10 +313,10 @@ def _import_app(plan: Plan, channel: Channel, order: Order) -> Registry:
     return registry
 
 
-def _wait_for_change(error: str) -> None:
+def _wait_for_change(error: str, order: Order) -> None:
     """While somebody works on the code it may be saved half; wait for the other half."""
     print(f"limpet: {error} Waiting for a change.", file=sys.stderr, flush=True)
-    sources = Sources()
+    sources = Sources(order.sources)
     while sources.changed() is None:
         time.sleep(_LOOK_SECONDS)
 
