@@ -52,6 +52,15 @@ def test_a_running_job_is_cancelled_within_a_second_and_cleans_up(
     assert shared.events(job)[-2:] == ["cancel_requested", "cancelled"]
 
 
+@pytest.mark.parametrize("how", ["lock", "queue", "program", "socket", "loop", "pool", "result"])
+def test_a_sync_job_is_cancelled_wherever_it_waits(shared: Place, how: str) -> None:
+    job = cancelling.is_blocked.enqueue(shared.notes, how)
+    until(lambda: notes(shared.notes, "begin"))
+    time.sleep(0.1)
+    cancelled(shared, job, 2.0)
+    assert len(notes(shared.notes, "clean")) == 1
+
+
 def test_the_cleanup_of_an_async_task_may_await(shared: Place) -> None:
     cancelled(shared, started(shared, cancelling.waits_async), 1.0)
     assert len(notes(shared.notes, "awaited")) == 1

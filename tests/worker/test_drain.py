@@ -159,3 +159,23 @@ def test_ctrl_c_while_it_starts_ends_it_without_a_traceback(place: Place, after:
     assert worker.wait(10) in (0, 1, 130)
     assert "Traceback" not in worker.text
     assert "KeyboardInterrupt" not in worker.text
+
+
+def test_a_rolling_restart_runs_every_job_once_and_charges_nobody(place: Place) -> None:
+    jobs: list[Handle] = []
+    for n in range(150):
+        jobs.append(queues.numbered.enqueue(place.notes, n, 0.02))
+        jobs.append(queues.numbered_async.enqueue(place.notes, n + 1_000))
+        jobs.append(queues.in_a_async.enqueue(slow(place, "a"), 0.05))
+    worker = place.worker("--async-jobs", "5")
+    for _ in range(2):
+        until(lambda: notes(place.notes), said="it runs")
+        following = place.begin_worker("--async-jobs", "5")
+        time.sleep(0.3)
+        assert worker.stop() == 0
+        worker = following.until_ready()
+    place.until_over(*jobs, seconds=40)
+    assert {place.job(job).counters for job in jobs} == {(0, 0, 0)}
+    numbers = [each["number"] for each in notes(place.notes, "run")]
+    assert len(numbers) == len(set(numbers)) == 300
+    assert len(notes(slow(place, "a"), "begin")) == 150

@@ -2,10 +2,16 @@
 
 import asyncio
 import contextlib
+import queue
+import socket
+import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from worker.base import app, soon
 from worker.notes import note
+from worker.tasks.results import add
 
 from limpet import AttemptStopped, Context
 
@@ -132,3 +138,37 @@ def catches_exceptions(path: str) -> None:
             time.sleep(0.05)
         except Exception:
             note(path, "swallowed")
+
+
+@app.task(retry=soon)
+def is_blocked(path: str, how: str) -> None:
+    """Waits in one of the places in which programs wait."""
+    note(path, "begin")
+    try:
+        _wait_in(how)
+    finally:
+        note(path, "clean")
+
+
+def _wait_in(how: str) -> None:
+    match how:
+        case "lock":
+            lock = threading.Lock()
+            lock.acquire()
+            lock.acquire()
+        case "queue":
+            queue.Queue[int]().get()
+        case "program":
+            subprocess.run(["sleep", "30"], check=True)
+        case "socket":
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                ours.recv(1)
+        case "loop":
+            asyncio.run(asyncio.sleep(30))
+        case "pool":
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(time.sleep, 0.5).result()
+                queue.Queue[int]().get()
+        case "result":
+            add.using(delay=60).enqueue(1, 2).result(timeout=30)
