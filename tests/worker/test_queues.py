@@ -122,15 +122,3 @@ def test_a_paused_queue_waits_and_goes_on(shared: Place) -> None:
     finally:
         shared.store.pause("b", False)
     shared.until_state(job, State.SUCCEEDED, seconds=3)
-
-
-def test_outcomes_of_quick_jobs_do_not_wait_for_the_slow_one_behind_them(place: Place) -> None:
-    """A lane tells quick outcomes together; one that is not quick after all must not keep them."""
-    place.worker("--lanes", "1")
-    place.until_over(*[queues.moody.enqueue() for _ in range(50)])  # it is known to be quick now
-    first = [queues.moody.call() for _ in range(20)]
-    *quick, slow = place.app.enqueue_many([*first, queues.moody.call(6.0)])
-    until(lambda: place.job(slow).begun, said="the slow one begins")
-    place.until_over(*quick, seconds=3)
-    assert place.job(slow).state is State.RUNNING
-    slow.cancel()
