@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from limpet.app import App
     from limpet.client.handle import JobHandle
     from limpet.client.secret import Secret
+    from limpet.context import Context, current
+    from limpet.domain.cause import Cause
     from limpet.domain.errors import (
+        AttemptStopped,
         InvalidOption,
         JobCancelled,
         JobFailed,
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
         PayloadTooLarge,
         QueueFull,
         ResultTimeout,
+        RetryAfter,
+        Snooze,
         StoreBusy,
         StoreError,
         StoreFull,
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
         TransactionRefused,
         UnknownTask,
+        Unrecoverable,
     )
     from limpet.domain.queue import QueueLimit
     from limpet.domain.retry import Retry
@@ -39,17 +45,23 @@ __version__ = "0.1.0"
 _HOME = {
     "App": "limpet.app",
     "Call": "limpet.task",
+    "Cause": "limpet.domain.cause",
+    "Context": "limpet.context",
     "JobHandle": "limpet.client.handle",
     "QueueLimit": "limpet.domain.queue",
     "Retry": "limpet.domain.retry",
     "Secret": "limpet.client.secret",
     "State": "limpet.domain.state",
     "Task": "limpet.task",
+    "current": "limpet.context",
 }
 
 __all__ = [
     "App",
+    "AttemptStopped",
     "Call",
+    "Cause",
+    "Context",
     "InvalidOption",
     "JobCancelled",
     "JobFailed",
@@ -63,7 +75,9 @@ __all__ = [
     "QueueLimit",
     "ResultTimeout",
     "Retry",
+    "RetryAfter",
     "Secret",
+    "Snooze",
     "State",
     "StoreBusy",
     "StoreError",
@@ -73,6 +87,8 @@ __all__ = [
     "Task",
     "TransactionRefused",
     "UnknownTask",
+    "Unrecoverable",
+    "current",
 ]
 
 

@@ -4,23 +4,27 @@ import atexit
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, overload
 
 from limpet import settings
 from limpet.client.client import Client
 from limpet.client.handle import JobHandle
 from limpet.client.options import JobOptions
 from limpet.client.signature import Signature
+from limpet.context import Context
 from limpet.domain.clock import Clock
 from limpet.domain.duration import Duration
 from limpet.domain.errors import InvalidOption, LimpetError, UnknownTask
 from limpet.domain.ids import checked_id
 from limpet.domain.queue import QueueLimit, checked_name, kept_for
+from limpet.hooks import checked_middleware, checked_moment
+from limpet.storage.base import Store
 from limpet.storage.registry import open_store
-from limpet.task import Call, Task
+from limpet.task import Call, Isolation, Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class App:
@@ -49,6 +53,9 @@ class App:
         for name in self._limits:
             checked_name(name)
         self._tasks: dict[str, Task[Any, Any]] = {}
+        self._start_hooks: list[Callable[[], Any]] = []
+        self._stop_hooks: list[Callable[[], Any]] = []
+        self._middlewares: list[Callable[[Context], Any]] = []
         # Opens nothing, but refuses a URL that cannot be right here and now.
         self._store = open_store(self.url, clock)
         _opened.add(self)
@@ -63,6 +70,15 @@ class App:
 
     # -- tasks
 
+    # A context in front is not among the arguments of a job; the worker gives it.
+    @overload
+    def task(
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> Task[P, R]: ...
+
+    @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+
     @overload
     def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
 
@@ -71,7 +87,13 @@ class App:
 
     @overload
     def task(
-        self, function: None = None, /, *, name: str | None = None, **options: Any
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        isolation: Isolation = "auto",
+        **options: Any,
     ) -> "_Register": ...
 
     def task(
@@ -80,10 +102,14 @@ class App:
         /,
         *,
         name: str | None = None,
+        isolation: Isolation = "auto",
         **options: Any,
     ) -> Any:
-        """Register a function as a task, with its options: `@app.task(queue="email")`."""
-        register = _Register(self, name, options)
+        """Register a function as a task, with its options: `@app.task(queue="email")`.
+
+        `isolation="process"` runs an async one in a process of its own.
+        """
+        register = _Register(self, name, isolation, options)
         return register if function is None else register(function)
 
     @property
@@ -109,6 +135,44 @@ class App:
                 f'@app.task(name="…").'
             )
         self._tasks[task.name] = task
+
+    # -- what runs around tasks
+
+    def on_start(self, function: F) -> F:
+        """Run a function, sync or async, once in each executor before its first job."""
+        checked_moment(function, "on_start")
+        self._start_hooks.append(function)
+        return function
+
+    def on_stop(self, function: F) -> F:
+        """Run a function, sync or async, once in each executor before it ends."""
+        checked_moment(function, "on_stop")
+        self._stop_hooks.append(function)
+        return function
+
+    def middleware(self, function: F) -> F:
+        """Wrap every attempt in a generator of one `yield`, at which the attempt runs or raises.
+
+        A sync one wraps every task, an async one the async tasks; the first one is outermost.
+        """
+        checked_middleware(function)
+        self._middlewares.append(function)
+        return function
+
+    @property
+    def start_hooks(self) -> tuple[Callable[[], Any], ...]:
+        """What `on_start` registered, in that order."""
+        return tuple(self._start_hooks)
+
+    @property
+    def stop_hooks(self) -> tuple[Callable[[], Any], ...]:
+        """What `on_stop` registered, in that order."""
+        return tuple(self._stop_hooks)
+
+    @property
+    def middlewares(self) -> tuple[Callable[[Context], Any], ...]:
+        """What `middleware` registered, in that order."""
+        return tuple(self._middlewares)
 
     # -- jobs
 
@@ -150,10 +214,14 @@ class App:
 
     def move_to(self, url: str) -> None:
         """Use another store from now on; for command lines that name one."""
+        self.store_through(open_store(url, self._clock))
+        self.url = url
+
+    def store_through(self, store: Store) -> None:
+        """Use this store from now on; for executors, which talk through their supervisor."""
         self._store.close()
         self.__dict__.pop("client", None)
-        self.url = url
-        self._store = open_store(url, self._clock)
+        self._store = store
 
     def close(self) -> None:
         """Close the store; the app can not be used any more."""
@@ -163,10 +231,23 @@ class App:
 class _Register:
     """The decorator that `app.task(...)` with options returns."""
 
-    def __init__(self, app: App, name: str | None, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, app: App, name: str | None, isolation: Isolation, options: Mapping[str, Any]
+    ) -> None:
+        if isolation not in get_args(Isolation):
+            raise InvalidOption(f'isolation is {isolation!r}; write "auto" or "process".')
         self._app = app
         self._name = name
+        self._isolation = isolation
         self._options = JobOptions().changed(options)
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]
+    ) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> Task[P, R]: ...
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Task[P, R]: ...
@@ -177,9 +258,19 @@ class _Register:
     def __call__(self, function: Callable[..., Any]) -> Any:
         if not callable(function):
             raise InvalidOption("@app.task is for functions; options go by name, as in queue=….")
-        name = checked_name(self._name or function.__name__, "task")
+        written = self._name or getattr(function, "__name__", None)
+        if written is None:
+            raise InvalidOption(
+                f'{function!r} has no name of its own; give it one: app.task(name="…")(…).'
+            )
+        name = checked_name(written, "task")
         task: Task[Any, Any] = Task(
-            name, function, self._options, Signature(name, function), self._app
+            name,
+            function,
+            self._options,
+            Signature(name, function),
+            self._app,
+            isolation=self._isolation,
         )
         self._app._add(task)
         return task

@@ -1,20 +1,27 @@
 """A task: a registered function, and how jobs of it are handed in."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from inspect import iscoroutinefunction
+from typing import Any, Generic, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 from limpet.client.client import Client
 from limpet.client.handle import JobHandle
 from limpet.client.json_text import from_text
 from limpet.client.options import JobOptions, at
 from limpet.client.signature import RESERVED, Packed, Signature
+from limpet.context import Context
 from limpet.domain.errors import InvalidOption, PayloadTooLarge, TransactionRefused
 from limpet.domain.job import NewJob, masked
+from limpet.domain.retry import Retry
+from limpet.hooks import OrphanHook, orphan_hook
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+Isolation = Literal["auto", "process"]
 
 
 class Home(Protocol):
@@ -37,17 +44,37 @@ class Call(NamedTuple):
         return f"<Call {self.task.name} {shown}>"
 
 
+@dataclass(slots=True)
+class _Shared:
+    """What is registered of a task after it was made, and seen by all its copies."""
+
+    orphan_hook: OrphanHook | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Task(Generic[P, R]):
-    """A registered function. Calling it runs it here and now; `enqueue` hands in a job."""
+    """A registered function. Calling it runs it here and now; `enqueue` hands in a job.
+
+    `isolation="process"` runs an async one in a process of its own, one at a time.
+    """
 
     name: str
     function: Callable[P, R | Coroutine[Any, Any, R]]
     options: JobOptions
     signature: Signature
     home: Home
+    isolation: Isolation = "auto"
+    _shared: _Shared = field(default_factory=_Shared, repr=False)
 
-    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R | Coroutine[Any, Any, R]:
+    @overload
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R | Coroutine[Any, Any, R]: ...
+
+    @overload
+    def __call__(
+        self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs
+    ) -> R | Coroutine[Any, Any, R]: ...
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> R | Coroutine[Any, Any, R]:
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -55,9 +82,41 @@ class Task(Generic[P, R]):
 
     def using(self, /, **options: Any) -> "Task[P, R]":
         """The same task with other options: `send.using(delay="10m").enqueue(…)`."""
-        return Task(
-            self.name, self.function, self.options.changed(options), self.signature, self.home
-        )
+        retry = options.get("retry")
+        if isinstance(retry, Retry) and not retry.travels:
+            raise InvalidOption(
+                f"{self.name}: a Retry with a function, retry_on or give_up_on cannot travel with "
+                f"a job; give it to @app.task(retry=…) instead."
+            )
+        return replace(self, options=self.options.changed(options))
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether calling it makes a coroutine."""
+        function: Any = self.function
+        while isinstance(function, partial):
+            function = function.func
+        return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
+
+    @property
+    def in_lane(self) -> bool:
+        """Whether its attempts run alone in a process, one at a time, not on a shared loop."""
+        return not self.is_async or self.isolation == "process"
+
+    @property
+    def orphan_hook(self) -> OrphanHook | None:
+        """What was registered with `on_orphaned`."""
+        return self._shared.orphan_hook
+
+    def on_orphaned(self, function: F) -> F:
+        """Register what gets the last run of a job that was lost too often: `@send.on_orphaned`.
+
+        It may declare `cause`, a parameter annotated with `Context`, and the task's arguments.
+        """
+        if self._shared.orphan_hook is not None:
+            raise InvalidOption(f"task {self.name!r} has an orphan hook already; keep one of them.")
+        self._shared.orphan_hook = orphan_hook(self.name, self.signature, function)
+        return function
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Hand in a job; when this returns, it will reach exactly one final state.
@@ -95,9 +154,18 @@ class Task(Generic[P, R]):
         connection = arguments.pop(RESERVED, None)
         return (self if connection is None else self.using(within=connection)), arguments
 
-    @cached_property
+    @property
     def _record(self) -> str:
+        # Two, each kept once made, because a hook may be registered after the first job.
+        return self._hooked if self._shared.orphan_hook is not None else self._plain
+
+    @cached_property
+    def _plain(self) -> str:
         return self.options.record()
+
+    @cached_property
+    def _hooked(self) -> str:
+        return self.options.record(orphan_hook=True)
 
     def new_job(self, packed: Packed) -> NewJob:
         """The row of a new job of this task."""

@@ -10,7 +10,7 @@ from limpet.domain.cause import Cause, Raised, WorkerKilled
 from limpet.domain.event import Event, EventName, timeline
 from limpet.domain.job import ClaimedJob, Job, NewJob
 from limpet.domain.lease import Lease
-from limpet.domain.session import DEFAULT_LEASE, NewSession, Session, SessionKind
+from limpet.domain.session import DEFAULT_LEASE, NewSession, Session, SessionKind, SessionLock
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage.answers import Exchanged, Renewed
@@ -88,6 +88,7 @@ class Holder:
         pools: Sequence[Sequence[str]] = (),
         lease: timedelta = LEASE,
         session: str | None = None,
+        lock: SessionLock | None = None,
     ) -> None:
         self.store = store
         self.seq = 0
@@ -100,6 +101,7 @@ class Holder:
             lease=lease,
             tasks=frozenset(tasks),
             pools=tuple(frozenset(part) for part in pools),
+            lock=lock,
         )
         self.id = self.new.id
         self.registered = store.register(self.new)

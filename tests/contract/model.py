@@ -86,6 +86,14 @@ class Model:
             answers.append(("new", state))
         return answers
 
+    def enqueue_under(self, fence: Lease, jobs: Iterable[NewJob]) -> list[tuple[str, State]]:
+        known = fence.session in self.sessions
+        if not known or self.standing(fence.session) not in ("live", "draining"):
+            raise Refused("LeaseLost")
+        if not self._holds(fence.session, fence):
+            raise Refused("LeaseLost")
+        return self.enqueue(jobs)
+
     # -- hold
 
     def register(self, session: str, tasks: frozenset[str], lease: int) -> int:

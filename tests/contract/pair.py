@@ -92,6 +92,15 @@ class Pair:
         receipts = self.store.enqueue(once)
         assert [(each.outcome, each.state) for each in receipts] == self.model.enqueue(once)
 
+    def enqueue_under(self, fence: Lease, jobs: Sequence[NewJob]) -> None:
+        receipts, modelled = both(
+            lambda: self.store.enqueue(jobs, fence=fence),
+            lambda: self.model.enqueue_under(fence, jobs),
+        )
+        if receipts is not None:
+            self.asked += [job for job in jobs if job not in self.asked]
+            assert [(each.outcome, each.state) for each in receipts] == modelled
+
     # -- hold
 
     def begin(self, tasks: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """cancel: waiting → cancelled; a running job is asked to stop."""
 
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from limpet.domain.event import EventName
 from limpet.domain.state import State
 from limpet.domain.transition import Cancel, Complete, Fail, Quarantine
 from limpet.storage.answers import Promoted
-from limpet.storage.base import Store
+from limpet.storage.base import Store, Topic
 from limpet.testing.clock import FakeClock
 
 
@@ -105,3 +106,27 @@ def test_reason_for_cancelling_a_running_job_is_its_error_in_the_end(store: Stor
     store.cancel(job, "wrong customer")
     holder.settle(Cancel(lease))
     assert str(get(store, job).error) == "wrong customer"
+
+
+def test_request_wakes_the_holders_once_it_can_be_read(store: Store) -> None:
+    job, holder = add(store), Holder(store)
+    lease = holder.take()
+    with closing(store.listen(Topic.CANCEL)) as bell:
+        assert holder.renew().cancels == ()
+        assert not bell.wait(timedelta(0))
+        store.cancel(job)
+        assert bell.wait(timedelta(seconds=10))
+        assert holder.renew().cancels == (lease,)
+        assert not bell.wait(timedelta(milliseconds=50))
+
+
+def test_holders_are_not_woken_for_what_does_not_run(store: Store) -> None:
+    running, done = add(store), add(store)
+    holder = Holder(store)
+    holder.take()
+    store.cancel(running)
+    holder.settle(Complete(holder.take()))
+    with closing(store.listen(Topic.CANCEL)) as bell:
+        for job in (running, done, add(store)):
+            store.cancel(job)
+        assert not bell.wait(timedelta(milliseconds=50))

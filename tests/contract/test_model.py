@@ -84,6 +84,16 @@ class Machine(RuleBasedStateMachine):
         asked = self.pair.asked
         self.pair.enqueue([*jobs, asked[again % len(asked)]] if asked else jobs)
 
+    @rule(pick=NUMBERS, fences=LEASES, again=NUMBERS, passes=st.sampled_from([0, 0, 29, 30]))
+    def enqueue_under_a_fence(self, pick: int, fences: list[Pick], again: int, passes: int) -> None:
+        asked = self.pair.asked
+        session = self.pair.session(pick)
+        if passes:
+            self.pair.wait(passes)
+        for fence in self.pair.leases(session, fences):
+            old = asked[again % len(asked)] if asked and again % 3 == 0 else None
+            self.pair.enqueue_under(fence, [old or NewJob(new_id(), "a", "{}", "one")])
+
     @rule(pick=NUMBERS, slots=SLOTS, room=ROOM, alone=ROOM)
     def claim(self, pick: int, slots: dict[str, int], room: int, alone: int) -> None:
         session = self.pair.session(pick)

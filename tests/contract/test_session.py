@@ -1,5 +1,6 @@
 """register and end: a session begins once and is dead for ever."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -21,7 +22,7 @@ from limpet.domain.cause import Drained
 from limpet.domain.duration import microseconds
 from limpet.domain.errors import SessionLost
 from limpet.domain.event import EventName
-from limpet.domain.session import NewSession, SessionKind, SessionState
+from limpet.domain.session import NewSession, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
 from limpet.storage.base import CHUNK, Store
 from limpet.testing.clock import FakeClock
@@ -46,6 +47,33 @@ def test_session_reads_back_as_it_was_given(store: Store) -> None:
     kept = session_of(store, new.id)
     assert (kept.kind, kept.name, kept.host, kept.pid) == (SessionKind.PERMIT, "w1", "host9", 77)
     assert kept.lease == timedelta(seconds=3)
+
+
+def test_session_keeps_its_lock_and_the_boot_that_it_is_good_for(store: Store) -> None:
+    lock = SessionLock("/run/limpet/w1 \N{SNOWMAN}", 2**40 + 1, "n0nce")
+    new = NewSession(new_id(), SessionKind.WORKER, "w1", "host9", 77, lock=lock)
+    store.register(new)
+    without = Holder(store)
+    kept = session_of(store, new.id)
+    assert kept.lock == lock
+    assert session_of(store, without.id).lock is None
+    assert kept.boot == session_of(store, without.id).boot != ""
+
+
+def test_lock_of_a_dead_session_is_still_told_to_whoever_takes_its_jobs(store: Store) -> None:
+    lock = SessionLock("/run/limpet/w1", 7, "n0nce")
+    add(store)
+    holder = Holder(store, lock=lock)
+    holder.take()
+    holder.die()
+    assert [each.lock for each in store.expire()] == [lock]
+
+
+def test_repeat_of_a_registration_keeps_the_first_lock(store: Store) -> None:
+    lock = SessionLock("/run/limpet/w1", 7, "n0nce")
+    holder = Holder(store, lock=lock)
+    store.register(replace(holder.new, lock=SessionLock("/run/limpet/w1", 8, "other")))
+    assert session_of(store, holder.id).lock == lock
 
 
 def test_repeat_is_answered_the_same_and_renews_nothing(store: Store, clock: FakeClock) -> None:

@@ -1,6 +1,7 @@
 """Migrations: they add up to the schema, step by step, on a file that is in use."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -8,7 +9,9 @@ import pytest
 from schema import FILE, schema
 
 from limpet.domain.clock import SystemClock
+from limpet.domain.errors import SchemaMismatch
 from limpet.storage.sqlite import schema as store_schema
+from limpet.storage.sqlite.boot import boot_id
 from limpet.storage.sqlite.location import parse
 from limpet.storage.sqlite.store import SqliteStore
 
@@ -32,21 +35,79 @@ def test_migrations_are_numbered_without_a_gap() -> None:
     assert numbers == list(range(1, store_schema.NEWEST + 1))
 
 
+def package_of(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, steps: dict[str, str]
+) -> str:
+    """A package with those migrations."""
+    package = folder / name
+    (package / "migrations").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    for step, text in steps.items():
+        (package / "migrations" / step).write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    sys.modules.pop(name, None)
+    return name
+
+
+def steps_up_to(number: int) -> dict[str, str]:
+    return {
+        name: (FILE.parent / "migrations" / name).read_text()
+        for each, name in store_schema.migrations()
+        if each <= number
+    }
+
+
 @pytest.fixture
 def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A package with this version's migrations and one more."""
-    package = tmp_path / "later_limpet"
-    (package / "migrations").mkdir(parents=True)
-    (package / "__init__.py").touch()
-    for source in (FILE.parent / "migrations").glob("*.sql"):
-        (package / "migrations" / source.name).write_text(source.read_text())
-    number = store_schema.NEWEST + 1
-    step = package / "migrations" / f"{number:04}_note.sql"
-    step.write_text("ALTER TABLE limpet_job ADD COLUMN note TEXT;")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield_name = "later_limpet"
-    sys.modules.pop(yield_name, None)
-    return yield_name
+    steps = steps_up_to(store_schema.NEWEST)
+    note = f"{store_schema.NEWEST + 1:04}_note.sql"
+    steps[note] = "ALTER TABLE limpet_job ADD COLUMN note TEXT;"
+    return package_of(tmp_path, monkeypatch, "later_limpet", steps)
+
+
+def made_by_version_1(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a store as the first version made it, with a session that nobody has ended."""
+    url = f"sqlite:///{folder}/old.db"
+    package = package_of(folder, monkeypatch, "first_limpet", steps_up_to(1))
+    connection = apsw.Connection(str(folder / "old.db"))
+    store_schema.apply(connection, parse(url), SystemClock(), package)
+    connection.execute(
+        "INSERT INTO limpet_session (id, kind, name, host, pid, boot, lease, state, moment, tasks,"
+        " pools, registered_at, renewed_at)"
+        " VALUES ('s', 'worker', 'w', 'h', 1, ?, 1, 'live', 1, 'd', '[]', 1, 1)",
+        (boot_id(),),
+    )
+    connection.close()
+    return url
+
+
+def test_store_of_version_1_is_refused_until_it_is_migrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = made_by_version_1(tmp_path, monkeypatch)
+    with closing(SqliteStore(url)) as store:
+        for use in (lambda: store.pause("email"), store.info):
+            with pytest.raises(SchemaMismatch, match=r"schema 1.*run `limpet migrate`"):
+                use()
+        assert store.migrate() == ("0002_worker",)
+        assert store.migrate() == ()
+        assert store.info().schema_version == 2
+        (kept,) = store.sessions()
+        assert (kept.id, kept.boot, kept.lock) == ("s", boot_id(), None)
+        assert store.invariants() == ()
+
+
+def test_code_of_version_1_may_work_on_a_store_of_version_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    with closing(SqliteStore(url)) as store:
+        store.migrate()
+    monkeypatch.setattr(store_schema, "NEWEST", 1)
+    monkeypatch.setattr(store_schema, "OLDEST", 1)
+    with closing(SqliteStore(url)) as store:
+        assert store.info().schema_version == 2
 
 
 def test_a_store_is_brought_forward_with_its_jobs_and_only_once(tmp_path: Path, later: str) -> None:
@@ -70,7 +131,7 @@ def test_a_store_is_brought_forward_with_its_jobs_and_only_once(tmp_path: Path, 
 def test_names_of_tables_follow_the_name_space(tmp_path: Path) -> None:
     one = SqliteStore(f"sqlite:///{tmp_path}/jobs.db")
     two = SqliteStore(f"sqlite:///{tmp_path}/jobs.db?namespace=other")
-    assert one.migrate() == two.migrate() == ("0001_ground",)
+    assert one.migrate() == two.migrate() == ("0001_ground", "0002_worker")
     assert one.info().epoch != two.info().epoch
     one.pause("email")
     assert two.invariants() == one.invariants() == ()

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import limpet
-from limpet.cli import enqueue, jobs, queues, store, workers
+from limpet.cli import enqueue, jobs, queues, store, worker, workers
 from limpet.domain.errors import InvalidOption, LimpetError, PayloadInvalid, UnknownTask
 
 DONE, NOT_WELL, WRONG_USAGE = 0, 1, 2
@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"limpet {limpet.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (enqueue, jobs, queues, workers, store):
+    for module in (worker, enqueue, jobs, queues, workers, store):
         module.add(commands)
     return top
 

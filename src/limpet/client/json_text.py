@@ -7,8 +7,11 @@ import json
 import math
 from typing import Any
 
+import msgspec
+
 from limpet.domain.errors import PayloadInvalid
 
+_decode = msgspec.json.Decoder().decode
 _SCALARS = (str, int, bool, type(None))
 
 
@@ -36,7 +39,10 @@ def to_text(value: Any, *, what: str) -> str:
 
 def from_text(text: str) -> Any:
     """The value of a JSON text."""
-    return json.loads(text)
+    try:
+        return _decode(text)  # a seventh of the time; every job's arguments come this way
+    except msgspec.MsgspecError:
+        return json.loads(text)  # what others wrote and only this one takes: NaN, 1e400
 
 
 def _check(value: Any, path: str) -> None:

@@ -14,6 +14,9 @@ from limpet.domain.retry import Retry
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+# How long one attempt may take, and be silent; in the record as seconds.
+_LIMITS = ("timeout", "stall_after")
+
 Moment = Duration | datetime
 """A time from now, or a date and time with its time zone."""
 
@@ -23,8 +26,9 @@ class JobOptions:
     """What can be said of a job beside its arguments.
 
     `delay`: not before. `expires`: dropped if not started by then. `deadline`: all its attempts
-    together end by then. `timeout`: the longest that one attempt may take. `within`: the user's
-    own connection, with whose transaction the job is committed.
+    together end by then. `timeout`: the longest that one attempt may take. `stall_after`: the
+    longest that it may go without `ctx.progress`. `within`: the user's own connection, with whose
+    transaction the job is committed.
     """
 
     queue: str = DEFAULT_QUEUE
@@ -33,6 +37,7 @@ class JobOptions:
     expires: Moment | None = None
     deadline: Moment | None = None
     timeout: Duration | None = None
+    stall_after: Duration | None = None
     retry: Retry | None = None
     within: object = None
 
@@ -51,17 +56,21 @@ class JobOptions:
             value = getattr(new, name)
             if value is not None:
                 at(value, 0, name)
-        if new.timeout is not None:
-            duration(new.timeout, what="timeout")
+        for name in _LIMITS:
+            value = getattr(new, name)
+            if value is not None and not duration(value, what=name):
+                raise InvalidOption(f"{name} is {value!r}; write a time longer than nothing.")
         if new.retry is not None and not isinstance(new.retry, Retry):
             raise InvalidOption(f"retry is {new.retry!r}; write limpet.Retry(…).")
         return new
 
-    def record(self) -> str:
+    def record(self, *, orphan_hook: bool = False) -> str:
         """What travels with the job to whoever runs it, as JSON."""
-        travelling: dict[str, Any] = {}
-        if self.timeout is not None:
-            travelling["timeout"] = duration(self.timeout).total_seconds()
+        travelling: dict[str, Any] = {"orphan_hook": True} if orphan_hook else {}
+        for name in _LIMITS:
+            value = getattr(self, name)
+            if value is not None:
+                travelling[name] = duration(value).total_seconds()
         if self.retry is not None:
             travelling["retry"] = self.retry.record()
         return msgspec.json.encode(travelling).decode()

@@ -3,9 +3,10 @@
 import inspect
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.client import secret
+from limpet.client.hints import UNREADABLE, is_context, read_hints
 from limpet.client.json_text import from_text, to_text
 from limpet.domain.errors import InvalidOption, PayloadInvalid
 
@@ -30,39 +31,92 @@ class Packed(NamedTuple):
 class Signature:
     """What a task takes and returns."""
 
+    context_name: str | None
+    """The parameter annotated with `Context`, which is given when the task runs; never stored."""
+
     def __init__(self, task: str, function: Callable[..., Any]) -> None:
         self._task = task
         self._function = function
-        self._signature = inspect.signature(function)
-        for name, parameter in self._signature.parameters.items():
-            if name == RESERVED:
-                raise InvalidOption(
-                    f"task {task!r}: the parameter name {RESERVED!r} is taken by enqueue(); "
-                    f"choose another."
-                )
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-                raise InvalidOption(
-                    f"task {task!r}: parameter {name!r} cannot be given by name, and arguments "
-                    f"are stored by name; make it an ordinary parameter."
-                )
+        whole = inspect.signature(function)
+        self._annotations = {
+            each.name: each.annotation
+            for each in whole.parameters.values()
+            if each.annotation is not each.empty
+        }
+        self.context_name = self._find_context(whole)
+        parameters = [each for each in whole.parameters.values() if each.name != self.context_name]
+        for parameter in parameters:
+            self._check(parameter)
+        if whole.return_annotation is not whole.empty:
+            self._annotations["return"] = whole.return_annotation
+        # As whoever enqueues sees it: without the context.
+        self._signature = whole.replace(parameters=parameters)
+        self._rest = next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), None)
+        named = [each for each in parameters if each.name != self._rest]
+        self.defaults = {
+            each.name: each.default for each in named if each.default is not each.empty
+        }
+        self._by_name = frozenset(each.name for each in named)
+        self._required = self._by_name - self.defaults.keys()
 
-        parameters = self._signature.parameters.values()
-        self._by_name = frozenset(each.name for each in parameters if each.kind != each.VAR_KEYWORD)
-        self._required = frozenset(
-            each.name
-            for each in parameters
-            if each.kind != each.VAR_KEYWORD and each.default is each.empty
-        )
+    def _check(self, parameter: inspect.Parameter) -> None:
+        name = parameter.name
+        if name == RESERVED:
+            raise InvalidOption(
+                f"task {self._task!r}: the parameter name {RESERVED!r} is taken by enqueue(); "
+                f"choose another."
+            )
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise InvalidOption(
+                f"task {self._task!r}: parameter {name!r} cannot be given by name, and arguments "
+                f"are stored by name; make it an ordinary parameter."
+            )
+
+    def _find_context(self, whole: inspect.Signature) -> str | None:
+        found = [
+            each
+            for each in whole.parameters.values()
+            if each.name in self._annotations
+            and is_context(self._function, self._annotations[each.name])
+        ]
+        if not found:
+            return None
+        one = found[0]
+        if len(found) > 1 or one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            names = ", ".join(repr(each.name) for each in found)
+            raise InvalidOption(
+                f"task {self._task!r}: annotate one ordinary parameter with Context, and no other "
+                f"({names})."
+            )
+        del self._annotations[one.name]
+        return one.name
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The arguments that the task declares, without the context and `**rest`."""
+        return self._by_name
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
         try:
-            return get_type_hints(self._function, include_extras=True)
-        except (NameError, TypeError, AttributeError) as error:
+            return read_hints(self._function, self._annotations)
+        except UNREADABLE as error:
             raise InvalidOption(
                 f"task {self._task!r}: its annotations cannot be read ({error}); import what they "
                 f"name at the top of the module."
             ) from error
+
+    @cached_property
+    def _as_stored(self) -> dict[str, Any]:
+        """Arguments that need no reading when they are of this type; None: whatever they are."""
+        found: dict[str, Any] = {}
+        for name in self._by_name:
+            hint = self._hints.get(name)
+            if hint is None or hint is Any:
+                found[name] = None
+            elif hint in _PLAIN_TYPES:
+                found[name] = hint
+        return found
 
     @cached_property
     def _adapters(self) -> "dict[str, TypeAdapter[Any]]":
@@ -84,11 +138,22 @@ class Signature:
 
     def unpack(self, text: str) -> dict[str, Any]:
         """Stored arguments as the task takes them, or `PayloadInvalid` where they do not fit."""
-        tree = from_text(text)
+        try:
+            tree = from_text(text)
+        except (ValueError, RecursionError) as error:
+            raise PayloadInvalid(
+                f"{self._task}: the stored arguments are not JSON ({error})."
+            ) from None
         if not isinstance(tree, dict):
             raise PayloadInvalid(f"{self._task}: the stored arguments are not a JSON object.")
-        bound = self._bind((), tree)
-        return {name: self._read(name, self._hint(name), value) for name, value in bound.items()}
+        arguments = self._bind((), tree)
+        plain = self._as_stored
+        for name, value in arguments.items():
+            # Run for every job: most arguments are of a plain type and stay as they are.
+            kind = plain.get(name, self)
+            if kind is not None and kind is not type(value):
+                arguments[name] = self._read(name, self._hint(name), value)
+        return arguments
 
     def pack_result(self, value: Any) -> Packed:
         """What the task returned, as JSON text."""
@@ -106,22 +171,19 @@ class Signature:
         return value if value is None else self._read("return", hint, value)
 
     def _hint(self, name: str) -> Any:
-        if name in self._signature.parameters:
+        if name in self._by_name:
             return self._hints.get(name)
-        return next(
-            (
-                self._hints.get(each.name)
-                for each in self._signature.parameters.values()
-                if each.kind is each.VAR_KEYWORD
-            ),
-            None,
-        )
+        return None if self._rest is None else self._hints.get(self._rest)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         names = kwargs.keys()
         if not args and self._required <= names <= self._by_name:
             return kwargs  # what `bind` would say, in a tenth of its time
         try:
+            if self.context_name in names:
+                raise TypeError(
+                    f"{self.context_name!r} is the context, which is given when the task runs"
+                )
             bound = self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise PayloadInvalid(

@@ -43,11 +43,12 @@ def _when(wall: int) -> str:
 class WorkerKilled(Cause):
     """A process of the worker was ended by a signal."""
 
-    signal: int
+    signal: int | None
     process: str = "worker"
 
     def sentence(self) -> str:
-        return f"the {self.process} was killed by signal {self.signal}"
+        how = "ended" if self.signal is None else f"was killed by signal {self.signal}"
+        return f"the {self.process} {how}"
 
 
 @dataclass(eq=True, unsafe_hash=True)
@@ -133,6 +134,16 @@ class Drained(Cause):
 
     def sentence(self) -> str:
         return "the worker was asked to stop"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class NeighbourEnded(Cause):
+    """The process that ran the job had to be ended because of another job in it."""
+
+    charged: ClassVar[bool] = False
+
+    def sentence(self) -> str:
+        return "its process had to be ended because of another job"
 
 
 @dataclass(eq=True, unsafe_hash=True)

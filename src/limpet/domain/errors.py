@@ -15,6 +15,9 @@ LimpetError
 ├── SessionLost             the session is dead or unknown
 ├── SequenceError           an exchange out of turn
 ├── TransactionRefused      `within=` cannot be done safely with that connection
+├── Unrecoverable           raised by a task: fail without a retry
+├── RetryAfter              raised by a task: a failure, to be tried again then
+├── Snooze                  raised by a task: come back later, nothing is spent
 ├── StoreError
 │   ├── StoreUnavailable    cannot be opened or reached
 │   ├── StoreReadOnly       can be read, not written
@@ -25,6 +28,8 @@ LimpetError
 │   ├── StoreRolledBack     the store has forgotten what it had acknowledged
 │   └── SchemaMismatch      made by a newer or an older version of Limpet
 └── Cause                   (domain/cause.py) why an attempt or a session ended
+
+AttemptStopped              (a BaseException) raised in a running task that must stop
 """
 
 from collections.abc import Sequence
@@ -32,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limpet.domain.cause import Cause
+    from limpet.domain.duration import Duration
 
 
 class LimpetError(Exception):
@@ -151,6 +157,43 @@ class SequenceError(LimpetError):
 
 class TransactionRefused(LimpetError):
     """A job cannot safely be enqueued within that connection's transaction."""
+
+
+class Unrecoverable(LimpetError):
+    """Raised by a task that knows that another attempt would fail too: no retry."""
+
+
+class _ComesBack(LimpetError):
+    """Raised by a task that wants to run again after `delay`."""
+
+    def __init__(self, delay: "Duration", reason: str = "") -> None:
+        from limpet.domain.duration import duration, spoken  # which needs InvalidOption
+
+        self.delay = duration(delay, what=f"the delay of {type(self).__name__}")
+        self.reason = reason
+        super().__init__(reason or f"again in {spoken(self.delay)}")
+
+
+class RetryAfter(_ComesBack):
+    """Raised by a task that failed and knows when to try again; it spends a failure."""
+
+
+class Snooze(_ComesBack):
+    """Raised by a task that wants to come back later; nothing is spent."""
+
+
+class AttemptStopped(BaseException):
+    """Raised in a running task that must stop: timeout, stall, cancellation, drain, deadline.
+
+    Not an `Exception`, so that `except Exception` in a task does not swallow it.
+    """
+
+    def __init__(self, cause: "Cause") -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return str(self.cause)
 
 
 class StoreError(LimpetError):

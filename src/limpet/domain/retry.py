@@ -1,93 +1,230 @@
 """When to try again: policies as data, decisions as pure functions."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal
+from inspect import iscoroutinefunction
+from typing import Any, Literal, TypeAlias
 
+from limpet.domain.cause import Cause, DeadlinePassed
 from limpet.domain.duration import Duration, duration
-from limpet.domain.errors import InvalidOption
+from limpet.domain.errors import AttemptStopped, InvalidOption, RetryAfter, Snooze, Unrecoverable
+from limpet.domain.raised import raised as raised  # noqa: PLC0414 - also had from here
+from limpet.domain.verdict import Again, GiveUp, Later, Verdict
 
 Backoff = Literal["fixed", "exponential"]
+BackoffFunction: TypeAlias = Callable[[int, BaseException], Duration]
+"""(failures so far, this one included; what was raised) → how long to wait."""
+
+ErrorTypes: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
+
+_CUSTOM = "custom"
+_NUMBERS = ("attempts", "backoff", "delay", "cap", "jitter")
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Retry:
     """How often an attempt may fail, and how long to wait before the next.
 
-    `backoff` is "fixed", "exponential" (doubling from `delay`), or a list of the delays
-    themselves, the last of which repeats. `jitter` is the share of each delay left to chance:
-    0.1 makes ten seconds anything from nine to eleven.
+    `backoff` is "fixed", "exponential" (doubling from `delay`), a list of the delays themselves,
+    the last of which repeats, or a function of (failures, error), whose answer is taken as it is.
+    `jitter` is the share of each delay left to chance: 0.1 makes ten seconds anything from nine
+    to eleven. `retry_on`: what is worth another attempt; `give_up_on`: what is not, though it is
+    in `retry_on`.
     """
 
     attempts: int
-    backoff: Backoff | tuple[timedelta, ...]
+    backoff: Literal["fixed", "exponential", "custom"] | tuple[timedelta, ...] | BackoffFunction
     delay: timedelta
     cap: timedelta
     jitter: float
+    retry_on: tuple[type[BaseException], ...]
+    give_up_on: tuple[type[BaseException], ...]
 
     def __init__(
         self,
         attempts: int = 5,
-        backoff: Backoff | Sequence[Duration] = "exponential",
+        backoff: Backoff | Sequence[Duration] | BackoffFunction = "exponential",
         delay: Duration = timedelta(seconds=1),
         cap: Duration = timedelta(hours=1),
         jitter: float = 0.1,
+        retry_on: ErrorTypes = Exception,
+        give_up_on: ErrorTypes = (),
     ) -> None:
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise InvalidOption(f"Retry(attempts={attempts!r}): write a whole number from 1 up.")
         if isinstance(jitter, bool) or not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
             raise InvalidOption(f"Retry(jitter={jitter!r}): write a share from 0 to 1.")
-        if isinstance(backoff, str):
-            if backoff not in ("fixed", "exponential"):
-                raise InvalidOption(
-                    f'Retry(backoff={backoff!r}): write "fixed", "exponential" or a list of delays.'
-                )
-            object.__setattr__(self, "backoff", backoff)
-        elif not isinstance(backoff, list | tuple):
-            raise InvalidOption(
-                f'Retry(backoff={backoff!r}): write "fixed", "exponential" or a list of delays.'
-            )
-        else:
-            delays = tuple(duration(each, what="a delay of Retry(backoff=[…])") for each in backoff)
-            if not delays:
-                raise InvalidOption("Retry(backoff=[]): the list of delays is empty.")
-            object.__setattr__(self, "backoff", delays)
         object.__setattr__(self, "attempts", attempts)
+        object.__setattr__(self, "backoff", _checked_backoff(backoff))
         object.__setattr__(self, "delay", duration(delay, what="Retry(delay=…)"))
         object.__setattr__(self, "cap", duration(cap, what="Retry(cap=…)"))
         object.__setattr__(self, "jitter", jitter)
+        object.__setattr__(self, "retry_on", _checked_types(retry_on, "retry_on"))
+        object.__setattr__(self, "give_up_on", _checked_types(give_up_on, "give_up_on"))
+
+    @property
+    def travels(self) -> bool:
+        """Whether it is plain data, and so can be given to a single job."""
+        return not callable(self.backoff) and (self.retry_on, self.give_up_on) == ((Exception,), ())
 
     def record(self) -> dict[str, Any]:
-        """As it travels with the job."""
-        backoff = (
-            self.backoff
-            if isinstance(self.backoff, str)
-            else [each.total_seconds() for each in self.backoff]
-        )
+        """As it travels with the job: the numbers, without functions and exception classes."""
+        backoff = self.backoff
+        if callable(backoff):
+            travelling: str | list[float] = _CUSTOM
+        elif isinstance(backoff, str):
+            travelling = backoff
+        else:
+            travelling = [each.total_seconds() for each in backoff]
         return {
             "attempts": self.attempts,
-            "backoff": backoff,
+            "backoff": travelling,
             "delay": self.delay.total_seconds(),
             "cap": self.cap.total_seconds(),
             "jitter": self.jitter,
         }
 
+    @staticmethod
+    def from_record(record: object) -> "Retry":
+        """Read what `record` made; what this version cannot use becomes the default."""
+        if not isinstance(record, Mapping):
+            return Retry()
+        numbers = {name: record[name] for name in _NUMBERS if name in record}
+        custom = numbers.get("backoff") == _CUSTOM
+        if custom:
+            del numbers["backoff"]
+        try:
+            policy = Retry(**numbers)
+        except Exception:  # made by another version: keep what can be kept
+            policy = Retry(**{name: numbers[name] for name in numbers if _usable(name, numbers)})
+        if custom:
+            object.__setattr__(policy, "backoff", _CUSTOM)
+        return policy
+
+    def with_code_of(self, registered: "Retry | None") -> "Retry":
+        """These numbers, with the exception classes and the function of the task as registered."""
+        code = registered or Retry()
+        backoff: Any = self.backoff
+        if backoff == _CUSTOM or callable(backoff):
+            backoff = code.backoff if callable(code.backoff) else "exponential"
+        return replace(self, backoff=backoff, retry_on=code.retry_on, give_up_on=code.give_up_on)
+
+
+def _checked_backoff(
+    backoff: Backoff | Sequence[Duration] | BackoffFunction,
+) -> Backoff | tuple[timedelta, ...] | BackoffFunction:
+    if isinstance(backoff, list | tuple):
+        if not backoff:
+            raise InvalidOption("Retry(backoff=[]): the list of delays is empty.")
+        return tuple(duration(each, what="a delay of Retry(backoff=[…])") for each in backoff)
+    if backoff == "fixed" or backoff == "exponential":  # noqa: PLR1714 - mypy narrows only this
+        return backoff
+    if callable(backoff) and not isinstance(backoff, type) and not iscoroutinefunction(backoff):
+        return backoff
+    raise InvalidOption(
+        f'Retry(backoff={backoff!r}): write "fixed", "exponential", a list of delays, or a plain '
+        f"function of (failures, error)."
+    )
+
+
+def _checked_types(types: ErrorTypes, name: str) -> tuple[type[BaseException], ...]:
+    every = tuple(types) if isinstance(types, list | tuple) else (types,)
+    for each in every:
+        if not isinstance(each, type) or not issubclass(each, BaseException):
+            raise InvalidOption(
+                f"Retry({name}={types!r}): write an exception class, or a tuple of them."
+            )
+    return every
+
+
+def _usable(name: str, numbers: dict[str, Any]) -> bool:
+    try:
+        Retry(**{name: numbers[name]})
+    except Exception:
+        return False
+    return True
+
 
 def wait_before_retry(policy: Retry, failures: int, chance: float) -> timedelta | None:
     """How long to wait after the `failures`-th failure; None when no attempt is left.
 
-    `chance`, from 0 to 1, decides the jitter, so that the answer depends on nothing else.
+    `chance`, from 0 to 1, decides the jitter, so that the answer depends on nothing else. A
+    function as backoff is for `judge`; here it counts as exponential.
     """
     if failures >= policy.attempts:
         return None
     if policy.backoff == "fixed":
         base = policy.delay
-    elif policy.backoff == "exponential":
-        # Beyond 2^40 every cap is reached; the bound keeps the multiplication small.
-        base = min(policy.delay.total_seconds() * 2 ** min(failures - 1, 40), 1e9)
-        base = timedelta(seconds=base)
-    else:
+    elif isinstance(policy.backoff, tuple):
         base = policy.backoff[min(failures, len(policy.backoff)) - 1]
+    else:
+        # Beyond 2^40 every cap is reached; the bound keeps the multiplication small.
+        seconds = min(policy.delay.total_seconds() * 2 ** min(failures - 1, 40), 1e9)
+        base = timedelta(seconds=seconds)
     capped = min(base, policy.cap)
     return capped * (1 + policy.jitter * (2 * chance - 1))
+
+
+def judge(error: BaseException, policy: Retry, failures: int, chance: float) -> Verdict:
+    """What becomes of a job whose attempt raised `error`, after `failures` earlier ones.
+
+    What a task says (`Unrecoverable`, `RetryAfter`, `Snooze`) comes before the policy, also when
+    an exception group carries it. A stop that is not charged to the job, as a drain, spends
+    nothing.
+    """
+    leaves = tuple(_leaves(error))
+    said = _said(leaves)
+    if isinstance(said, Snooze):
+        return Later(said.delay)
+    if isinstance(said, AttemptStopped) and not said.cause.charged:
+        return Later(timedelta())
+    cause = said.cause if isinstance(said, AttemptStopped) else raised(error)
+    if isinstance(said, Unrecoverable) or isinstance(cause, DeadlinePassed):
+        return GiveUp(cause)
+    if isinstance(said, RetryAfter):
+        return Again(said.delay, cause) if failures + 1 < policy.attempts else GiveUp(cause)
+    if any(isinstance(each, policy.give_up_on) for each in (error, *leaves)):
+        return GiveUp(cause)
+    worth_it = isinstance(said, AttemptStopped) or isinstance(error, policy.retry_on)
+    if not worth_it and not all(isinstance(each, policy.retry_on) for each in leaves):
+        return GiveUp(cause)
+    return _by_attempts(error, policy, failures + 1, chance, cause)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions of a group, at any depth; of any other, itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
+
+
+def _said(leaves: Sequence[BaseException]) -> BaseException | None:
+    """What the task or Limpet itself says of the attempt, the strongest word first."""
+    for kind in (Unrecoverable, AttemptStopped, RetryAfter):
+        for each in leaves:
+            if isinstance(each, kind):
+                return each
+    # One that wants to come back must not hide one that failed.
+    return leaves[0] if all(isinstance(each, Snooze) for each in leaves) else None
+
+
+def _by_attempts(
+    error: BaseException, policy: Retry, failures: int, chance: float, cause: Cause
+) -> Verdict:
+    wait = wait_before_retry(policy, failures, chance)
+    if wait is None:
+        return GiveUp(cause)
+    if not callable(policy.backoff):
+        return Again(wait, cause)
+    try:
+        answer = policy.backoff(failures, error)
+        return Again(duration(answer, what="the answer of the backoff function"), cause)
+    except BaseException as wrong:  # even sys.exit() there must not lose the attempt
+        return Again(
+            wait,
+            cause,
+            note=f"the backoff function failed ({raised(wrong)}); the wait is exponential instead",
+        )

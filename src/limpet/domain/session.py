@@ -26,11 +26,23 @@ class SessionState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SessionLock:
+    """The files whose locks prove on this host whether a session's processes live.
+
+    A file that is missing, or has another inode or nonce, proves nothing.
+    """
+
+    path: str
+    inode: int
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
 class NewSession:
     """What a worker says of itself when it registers; the id comes from the worker.
 
     `tasks`: all that it knows. `pools`: the parts of them that each kind of executor can run,
-    where that is not all.
+    where that is not all. `lock`: how its host can tell that it is dead.
     """
 
     id: str
@@ -41,13 +53,15 @@ class NewSession:
     lease: timedelta = DEFAULT_LEASE
     tasks: frozenset[str] = frozenset()
     pools: tuple[frozenset[str], ...] = ()
+    lock: SessionLock | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
     """A session as the store has it; `moment` is when its lease ends, on the store's lease clock.
 
-    `registered_at`, `renewed_at` and `ended_at` are wall time in microseconds.
+    `registered_at`, `renewed_at` and `ended_at` are wall time in microseconds. `boot` is the start
+    of the machine on which it registered; `lock` means something only there and until it ends.
     """
 
     id: str
@@ -65,6 +79,8 @@ class Session:
     renewed_at: int
     ended_at: int | None
     cause: Cause | None
+    boot: str
+    lock: SessionLock | None
 
 
 class Standing(StrEnum):

@@ -43,10 +43,15 @@ ANY_QUEUE = "*"
 
 
 class Topic(StrEnum):
-    """What a bell can ring for."""
+    """What a bell can ring for.
+
+    `ready`: a job became ready. `done`: a job reached a final state. `cancel`: somebody asked for
+    a running job to be cancelled; `renew` tells its holder which.
+    """
 
     READY = "ready"
     DONE = "done"
+    CANCEL = "cancel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +86,19 @@ class EnqueueVerbs(Protocol):
         *,
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
+        fence: Lease | None = None,
     ) -> list[Receipt]:
         """(nothing) → ready, or scheduled when `scheduled_for` is to come. Atomic, at most 1,000.
 
         `caps`: queue → the most jobs that may wait in it; a job over the cap is answered `full`
         and not written; with `all_or_none`, one `full` means that none is written. A repeat of
         an id is answered `already` and changes nothing, within `REPEAT_WINDOW` of the first.
+
+        `fence`: the attempt that enqueues. The jobs are written only while that lease holds: its
+        job runs under that session and token, and the session is live or draining, so that an
+        attempt which may have been given to another leaves no jobs behind. Otherwise raises
+        `LeaseLost`, also for a repeat of what was written before, and the timeline of the fence's
+        job tells it; nothing else is written.
         """
         ...
 
@@ -190,8 +202,8 @@ class ControlVerbs(Protocol):
 
     def cancel(self, job: str, reason: str = "") -> State:
         """Waiting or quarantined → cancelled; running → running with cancellation requested,
-        until its holder confirms. Atomic; the answer is the state after it. Repeats, and final
-        jobs, change nothing. Raises `JobNotFound`.
+        until its holder confirms; the bell `cancel` wakes the holders. Atomic; the answer is the
+        state after it. Repeats, and final jobs, change nothing. Raises `JobNotFound`.
         """
         ...
 

@@ -5,6 +5,7 @@ from limpet.domain.errors import JobNotFound, MoveRefused
 from limpet.domain.event import EventName
 from limpet.domain.queue import sort_key
 from limpet.domain.state import FINAL, Move, State
+from limpet.storage.base import Topic
 from limpet.storage.sqlite.transaction import Row, Transaction, to_json
 
 
@@ -25,6 +26,7 @@ def cancel(tx: Transaction, job: str, reason: str) -> State:
     if source is State.RUNNING:
         if requested_at is None:
             tx.run("control", "request", n=n, now=tx.now)
+            tx.bells.add(Topic.CANCEL)
             tx.record(
                 n,
                 EventName.CANCEL_REQUESTED,

@@ -3,10 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from limpet.domain.errors import LeaseLost
 from limpet.domain.job import NewJob
+from limpet.domain.lease import Lease
 from limpet.domain.queue import sort_key
+from limpet.domain.session import Standing
 from limpet.domain.state import Move, State
 from limpet.storage.answers import Receipt
+from limpet.storage.sqlite.fence import check
+from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.transaction import Transaction, Value, to_json
 
 
@@ -44,6 +49,27 @@ def enqueue(
     for (queue, state), count in moved.items():
         tx.moved(queue, Move.ENQUEUE, None, state, count)
     return [receipts[job.id] for job in jobs]
+
+
+def enqueue_under(
+    tx: Transaction,
+    fence: Lease,
+    jobs: Sequence[NewJob],
+    caps: Mapping[str, int] | None,
+    all_or_none: bool,
+) -> list[Receipt] | LeaseLost:
+    """Write new jobs while the lease of the attempt that enqueues them holds.
+
+    A lost lease is answered, not raised: what a verb raises is undone, and with it would go the
+    complaint on the timeline.
+    """
+    row = find(tx, fence.session)
+    # Stricter than for a settlement: past its moment the job may start elsewhere any time now.
+    alive = row is not None and standing(tx, row) in (Standing.LIVE, Standing.DRAINING)
+    _, rejected = check(tx, fence.session, [fence], ["enqueue jobs from"], alive=alive)
+    if rejected:
+        return LeaseLost(*fence)
+    return enqueue(tx, jobs, caps, all_or_none)
 
 
 def _secrets(job: NewJob) -> str:

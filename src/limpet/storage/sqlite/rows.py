@@ -7,7 +7,7 @@ import msgspec
 
 from limpet.domain.cause import Cause, cause_of
 from limpet.domain.job import Counters, Job, Progress
-from limpet.domain.session import Session, SessionKind, SessionState
+from limpet.domain.session import Session, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
 from limpet.storage.sqlite.transaction import Row
 
@@ -95,4 +95,6 @@ def session_of(row: Row, now_lease: int, boot: str) -> Session:
         renewed_at=row[12],
         ended_at=row[13],
         cause=error_of(row[14]),
+        boot=row[8],
+        lock=None if row[15] is None else msgspec.json.decode(row[15], type=SessionLock),
     )

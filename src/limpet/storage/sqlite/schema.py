@@ -15,8 +15,11 @@ from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import PACKAGE
 
 # The version that this code writes, and the oldest one that it can work on.
-NEWEST = 1
-OLDEST = 1
+NEWEST = 2
+OLDEST = 2
+# The oldest code that can work on what this one writes: 0002 only adds a column, which code of
+# version 1 neither reads nor needs to fill.
+OLDEST_BESIDE = 1
 
 
 def migrations(package: str = PACKAGE) -> list[tuple[int, str]]:
@@ -81,7 +84,7 @@ def apply(
         params = {
             "epoch": IdSource(clock).new(),
             "version": newest,
-            "oldest": min(OLDEST, newest),
+            "oldest": OLDEST_BESIDE,
             "now": clock.wall(),
         }
         connection.execute(statements["stamp"], params)

@@ -135,7 +135,7 @@ CREATE TABLE limpet_session (
     renewed_at INTEGER NOT NULL,
     ended_at INTEGER,
     cause TEXT
-) STRICT, WITHOUT ROWID;
+, lock TEXT) STRICT, WITHOUT ROWID;
 
 CREATE INDEX limpet_session_moment ON limpet_session (moment) WHERE state <> 'dead';
 

@@ -80,6 +80,7 @@ def register(tx: Transaction, new: NewSession) -> Registered:
             moment=moment,
             tasks=tasks,
             pools=to_json(pools),
+            lock=None if new.lock is None else to_json(new.lock),
             now=tx.now,
         )
         _unblock(tx, tasks)

@@ -7,7 +7,7 @@ import apsw
 
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.errors import StoreCorrupt
+from limpet.domain.errors import LeaseLost, StoreCorrupt
 from limpet.domain.event import Event
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
@@ -21,7 +21,7 @@ from limpet.storage.sqlite import session as sessions
 from limpet.storage.sqlite.bell import FileBell
 from limpet.storage.sqlite.boot import boot_id
 from limpet.storage.sqlite.database import Database
-from limpet.storage.sqlite.enqueue import enqueue
+from limpet.storage.sqlite.enqueue import enqueue, enqueue_under
 from limpet.storage.sqlite.exchange import exchange
 from limpet.storage.sqlite.invariants import damaged, invariants
 from limpet.storage.sqlite.location import parse
@@ -45,9 +45,17 @@ class SqliteStore:
         *,
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
+        fence: Lease | None = None,
     ) -> list[answers.Receipt]:
         _at_most_a_chunk(jobs)
-        return self._db.write(lambda tx: enqueue(tx, jobs, caps, all_or_none), rows=len(jobs))
+        if fence is None:
+            return self._db.write(lambda tx: enqueue(tx, jobs, caps, all_or_none), rows=len(jobs))
+        answer = self._db.write(
+            lambda tx: enqueue_under(tx, fence, jobs, caps, all_or_none), rows=len(jobs)
+        )
+        if isinstance(answer, LeaseLost):
+            raise answer
+        return answer
 
     def enqueue_within(
         self,

@@ -131,5 +131,5 @@ class Transaction:
             self.many("transaction", "total", ((q, m, n) for (q, m), n in self._totals.items()))
 
 
-# A holder that should stop, and a client that waits for a result, both listen for these.
+# A client that waits for a result listens for these.
 _ENDS: Mapping[State, None] = dict.fromkeys((State.SUCCEEDED, State.FAILED, State.CANCELLED))

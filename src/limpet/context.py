@@ -1,0 +1,161 @@
+"""The context of an attempt: what a running task can know and say of itself."""
+
+import logging
+import math
+import threading
+from contextvars import ContextVar
+from typing import NamedTuple, Protocol
+
+from limpet.domain.cause import Cause
+from limpet.domain.errors import AttemptStopped, InvalidOption
+from limpet.domain.raised import sendable
+
+LONGEST_LINE = 16 * 1024
+LONGEST_NOTE = 1_000
+
+# Lines of `ctx.log` go through the user's own logging under this name.
+LOGGER = "limpet.job"
+
+_formatter = logging.Formatter()
+_complaints = logging.Handler()
+
+
+class Link(Protocol):
+    """What the worker gives a context; any thread of the attempt may use it."""
+
+    def progress(self, done: float, total: float | None, note: str) -> None: ...
+
+    def line(self, level: str, message: str) -> None: ...
+
+    @property
+    def stopping(self) -> Cause | None: ...
+
+
+class JobView(NamedTuple):
+    """The job that an attempt belongs to; counters are as they were when it began."""
+
+    id: str
+    task: str
+    queue: str
+    round: int
+    failures: int
+    orphans: int
+    strikes: int
+
+
+class Context:
+    """The attempt that a task runs in; a parameter annotated with it is given it.
+
+    `attempt` counts from 1. `token` grows with every attempt of a job, so that other systems can
+    tell a late one.
+    """
+
+    __slots__ = ("_link", "_log", "attempt", "job", "token")
+
+    def __init__(self, job: JobView, attempt: int, token: int, link: Link) -> None:
+        self.job = job
+        self.attempt = attempt
+        self.token = token
+        self._link = link
+        self._log: _JobLogger | None = None
+
+    def __repr__(self) -> str:
+        return f"<Context {self.job.id} {self.job.task} attempt {self.attempt}>"
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Say how far the job is, in its own unit; it also tells that the attempt is not stuck."""
+        _checked_number(done, "done")
+        if total is not None:
+            _checked_number(total, "total")
+        if not isinstance(note, str):
+            raise InvalidOption(f"progress: note is {note!r}; write a text.")
+        self._link.progress(done, total, sendable(note, LONGEST_NOTE))
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines, of every level, are kept with the job."""
+        if self._log is None:
+            self._log = _JobLogger(self.job, self._link)
+        return self._log
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the attempt must stop, whatever the cause."""
+        return self._link.stopping is not None
+
+    def check_cancelled(self) -> None:
+        """Raise `AttemptStopped` if the attempt must stop."""
+        cause = self._link.stopping
+        if cause is not None:
+            raise AttemptStopped(cause)
+
+
+running: ContextVar[Context | None] = ContextVar("limpet_running", default=None)
+
+
+def current() -> Context | None:
+    """The context of the attempt that this code runs in, or None outside of one."""
+    return running.get()
+
+
+def _checked_number(value: float, name: str) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value < 0:
+        raise InvalidOption(f"progress: {name} is {value!r}; write a number from 0 up.")
+
+
+class _JobLogger(logging.Logger):
+    """Sends each line to the job's log, and then to the user's own logging, by its levels."""
+
+    def __init__(self, job: JobView, link: Link) -> None:
+        super().__init__(LOGGER, logging.DEBUG)
+        self._job = job
+        self._link = link
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Keep the line with the job, then hand it on; as with any logger, nothing is raised."""
+        _send(self._link, record)
+        outer = logging.getLogger(LOGGER)
+        if outer.isEnabledFor(record.levelno):
+            job = self._job
+            record.__dict__.update(job=job.id, task=job.task, queue=job.queue)
+            outer.handle(record)
+
+
+class JobLogHandler(logging.Handler):
+    """For the root logger of an executor: what is logged inside an attempt goes to its job."""
+
+    def __init__(self, level: int = logging.NOTSET) -> None:
+        super().__init__(level)
+        self._inside = threading.local()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send the record to the attempt that it was made in; never raises, never recurses."""
+        context = running.get()
+        # Limpet's own lines are not the job's, and those of `ctx.log` are there already.
+        if context is None or record.name.partition(".")[0] == "limpet":
+            return
+        # What the link itself logs must not come back to it.
+        if getattr(self._inside, "busy", False):
+            return
+        self._inside.busy = True
+        try:
+            _send(context._link, record)
+        finally:
+            self._inside.busy = False
+
+
+def _send(link: Link, record: logging.LogRecord) -> None:
+    # Only an `Exception` is caught: an `AttemptStopped` that arrives meanwhile must get through.
+    try:
+        link.line(record.levelname.lower(), _text(record))
+    except Exception:
+        _complaints.handleError(record)
+
+
+def _text(record: logging.LogRecord) -> str:
+    try:
+        text = _formatter.format(record)
+    except Exception as error:  # the arguments do not fit the message
+        text = f"{record.msg!r} with {record.args!r} ({type(error).__name__}: {error})"
+    return sendable(text, LONGEST_LINE)

@@ -1,0 +1,36 @@
+"""What becomes of a job after an attempt that raised; `domain.retry.judge` decides."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeAlias
+
+from limpet.domain.cause import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Another attempt after `delay`; one failure is spent.
+
+    `note`: what went wrong with deciding the delay, for the log; empty when nothing did.
+    """
+
+    delay: timedelta
+    cause: Cause
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """No further attempt: the job fails."""
+
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The job comes back after `delay`; nothing is spent."""
+
+    delay: timedelta
+
+
+Verdict: TypeAlias = Again | GiveUp | Later

@@ -1,0 +1,82 @@
+"""What Limpet says of itself: one file holds the wording.
+
+The library logs through `logging` under the name "limpet" and configures nothing. Each record
+carries an `action`, and where it has them `job`, `task`, `queue` and `session`.
+"""
+
+import logging
+from typing import Any
+
+logger = logging.getLogger("limpet")
+
+FACTS = ("job", "task", "queue", "session")
+
+_D, _I, _W, _E = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
+
+WORDING: dict[str, tuple[int, str]] = {
+    # The worker
+    "worker_ready": (
+        _I,
+        "worker {name} is ready: {tasks} tasks, {queues}, {lanes} lanes, {async_jobs} async jobs, "
+        "lease {lease:g} s",
+    ),
+    "store_opened": (_I, "store {url}: {durability}"),
+    "containment": (_I, "jobs are contained by {how}"),
+    "weaker_here": (_W, "on this system: {what}"),
+    "started_by_spawn": (
+        _W,
+        "the app starts threads when it is imported ({threads} of them), so executors are spawned "
+        "instead of forked: each start imports it again",
+    ),
+    "worker_draining": (
+        _I,
+        "asked to stop: {running} jobs may go on for {seconds:g} s; a second signal ends them now",
+    ),
+    "worker_stopped": (_I, "stopped; {released} jobs were handed back"),
+    "worker_empty": (_I, "nothing is left to do"),
+    "guardian_gone": (_E, "the guardian is gone; everything is ended"),
+    "session_over": (_W, "the session is over: {reason}; a new one begins"),
+    "reloading": (_I, "{what} has changed; starting anew"),
+    "zygote_died": (_E, "the zygote ended ({how}); its jobs are taken back"),
+    # Recovery
+    "recovered": (_W, "recovered {count} orphaned jobs of {whose}: {cause}"),
+    "notice_failed": (_E, "the death of session {session} could not be told: {error}"),
+    "sweep_refused": (_E, "cannot look after dead sessions: {error}"),
+    "maintenance_failed": (_W, "{service} could not do its work and will try again: {error}"),
+    # The store
+    "store_failed": (_W, "the store does not answer ({error}); trying on for {seconds:.1f} s"),
+    "store_back": (_I, "the store answers again after {seconds:.1f} s"),
+    "heartbeat_late": (_W, "a renewal was {seconds:.2f} s late"),
+    "digest_mismatch": (
+        _W,
+        "the store thought that this worker holds {unknown} jobs it does not know; handed back. "
+        "{missing} of its jobs were lost",
+    ),
+    # Executors
+    "executor_started": (_D, "{kind} executor {executor} started"),
+    "executor_died": (_W, "{kind} executor {executor} ended: {cause}; it ran {jobs} jobs"),
+    "executor_failed": (_E, "an executor could not start ({error}); trying again in {seconds:g} s"),
+    "executor_recycled": (_D, "{kind} executor {executor} is replaced after {jobs} jobs"),
+    "executor_doomed": (
+        _W,
+        "{kind} executor {executor} will be ended: {what} of {task} outlived its attempt",
+    ),
+    "loop_blocked": (_W, "the event loop has not answered for {seconds:.1f} s: {blame}"),
+    # Jobs
+    "job_failed": (_W, "{task} failed and will not be tried again: {cause}"),
+    "job_retried": (_I, "{task} failed, next attempt in {delay}: {cause}"),
+    "job_quarantined": (_W, "{task} was put aside, its arguments do not fit: {cause}"),
+    "job_lost": (_W, "{task} was lost with its executor: {cause}"),
+    "job_stopping": (_I, "{task} is asked to stop: {cause}"),
+    "job_killed": (_W, "{task} did not stop in {seconds:g} s; its executor is ended"),
+    "job_cancelled": (_I, "{task} was cancelled"),
+    "job_refused": (_W, "the outcome of {task} was refused: its lease was over"),
+}
+
+
+def say(action: str, /, **facts: Any) -> None:
+    """Log one action in its words."""
+    level, words = WORDING[action]
+    if logger.isEnabledFor(level):
+        extra = {"action": action, **{name: facts.get(name) for name in FACTS}}
+        logger.log(level, words.format(**facts), extra=extra)

@@ -1,0 +1,16 @@
+"""Settings: an argument, else a `LIMPET_*` variable, else a line in `limpet.toml`."""
+
+from limpet.settings.file import FILE, here
+from limpet.settings.general import DEFAULT_PAYLOAD_LIMIT, DEFAULT_URL, Settings, load
+from limpet.settings.worker import WorkerSettings, load_worker
+
+__all__ = [
+    "DEFAULT_PAYLOAD_LIMIT",
+    "DEFAULT_URL",
+    "FILE",
+    "Settings",
+    "WorkerSettings",
+    "here",
+    "load",
+    "load_worker",
+]

@@ -1,0 +1,1 @@
+"""The worker: guardian, supervisor, zygote and executors."""

@@ -1,0 +1,234 @@
+"""One run of a job, as a pipeline: prepare, run, judge, conclude.
+
+Retry decisions that need the user's code are taken here, in the executor; the supervisor only
+turns the outcome into a settlement.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from typing import Any, assert_never
+
+from limpet import context
+from limpet.context import Context, JobView
+from limpet.domain.cause import (
+    Cause,
+    DeadlinePassed,
+    Drained,
+    Raised,
+    Requested,
+    TooManyOrphans,
+    TooManyStrikes,
+    cause_of,
+)
+from limpet.domain.errors import AttemptStopped, PayloadInvalid, Unrecoverable
+from limpet.domain.job import ClaimedJob
+from limpet.domain.retry import judge
+from limpet.domain.transition import MOST_STRIKES, Complete
+from limpet.domain.verdict import Again, GiveUp, Later
+from limpet.worker.containment import Offspring, offspring
+from limpet.worker.frames import Outcome
+from limpet.worker.policy import policy_of
+from limpet.worker.registry import Registry, Runnable
+
+Say = Callable[..., None]
+"""Sends a report to the supervisor: lease, progress or None, lines."""
+
+
+class Attempt:
+    """One run of a job; also what its context is linked to."""
+
+    __slots__ = ("claimed", "left", "lost", "say", "stopping", "task")
+
+    def __init__(
+        self, claimed: ClaimedJob, task: Runnable, lost: dict[str, Any] | None, say: Say
+    ) -> None:
+        self.claimed = claimed
+        self.task = task
+        self.lost = lost
+        self.say = say
+        self.stopping: Cause | None = None
+        self.left = Offspring()
+
+    # -- what the context needs
+
+    def progress(self, done: float, total: float | None, note: str) -> None:
+        self.say(self.claimed.lease, (done, total, note), ())
+
+    def line(self, level: str, message: str) -> None:
+        self.say(self.claimed.lease, None, ((time.time_ns() // 1000, level, message),))
+
+    def make_context(self) -> Context:
+        claimed = self.claimed
+        lease, counters = claimed.lease, claimed.counters
+        view = JobView(lease.job, claimed.task, claimed.queue, claimed.round, *counters)
+        return Context(view, claimed.attempt, lease.token, self)
+
+
+Result = Complete | Outcome
+
+
+async def run_async(attempt: Attempt, registry: Registry) -> Result:
+    """Run an `async def` task and say how it ended."""
+    task = attempt.task
+    offspring.set(attempt.left)
+    ctx = attempt.make_context()
+    context.running.set(ctx)
+    try:
+        arguments = task.signature.unpack(attempt.claimed.args)
+    except PayloadInvalid as misfit:
+        return _put_aside(attempt, misfit)
+    try:
+        if attempt.lost is not None:
+            await _hear_async(attempt, ctx, arguments)
+        if attempt.claimed.last_run:
+            return _last_word(attempt)
+        if task.context_name is not None:
+            arguments = {**arguments, task.context_name: ctx}
+        if registry.wrappers:
+            value = await _wrapped_async(registry, ctx, lambda: task.function(**arguments))
+        else:
+            value = await task.function(**arguments)
+        return _completed(attempt, value, registry.payload_limit)
+    except BaseException as error:
+        return concluded(attempt, error)
+
+
+def run_sync(
+    attempt: Attempt, registry: Registry, interruptible: Callable[[], AbstractContextManager[None]]
+) -> Result:
+    """Run a `def` task and say how it ended; only within `interruptible` may it be interrupted."""
+    task = attempt.task
+    offspring.set(attempt.left)
+    ctx = attempt.make_context()
+    context.running.set(ctx)
+    try:
+        arguments = task.signature.unpack(attempt.claimed.args)
+    except PayloadInvalid as misfit:
+        return _put_aside(attempt, misfit)
+    try:
+        with interruptible():
+            if attempt.lost is not None:
+                _hear(attempt, ctx, arguments)
+            if attempt.claimed.last_run:
+                return _last_word(attempt)
+            if task.context_name is not None:
+                arguments = {**arguments, task.context_name: ctx}
+            if registry.wrappers:
+                value = _wrapped(registry, ctx, lambda: task.function(**arguments))
+            else:
+                value = task.function(**arguments)
+        return _completed(attempt, value, registry.payload_limit)
+    except BaseException as error:
+        return concluded(attempt, error)
+
+
+def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
+    packed = attempt.task.signature.pack_result(value)
+    if len(packed.args) * 4 > limit and len(packed.args.encode()) > limit:
+        raise Unrecoverable(
+            f"the result of {attempt.task.name} is larger than {limit} bytes; store it elsewhere "
+            f"and return a reference to it, or raise payload_limit."
+        )
+    return Complete(attempt.claimed.lease, packed.args, packed.secrets)
+
+
+def _put_aside(attempt: Attempt, misfit: PayloadInvalid) -> Outcome:
+    cause = Raised(type="PayloadInvalid", message=str(misfit))
+    return Outcome(attempt.claimed.lease, "quarantine", cause=cause.record())
+
+
+# -- around the body
+
+
+def _hear(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> Any:
+    hook, lost = attempt.task.hook, attempt.lost
+    if hook is not None and lost is not None:
+        return hook.call(ctx, cause_of(lost), arguments)
+    return None
+
+
+async def _hear_async(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> None:
+    answer = _hear(attempt, ctx, arguments)
+    if isinstance(answer, Awaitable):
+        await answer
+
+
+def _last_word(attempt: Attempt) -> Outcome:
+    counters = attempt.claimed.counters
+    cause: Cause = TooManyOrphans(count=counters.orphans)
+    if counters.strikes >= MOST_STRIKES:
+        cause = TooManyStrikes(count=counters.strikes)
+    return Outcome(attempt.claimed.lease, "fail", cause=cause.record())
+
+
+def _wrapped(registry: Registry, ctx: Context, body: Callable[[], Any]) -> Any:
+    with contextlib.ExitStack() as stack:
+        for wrapper in registry.wrappers:
+            if not wrapper.is_async:
+                stack.enter_context(wrapper.enter(ctx))
+        return body()
+
+
+async def _wrapped_async(
+    registry: Registry, ctx: Context, body: Callable[[], Awaitable[Any]]
+) -> Any:
+    async with contextlib.AsyncExitStack() as stack:
+        for wrapper in registry.wrappers:
+            if wrapper.is_async:
+                await stack.enter_async_context(wrapper.enter(ctx))
+            else:
+                stack.enter_context(wrapper.enter(ctx))
+        return await body()
+
+
+# -- how it ended
+
+
+def concluded(attempt: Attempt, error: BaseException) -> Outcome:
+    """What becomes of a job whose attempt raised."""
+    if attempt.stopping is not None:
+        return stopped(attempt, attempt.stopping)
+    if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
+        # The body asked the process to end; it is a failure of the job like another.
+        error = RuntimeError(f"the task raised {type(error).__name__}: {error}")
+    return _judged(attempt, error)
+
+
+def stopped(attempt: Attempt, cause: Cause) -> Outcome:
+    """What becomes of a job whose attempt was asked to stop, and did."""
+    lease = attempt.claimed.lease
+    match cause:
+        case Requested():
+            return Outcome(lease, "cancel")
+        case Drained():
+            return Outcome(lease, "release", cause=cause.record())
+        case DeadlinePassed():
+            return Outcome(lease, "fail", cause=cause.record())
+        case _:
+            return _judged(attempt, AttemptStopped(cause))
+
+
+def _judged(attempt: Attempt, error: BaseException) -> Outcome:
+    claimed = attempt.claimed
+    policy = policy_of(claimed.options, attempt.task.retry)
+    verdict = judge(error, policy, claimed.counters.failures, random.random())
+    match verdict:
+        case Again(delay=delay, cause=cause, note=note):
+            if note:
+                attempt.line("WARNING", note)
+            return Outcome(claimed.lease, "retry", delay.total_seconds(), cause.record())
+        case GiveUp(cause=cause):
+            return Outcome(claimed.lease, "fail", cause=cause.record())
+        case Later(delay=delay):
+            return Outcome(claimed.lease, "snooze", delay.total_seconds())
+        case _:
+            assert_never(verdict)
+
+
+def unknown_task(claimed: ClaimedJob) -> Outcome:
+    """A job of a task that this executor does not have: handed back, not failed."""
+    error = Raised(type="UnknownTask", message=f"this worker has no task {claimed.task!r}")
+    return Outcome(claimed.lease, "release", cause=error.record())

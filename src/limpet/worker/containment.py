@@ -1,0 +1,142 @@
+"""What an attempt leaves behind: threads, work in thread pools, asyncio tasks, child processes.
+
+An attempt is over when all of these are. Executors count what an attempt starts, by the context
+variable that says which attempt a piece of code belongs to; in a lane, where only one attempt runs
+at a time, whatever carries no such variable belongs to that one.
+"""
+
+import asyncio
+import concurrent.futures.thread as pools
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any
+
+from limpet.worker import processes
+
+# What does not end by itself within this time after its attempt ends with the executor.
+PATIENCE_SECONDS = 0.5
+_LOOK_SECONDS = 0.005
+
+
+class Offspring:
+    """What one attempt has started and not yet ended."""
+
+    __slots__ = ("futures", "tasks", "threads")
+
+    def __init__(self) -> None:
+        self.threads: set[threading.Thread] = set()
+        self.futures: set[Future[Any]] = set()
+        self.tasks: set[asyncio.Task[Any]] = set()
+
+    def living(self) -> list[str]:
+        """What still runs, in words; work that has not begun is withdrawn."""
+        self.threads = {thread for thread in self.threads if thread.is_alive()}
+        self.futures = {future for future in self.futures if not (future.cancel() or future.done())}
+        self.tasks = {task for task in self.tasks if not task.done()}
+        return [
+            *(f"thread {thread.name!r}" for thread in self.threads),
+            *("work in a thread pool" for _ in self.futures),
+            *(f"asyncio task {task.get_name()!r}" for task in self.tasks),
+        ]
+
+
+offspring: ContextVar[Offspring | None] = ContextVar("limpet_offspring", default=None)
+_default: Offspring | None = None
+
+
+def belongs_to(attempt: Offspring | None) -> None:
+    """In a lane: whatever starts from now on belongs to this attempt, in every thread."""
+    global _default
+    _default = attempt
+
+
+def _mine() -> Offspring | None:
+    return offspring.get() or _default
+
+
+def watch_threads() -> None:
+    """Count from now on which threads and which work in pools an attempt starts."""
+    start = threading.Thread.start
+    submit = ThreadPoolExecutor.submit
+
+    def counted_start(self: threading.Thread) -> None:
+        mine = _mine()
+        # A pool's threads outlive the work that started them; the work itself is counted.
+        if mine is not None and getattr(self, "_target", None) is not pools._worker:
+            mine.threads.add(self)
+        start(self)
+
+    def counted_submit(
+        self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
+        future: Future[Any] = submit(self, fn, *args, **kwargs)
+        mine = _mine()
+        if mine is not None:
+            mine.futures.add(future)
+            future.add_done_callback(mine.futures.discard)
+        return future
+
+    threading.Thread.start = counted_start  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = counted_submit  # type: ignore[assignment,method-assign]
+
+
+def counted_task(
+    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+) -> "asyncio.Task[Any]":
+    """A task factory that counts which tasks an attempt starts."""
+    task = asyncio.Task(coroutine, loop=loop, **options)
+    mine = offspring.get()
+    if mine is not None:
+        mine.tasks.add(task)
+        task.add_done_callback(mine.tasks.discard)
+    return task
+
+
+def wait_for_end(left: Offspring) -> str:
+    """Wait for what an attempt left; the answer says what did not end, or is empty."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while names := left.living():
+        if time.monotonic() > until:
+            return ", ".join(names)
+        time.sleep(_LOOK_SECONDS)
+    return ""
+
+
+async def await_end(left: Offspring) -> str:
+    """As `wait_for_end`, for an attempt on an event loop; its tasks are cancelled first."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    asked: set[asyncio.Task[Any]] = set()
+    while names := left.living():
+        for task in left.tasks - asked:
+            task.cancel()
+            asked.add(task)
+        if time.monotonic() > until:
+            return ", ".join(names)
+        await asyncio.sleep(_LOOK_SECONDS)
+    return ""
+
+
+class Children:
+    """The child processes of this executor that belong to no attempt."""
+
+    def __init__(self) -> None:
+        self._own = set(processes.children_of_self())
+
+    def end_others(self) -> str:
+        """Kill every other child and what is below it; the answer names what would not die."""
+        if not processes.has_children():
+            return ""
+
+        def strays() -> set[int]:
+            return set(processes.children_of_self()) - self._own
+
+        gone = processes.end_all(strays)
+        for pid in strays():
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        return "" if gone else "a child process"

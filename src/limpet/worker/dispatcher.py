@@ -1,0 +1,375 @@
+"""Gives claimed jobs to executors and hears how they ended."""
+
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from limpet import log
+from limpet.domain.cause import Cause, ExecutorExited, NotStarted
+from limpet.domain.job import LogLine, Progress, Report
+from limpet.domain.transition import Cancel, Release
+from limpet.worker.claimer import Claimer
+from limpet.worker.crew import Crew, Executor
+from limpet.worker.desk import Desk
+from limpet.worker.frames import (
+    BLOCKED,
+    DONE,
+    LANE,
+    LOOP,
+    OUTCOME,
+    READY,
+    RECALLED,
+    REPORT,
+    TaskFacts,
+)
+from limpet.worker.holds import Hold, Ledger
+from limpet.worker.limits import Limits
+from limpet.worker.page import now
+from limpet.worker.plan import Plan
+from limpet.worker.settler import after_death, settlement_of
+
+# What has not started after this time behind a job that goes on is taken back.
+_HELD_UP = 50_000
+_PING = 1_000_000
+# How many suspects of the loop may run alone at a time, each in a lane of its own.
+_SUSPECT_LANES = 2
+_LONGEST_PAUSE = 10.0
+
+
+class Dispatcher:
+    """The jobs of a session, from the claim to the outcome."""
+
+    crew: Crew
+    claimer: Claimer
+
+    def __init__(
+        self,
+        plan: Plan,
+        ledger: Ledger,
+        desk: Desk,
+        on_zygote: Callable[[Any], None],
+        on_zygote_death: Callable[[str], None],
+        later: Callable[[float, Callable[[], None]], Any],
+    ) -> None:
+        self._plan = plan
+        self._ledger = ledger
+        self._desk = desk
+        self.on_zygote = on_zygote
+        self.on_zygote_death = on_zygote_death
+        self._later = later
+        self.tasks: dict[str, TaskFacts] = {}
+        self.limits = Limits(plan, lambda name: self.tasks[name].takes_context)
+        self.reports: list[Report] = []
+        self._waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
+        self._lost: dict[str, dict[str, Any]] = {}
+        self._failed_starts = 0
+        self._may_start = True
+        self._cause: Cause | None = None
+
+    # -- giving
+
+    def give(self, holds: list[Hold], lost: dict[str, dict[str, Any]]) -> None:
+        """Hand jobs to executors; `lost` says of which loss a job's hook is to hear."""
+        self._lost.update(lost)
+        for hold in holds:
+            facts = self.tasks.get(hold.claimed.task)
+            if facts is None:
+                self._ledger.settle(hold, Release(hold.lease, NotStarted("its task is not known")))
+                continue
+            if hold.is_limited:
+                self.limits.watch(hold)
+            kind = LANE if facts.in_lane else LOOP
+            self.claimer.used[kind] += 1
+            if hold.claimed.suspect and kind == LOOP:
+                self._give_alone(hold)
+            else:
+                self._waiting[kind].append(hold)
+        self.place()
+
+    def place(self) -> None:
+        """Give what waits to whoever has room."""
+        if waiting := self._waiting[LOOP]:
+            executor = next((each for each in self.crew.of_kind(LOOP) if each.takes_more), None)
+            if executor is None and self._may_start and not self._coming(LOOP):
+                executor = self.crew.start(LOOP)
+            if executor is not None:
+                self._hand_over(executor, waiting, len(waiting))
+        if waiting := self._waiting[LANE]:
+            self._place_in_lanes(waiting)
+
+    def _coming(self, kind: str) -> bool:
+        """Whether an executor of that kind will soon take jobs again, so that none is started."""
+        return any(each.recalling and not each.doomed for each in self.crew.of_kind(kind))
+
+    def _place_in_lanes(self, waiting: deque[Hold]) -> None:
+        lanes = [each for each in self.crew.of_kind(LANE) if not each.for_suspect]
+        open_ = [each for each in lanes if each.takes_more]
+        idle = sum(1 for each in open_ if not each.holds)
+        alive = sum(1 for each in lanes if not each.doomed)
+        while self._may_start and idle < len(waiting) and alive < self.claimer.lanes:
+            open_.append(self.crew.start(LANE))
+            idle += 1
+            alive += 1
+        if not open_:
+            return
+        # Evenly, the emptiest first: a job must not wait behind another while a lane is idle.
+        open_.sort(key=lambda each: len(each.holds))
+        level = -(-(len(waiting) + sum(len(each.holds) for each in open_)) // len(open_))
+        for executor in open_:
+            if count := min(max(level - len(executor.holds), 0), len(waiting)):
+                self._hand_over(executor, waiting, count)
+
+    def _hand_over(self, executor: Executor, waiting: deque[Hold], count: int) -> None:
+        holds = [waiting.popleft() for _ in range(count)]
+        jobs = {hold.lease.job for hold in holds} & self._lost.keys() if self._lost else ()
+        lost = {job: self._lost[job] for job in jobs}
+        executor.give(holds, lost)
+        executor.stuck_since = None
+
+    def _give_alone(self, hold: Hold) -> None:
+        free = [each for each in self.crew.of_kind(LANE) if each.for_suspect and not each.holds]
+        executor = next((each for each in free if each.takes_more), None) or self.crew.start(LANE)
+        executor.for_suspect = True
+        self._hand_over(executor, deque([hold]), 1)
+
+    def suspect_room(self) -> int:
+        busy = sum(1 for each in self.crew.of_kind(LANE) if each.for_suspect and each.holds)
+        return max(0, _SUSPECT_LANES - busy)
+
+    # -- hearing
+
+    def on_frame(self, executor: Executor, frame: Any) -> None:
+        kind = frame[0]
+        if kind == DONE:
+            self._done(executor, frame.completes)
+        elif kind == OUTCOME:
+            self._ended(executor, frame.outcome)
+        elif kind == REPORT:
+            self._reported(*frame[1:])
+        elif kind == READY:
+            self._started(executor, *frame[1:])
+        elif kind == RECALLED:
+            executor.recalling = False
+            self.place()
+        elif kind == BLOCKED:
+            self._blamed(executor, *frame[1:])
+
+    def _started(self, executor: Executor, error: str = "") -> None:
+        if error:
+            self._failed_starts += 1
+            pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE)
+            log.say("executor_failed", error=error, seconds=pause)
+        else:
+            executor.ready = True
+            self._failed_starts = 0
+
+    def _done(self, executor: Executor, completes: list[Any]) -> None:
+        ledger, count = self._ledger, 0
+        for complete in completes:
+            hold = ledger.find(complete.lease.job, complete.lease.token)
+            if hold is None or hold.executor is not executor:
+                continue
+            count += 1
+            del executor.holds[complete.lease.job]
+            if hold.is_limited or hold.stop is not None:
+                self.limits.forget(hold)
+            ledger.settle(hold, complete)
+        self._finished(executor, count)
+
+    def _ended(self, executor: Executor, outcome: Any) -> None:
+        hold = self._ledger.find(outcome.lease.job, outcome.lease.token)
+        if hold is None or hold.executor is not executor:
+            return
+        if outcome.doomed:
+            hold.outcome = outcome
+            hold.stop = hold.stop or NotStarted()  # it has ended; nobody waits for it
+            self.limits.forget(hold)
+            log.say(
+                "executor_doomed", kind=executor.kind, executor=executor.number,
+                what=outcome.doomed, job=hold.lease.job, task=hold.claimed.task,
+                queue=hold.claimed.queue, session=hold.lease.session,
+            )  # fmt: skip
+            self._take_back(executor)
+            self.limits.doom(executor)
+            self.limits.tick()
+            return
+        del executor.holds[hold.lease.job]
+        self.limits.forget(hold)
+        self._ledger.settle(hold, settlement_of(hold, outcome))
+        self._finished(executor, 1)
+
+    def _finished(self, executor: Executor, count: int) -> None:
+        executor.jobs += count
+        pool = LOOP if executor.for_suspect else executor.kind
+        self.claimer.used[pool] -= count
+        self.claimer.rates[pool].finished(count)
+        if not self._ledger.holds:
+            self._lost.clear()
+        most = self._plan.max_jobs
+        if most is not None and executor.jobs >= most and not executor.retiring:
+            log.say(
+                "executor_recycled", kind=executor.kind, executor=executor.number,
+                jobs=executor.jobs,
+            )  # fmt: skip
+            self._take_back(executor)
+            executor.end()
+        elif executor.for_suspect and not executor.holds and not executor.retiring:
+            executor.end()
+        self.claimer.wake()
+
+    def _reported(self, job: str, token: int, progress: Any, lines: Any) -> None:
+        hold = self._ledger.find(job, token)
+        if hold is None:
+            return
+        if progress is not None:
+            hold.progress_at = now()
+        self.reports.append(
+            Report(
+                hold.lease,
+                Progress(*progress, time.time_ns() // 1000) if progress is not None else None,
+                tuple(LogLine(*line) for line in lines),
+            )
+        )
+
+    def on_request(self, executor: Executor, sock: socket.socket) -> None:
+        self._desk.open(sock)
+
+    # -- death
+
+    def on_death(self, executor: Executor, cause: Cause | None) -> None:
+        """Settle what an executor left; nothing of it lives any more."""
+        self.limits.buried(executor)
+        intended = executor.doomed
+        why = cause or ExecutorExited(code=0)
+        begun = [hold for hold in executor.holds.values() if hold.begun]
+        if executor.holds and not intended:
+            log.say(
+                "executor_died", kind=executor.kind, executor=executor.number, cause=why,
+                jobs=len(begun),
+            )  # fmt: skip
+        count = len(executor.holds)
+        for hold in list(executor.holds.values()):
+            self.limits.forget(hold)
+            alone = len(begun) == 1
+            self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
+        executor.holds.clear()
+        self._finished_by_death(executor, count)
+        if not executor.ready and not intended:
+            self._hold_off()
+        self.place()
+
+    def _finished_by_death(self, executor: Executor, count: int) -> None:
+        self.claimer.used[LOOP if executor.for_suspect else executor.kind] -= count
+        self.claimer.wake()
+
+    def _hold_off(self) -> None:
+        """An executor could not start: no other is started for a while, and nothing is claimed."""
+        self._failed_starts += 1
+        pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE)
+        log.say("executor_failed", error="it ended before it was ready", seconds=pause)
+        self._may_start = False
+        self.claimer.paused = True
+        self._later(pause, self._go_on)
+
+    def _go_on(self) -> None:
+        self._may_start = True
+        self.claimer.paused = False
+        self.place()
+        self.claimer.rang()
+
+    # -- every tick
+
+    def tick(self) -> None:
+        """Look who has begun, who is held up, who exceeds a limit, who does not answer."""
+        moment = now()
+        fresh = False
+        for executor in list(self.crew.executors.values()):
+            fresh = bool(executor.look()) or fresh
+            self._look_for_held_up(executor, moment)
+            if executor.kind == LOOP and executor.holds:
+                self._look_for_blocked(executor, moment)
+        self.limits.tick()
+        if fresh:
+            self.on_begun()
+
+    on_begun: Callable[[], None]
+
+    def _look_for_held_up(self, executor: Executor, moment: int) -> None:
+        waiting = len(executor.unstarted)
+        if not waiting or executor.last_waiting != waiting or not executor.ready:
+            executor.last_waiting = waiting
+            executor.stuck_since = moment
+        elif executor.stuck_since is not None and moment - executor.stuck_since > _HELD_UP:
+            executor.stuck_since = None
+            self._take_back(executor)
+
+    def _take_back(self, executor: Executor) -> None:
+        """Take what has not started away from an executor: for another, or back to the store."""
+        back = executor.take_back()
+        kind = LOOP if executor.for_suspect else executor.kind
+        others = [
+            each
+            for each in self.crew.of_kind(kind)
+            if each is not executor and each.takes_more and not each.holds
+        ]
+        room = len(others) if kind == LANE else (len(back) if others else 0)
+        self._waiting[kind].extend(back[:room])
+        for hold in back[room:]:
+            self.limits.forget(hold)
+            self.claimer.used[kind] -= 1
+            reason = NotStarted("a job that goes on was ahead of it")
+            self._ledger.settle(hold, Release(hold.lease, reason))
+        if back:
+            self.place()
+            self.claimer.wake()
+
+    def _look_for_blocked(self, executor: Executor, moment: int) -> None:
+        if executor.heard_at >= executor.pinged_at:
+            executor.blamed = False
+            if moment - executor.pinged_at > _PING:
+                executor.ping()
+        elif moment - executor.pinged_at > _PING and not executor.blamed:
+            executor.blamed = True
+            executor.ask_what_blocks()
+            self._later(0.2, lambda: self._blame_anyone(executor))
+
+    def _blamed(self, executor: Executor, job: str | None, where: str) -> None:
+        hold = executor.holds.get(job) if job is not None else None
+        seconds = (now() - executor.pinged_at) / 1e6
+        who = f"{hold.claimed.task} ({job}) is at {where}" if hold is not None else f"at {where}"
+        executor.told_blame = True
+        log.say(
+            "loop_blocked", seconds=seconds, blame=who, job=job,
+            task=hold.claimed.task if hold is not None else None,
+        )  # fmt: skip
+
+    def _blame_anyone(self, executor: Executor) -> None:
+        if executor.blamed and not executor.told_blame:
+            seconds = (now() - executor.pinged_at) / 1e6
+            running = [hold for hold in executor.holds.values() if hold.begun]
+            names = ", ".join(sorted({hold.claimed.task for hold in running})) or "nothing known"
+            log.say("loop_blocked", seconds=seconds, blame=f"code outside Python, running: {names}")
+
+    # -- cancellation
+
+    def cancel(self, hold: Hold, cause: Cause) -> None:
+        """Stop a job that somebody does not want any more."""
+        executor = hold.executor
+        if executor is not None:
+            executor.look()
+        if hold.begun:
+            self.limits.stop(hold, cause)
+            return
+        if executor is not None:
+            for each in executor.take_back():
+                kind = LOOP if executor.for_suspect else executor.kind
+                self._waiting[kind].append(each)
+        for kind, waiting in self._waiting.items():
+            if hold in waiting:
+                waiting.remove(hold)
+                self.claimer.used[kind] -= 1
+                self._ledger.settle(hold, Cancel(hold.lease))
+        self.place()
+        self.claimer.wake()

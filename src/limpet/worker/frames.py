@@ -1,0 +1,181 @@
+"""What supervisor, zygote and executors say to each other: length-prefixed msgpack.
+
+A frame is an array whose first element says its kind. What the hot path sends by the thousand are
+the domain's own named tuples, which are encoded and decoded without a step in Python.
+"""
+
+import socket
+import struct
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from limpet.domain.job import ClaimedJob
+from limpet.domain.lease import Lease
+from limpet.domain.transition import Complete
+
+_LENGTH = struct.Struct("<I")
+
+# The kinds of executor.
+LOOP: Final = "loop"
+LANE: Final = "lane"
+
+# Supervisor to executor.
+RUN: Final = 1  # [RUN, jobs, {job: cause of the loss that its hook is to hear of}]
+RECALL: Final = 2  # [RECALL]: forget what has not started; answered by RECALLED
+STOP: Final = 3  # [STOP, job, token, cause, whether to interrupt it too]
+PING: Final = 4  # [PING, n]
+END: Final = 5  # [END]: finish what runs, run the stop hooks, exit
+
+# Executor to supervisor.
+READY: Final = 11  # [READY] or [READY, why it could not start]
+DONE: Final = 12  # [DONE, completes]
+OUTCOME: Final = 13  # [OUTCOME, Outcome]
+RECALLED: Final = 14  # [RECALLED]
+PONG: Final = 15  # [PONG, n]
+REPORT: Final = 16  # [REPORT, job, token, (done, total, note) or None, [(at, level, message)]]
+BLOCKED: Final = 17  # [BLOCKED, job or None, where]: on the pipe for notes
+
+# Supervisor to zygote, and back.
+FORK: Final = 21  # [FORK, executor, kind] with four descriptors
+ADOPTED: Final = 20  # [ADOPTED]: the zygote is now a child of the supervisor
+KILL: Final = 22  # [KILL, executor]
+SIGNAL: Final = 23  # [SIGNAL, executor, number]
+PLACE: Final = 30  # [PLACE, pid]: where the zygote is, once it has its own namespace
+CATALOG: Final = 31  # [CATALOG, Catalog]
+REFUSED: Final = 32  # [REFUSED, why the app cannot be used]
+DIED: Final = 33  # [DIED, executor, wait status, bytes over the limit or 0, ended by the kernel]
+CHANGED: Final = 34  # [CHANGED, file]
+
+
+class Outcome(NamedTuple):
+    """How an attempt ended otherwise than by success, decided in its executor.
+
+    `kind` is one of "complete", "retry", "fail", "snooze", "quarantine", "cancel", "release".
+    `delay`: seconds until the next attempt. `doomed`: what of the attempt could not be ended; the
+    executor must die before this is settled.
+    """
+
+    lease: Lease
+    kind: str
+    delay: float = 0.0
+    cause: dict[str, Any] | None = None
+    result: str = "null"
+    secrets: tuple[str, ...] = ()
+    doomed: str = ""
+
+
+class TaskFacts(NamedTuple):
+    """What the supervisor must know of a task."""
+
+    name: str
+    in_lane: bool
+    has_hook: bool
+    takes_context: bool
+
+
+class Catalog(NamedTuple):
+    """What the zygote found when it imported the app."""
+
+    url: str
+    tasks: list[TaskFacts]
+    retention: dict[str, float]
+    threads: int
+    contained: bool
+
+
+class RunFrame(NamedTuple):
+    kind: int
+    jobs: list[ClaimedJob]
+    lost: dict[str, dict[str, Any]]
+
+
+class DoneFrame(NamedTuple):
+    kind: int
+    completes: list[Complete]
+
+
+class OutcomeFrame(NamedTuple):
+    kind: int
+    outcome: Outcome
+
+
+_encoder = msgspec.msgpack.Encoder()
+_any = msgspec.msgpack.Decoder()
+_TYPED: dict[int, Any] = {
+    RUN: msgspec.msgpack.Decoder(RunFrame),
+    DONE: msgspec.msgpack.Decoder(DoneFrame),
+    OUTCOME: msgspec.msgpack.Decoder(OutcomeFrame),
+}
+
+
+def pack(*frame: Any) -> bytes:
+    """A frame as it travels."""
+    body = _encoder.encode(frame)
+    return _LENGTH.pack(len(body)) + body
+
+
+def unpack(body: bytes | memoryview) -> Any:
+    """The frame in a body; its kind is the second byte, because every array here is short."""
+    decoder = _TYPED.get(body[1], _any)
+    return decoder.decode(body)
+
+
+class Splitter:
+    """Cuts a stream into frames."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[Any]:
+        """Each whole frame of what has come so far."""
+        if self._rest:
+            data = self._rest + data
+        view, at, end = memoryview(data), 0, len(data)
+        while end - at >= 4:
+            size = _LENGTH.unpack_from(view, at)[0]
+            if end - at - 4 < size:
+                break
+            yield unpack(view[at + 4 : at + 4 + size])
+            at += 4 + size
+        self._rest = data[at:] if at else data
+
+
+class Channel:
+    """Frames over a blocking socket, with descriptors beside them."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._splitter = Splitter()
+        self._waiting: deque[Any] = deque()
+        self.descriptors: deque[int] = deque()
+
+    def fileno(self) -> int:
+        return self.sock.fileno()
+
+    def send(self, *frame: Any, descriptors: Sequence[int] = ()) -> None:
+        data = pack(*frame)
+        if descriptors:
+            sent = self.sock.sendmsg(
+                [data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
+            )
+            data = data[sent:]
+        self.sock.sendall(data)
+
+    def receive(self) -> Any:
+        """The next frame; raises EOFError when the other side is gone."""
+        while not self._waiting:
+            data, descriptors, _, _ = socket.recv_fds(self.sock, 65536, 16)
+            self.descriptors += descriptors
+            if not data:
+                raise EOFError
+            self._waiting += self._splitter.feed(data)
+        return self._waiting.popleft()
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether a frame was read and not yet received."""
+        return bool(self._waiting)

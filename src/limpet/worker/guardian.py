@@ -1,0 +1,276 @@
+"""The guardian: root of the worker's tree, fit to be PID 1.
+
+It runs no user code, has no threads and imports the standard library only, so that nothing but the
+kernel can keep it from its work: start a supervisor, watch it, forward signals, and when the lease
+may have passed or the supervisor is gone, see to it that nothing of the session lives on.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+from limpet.domain.clock import SystemClock
+from limpet.domain.ids import IdSource
+from limpet.worker import locks, processes
+from limpet.worker.page import Page, create, now
+from limpet.worker.plan import Plan, from_environment
+
+# How a supervisor says what should happen after it.
+DONE, WRONG_USAGE, ANEW = 0, 2, 75
+
+_LONGEST_PERIOD = 0.25
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+# A supervisor that lived this long was not part of a crash loop.
+_HEALTHY_SECONDS = 30.0
+# Beyond the drain: how long the supervisor may take to stop, confirm and release.
+_LAST_SECONDS = 2.5
+
+
+def say(text: str) -> None:
+    """One line on standard error; a terminal that is gone must not end the guardian."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"limpet: {text}\n".encode())
+
+
+@dataclass
+class _Session:
+    """One supervisor and what belongs to it."""
+
+    id: str
+    locks: locks.HeldLocks
+    page: Page
+    process: "subprocess.Popen[bytes]"
+    link: socket.socket
+    started: float = field(default_factory=time.monotonic)
+    url: str = ""
+    ready: bool = False
+    heard: bytes = b""
+
+
+class Guardian:
+    """Keeps one supervisor running until the worker is asked to stop."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._ids = IdSource(SystemClock())
+        self._stopping_since: float | None = None
+        self._signals = 0
+        self._pause = _FIRST_PAUSE
+        self._notices: dict[int, tuple[subprocess.Popen[bytes], locks.HeldLocks]] = {}
+        self._killed_for_lease = False
+
+    def run(self) -> int:
+        """Until the worker has stopped; the answer is the exit code."""
+        processes.set_name("limpet-guard")
+        processes.adopt_orphans()
+        wake, self._wake = os.pipe()
+        for end in (wake, self._wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, _noticed)
+        self._timer = processes.KernelTimer(self._plan.frozen, asleep=False)
+        while True:
+            session = self._start()
+            code = self._watch(session, wake)
+            after = self._bury(session, code)
+            if after is not None:
+                self._wait_for_notices()
+                return after
+
+    # -- one session
+
+    def _start(self) -> _Session:
+        session = self._ids.new()
+        held = locks.take(session)
+        page = create()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        descriptors = {
+            "page": page,
+            "whole": held.whole,
+            "core": held.core,
+            "link": theirs.fileno(),
+        }
+        lock = {"path": held.path, "inode": held.inode, "nonce": held.nonce}
+        order = {
+            "session": session,
+            "descriptors": descriptors,
+            "lock": lock,
+            "guardian": os.getpid(),
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "limpet.worker.supervisor"],
+            env={**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)},
+            pass_fds=tuple(descriptors.values()),
+        )
+        theirs.close()
+        # Read-only for this process too: only the supervisor says how long the lease holds.
+        view = Page(page)
+        os.close(page)
+        self._killed_for_lease = False
+        return _Session(session, held, view, process, ours)
+
+    def _watch(self, session: _Session, wake: int) -> int:
+        """Until the supervisor is dead; the answer is its exit code, negative for a signal."""
+        poll = select.poll()
+        poll.register(wake, select.POLLIN)
+        poll.register(session.link, select.POLLIN)
+        period = min(_LONGEST_PERIOD, self._plan.lease / 20) * 1000
+        while True:
+            for descriptor, _ in poll.poll(period):
+                if descriptor == wake:
+                    self._signalled(session, wake)
+                elif not self._listen(session):
+                    poll.unregister(session.link)
+            self._timer.rearm()
+            self._reap(session.process.pid)
+            if (code := session.process.poll()) is not None:
+                self._listen(session)
+                return code
+            self._keep_to_the_lease(session)
+            self._keep_to_the_drain(session)
+
+    def _signalled(self, session: _Session, wake: int) -> None:
+        for number in os.read(wake, 512):
+            if number in (signal.SIGTERM, signal.SIGINT):
+                self._stopping_since = self._stopping_since or time.monotonic()
+                self._signals += 1
+                with contextlib.suppress(OSError):
+                    session.link.send(b"stop\n")
+            elif number == signal.SIGHUP:
+                with contextlib.suppress(OSError):
+                    session.link.send(b"reload\n")
+
+    def _listen(self, session: _Session) -> bool:
+        """Hear what the supervisor says of itself; False when it says nothing any more."""
+        try:
+            while text := session.link.recv(65536):
+                session.heard += text
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        else:
+            return False
+        *lines, session.heard = session.heard.split(b"\n")
+        for line in lines:
+            told = json.loads(line)
+            session.url = told.get("url", session.url)
+            session.ready = session.ready or told.get("ready", False)
+        return True
+
+    def _reap(self, supervisor: int | None = None) -> None:
+        """Reap what was left to us; the supervisor's end is read by whoever watches it."""
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None or found.si_pid == supervisor:
+                return
+            if found.si_pid in self._notices:
+                process, held = self._notices.pop(found.si_pid)
+                process.wait()
+                held.let_go()
+            else:
+                os.waitpid(found.si_pid, 0)
+
+    def _keep_to_the_lease(self, session: _Session) -> None:
+        if session.page.over:
+            # Whether the supervisor is cut off, frozen or dead: another may run its jobs now.
+            supervisor = session.process.pid
+            processes.end_all(lambda: processes.descendants(supervisor), seconds=1.0)
+            if not self._killed_for_lease:
+                self._killed_for_lease = True
+                say("the lease ran out; everything that was running was ended")
+        tick = session.page.tick
+        if tick and now() - tick > self._plan.frozen * 1.5e6:
+            processes.kill([session.process.pid])  # where the kernel has no timer for it
+
+    def _keep_to_the_drain(self, session: _Session) -> None:
+        if self._stopping_since is None:
+            return
+        drain = self._plan.drain if self._signals == 1 else 0.0
+        if time.monotonic() - self._stopping_since > drain + _LAST_SECONDS:
+            processes.kill([session.process.pid])
+
+    # -- after a session
+
+    def _bury(self, session: _Session, code: int) -> int | None:
+        """End what a supervisor left, tell the store, and decide: an exit code, or go on."""
+        me = os.getpid()
+        notices = set(self._notices)
+        processes.end_all(
+            lambda: (processes.descendants(me) | processes.marked(session.id)) - notices
+        )
+        self._reap()
+        session.link.close()
+        lived = time.monotonic() - session.started
+        if code in (DONE, WRONG_USAGE, ANEW) or not session.url:
+            session.locks.let_go()
+            session.locks.remove()
+        else:
+            self._post(session, code)
+        if code == DONE or self._stopping_since is not None:
+            return code if code in (DONE, WRONG_USAGE) else 1
+        if code == WRONG_USAGE:
+            return code
+        if not session.ready:
+            say(f"the supervisor ended with {code} before it was ready")
+        if session.ready and lived > _HEALTHY_SECONDS:
+            self._pause = _FIRST_PAUSE
+        elif not session.ready:
+            self._back_off()
+        return None
+
+    def _back_off(self) -> None:
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        # In slices, so that the kernel timer sees that we live.
+        until = time.monotonic() + self._pause
+        while time.monotonic() < until and self._stopping_since is None:
+            self._timer.rearm()
+            time.sleep(0.05)
+
+    def _post(self, session: _Session, code: int) -> None:
+        """Tell the store that the session is dead; a small program does, and exits.
+
+        The locks are kept until it has: a neighbour that got them would know less of the cause.
+        """
+        frozen = (now() - session.page.tick) / 1e6 if session.page.tick else 0.0
+        plan = self._plan
+        notice = {
+            "session": session.id, "code": code, "frozen": frozen, "limit": plan.frozen,
+            "style": plan.log_style, "level": plan.log_level,
+        }  # fmt: skip
+        process = subprocess.Popen(
+            [sys.executable, "-m", "limpet.worker.notice"],
+            env={**os.environ, "LIMPET_NOTICE": json.dumps({**notice, "url": session.url})},
+        )
+        self._notices[process.pid] = (process, session.locks)
+
+    def _wait_for_notices(self) -> None:
+        until = time.monotonic() + _LAST_SECONDS
+        while self._notices and time.monotonic() < until:
+            self._timer.rearm()
+            self._reap()
+            time.sleep(0.01)
+
+
+def _noticed(number: int, frame: object) -> None:
+    """The wake-up descriptor tells; the handler only keeps the default from happening."""
+
+
+def main() -> int:
+    return Guardian(from_environment()).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

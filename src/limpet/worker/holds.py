@@ -1,0 +1,128 @@
+"""What the session holds: the jobs, where each of them runs, and what is still to be told."""
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from limpet.domain.cause import Cause
+from limpet.domain.job import ClaimedJob
+from limpet.domain.lease import Digest, Lease, digest
+from limpet.domain.transition import Settlement
+from limpet.storage.base import CHUNK
+from limpet.worker.frames import Outcome
+
+if TYPE_CHECKING:
+    from limpet.worker.crew import Executor
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """The options of a job that the supervisor keeps to, in seconds."""
+
+    timeout: float | None = None
+    stall_after: float | None = None
+
+
+_NONE = Limit()
+_limit_decoder = msgspec.json.Decoder(Limit)
+
+
+class Hold:
+    """A job that the session holds. Times are microseconds of BOOTTIME.
+
+    `begun`: the executor has taken its permit. `told`: the store knows that it has begun.
+    `stop`: why it was asked to stop. `outcome`: known, but not to be told before its executor is
+    dead.
+    """
+
+    __slots__ = (
+        "begun", "begun_at", "claimed", "executor", "force_at", "interrupt_at", "lease", "limit",
+        "outcome", "progress_at", "stop", "told",
+    )  # fmt: skip
+
+    def __init__(self, claimed: ClaimedJob) -> None:
+        self.claimed = claimed
+        self.lease = claimed.lease
+        self.executor: Executor | None = None
+        self.begun = False
+        self.told = False
+        self.begun_at = 0
+        self.progress_at = 0
+        self.stop: Cause | None = None
+        self.interrupt_at: int | None = None
+        self.force_at: int | None = None
+        self.outcome: Outcome | None = None
+        self.limit = _NONE if claimed.options == "{}" else _limits(claimed.options)
+
+    @property
+    def is_limited(self) -> bool:
+        return self.limit is not _NONE or self.claimed.deadline_at is not None
+
+
+def _limits(options: str) -> Limit:
+    try:
+        return _limit_decoder.decode(options)
+    except msgspec.DecodeError:
+        return _NONE  # written by a version that means something else by these names
+
+
+class Ledger:
+    """Every job between its claim and the store's word that its outcome is kept."""
+
+    def __init__(self) -> None:
+        self.holds: dict[str, Hold] = {}
+        self.per_queue: Counter[str] = Counter()
+        self._outbox: deque[Settlement] = deque()
+        # Sent with an exchange whose answer has not come yet.
+        self._sent: list[Settlement] = []
+
+    def take(self, claimed: Iterable[ClaimedJob]) -> list[Hold]:
+        """Remember jobs that the store gave to this session."""
+        taken = [Hold(each) for each in claimed]
+        for hold in taken:
+            self.holds[hold.lease.job] = hold
+            self.per_queue[hold.claimed.queue] += 1
+        return taken
+
+    def find(self, job: str, token: int) -> Hold | None:
+        hold = self.holds.get(job)
+        return hold if hold is not None and hold.lease.token == token else None
+
+    def settle(self, hold: Hold, settlement: Settlement) -> None:
+        """The outcome is known; it is told with the next exchange."""
+        self.forget(hold)
+        self._outbox.append(settlement)
+
+    def forget(self, hold: Hold) -> None:
+        if self.holds.pop(hold.lease.job, None) is not None:
+            self.per_queue[hold.claimed.queue] -= 1
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._outbox)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.holds and not self._outbox and not self._sent
+
+    def next_batch(self) -> list[Settlement]:
+        """What to tell now; it counts as held until `told`."""
+        box = self._outbox
+        self._sent = [box.popleft() for _ in range(min(len(box), CHUNK))]
+        return self._sent
+
+    def told(self) -> None:
+        """The store has answered for the last batch."""
+        self._sent = []
+
+    def digest(self) -> Digest:
+        """What this session believes to hold, as far as the store can know."""
+        leases: list[Lease] = [hold.lease for hold in self.holds.values()]
+        leases += [each.lease for each in (*self._outbox, *self._sent)]
+        return digest((lease.job, lease.token) for lease in leases)
+
+    def leases(self) -> set[Lease]:
+        """Everything that has not been told to be over."""
+        known = {hold.lease for hold in self.holds.values()}
+        return known | {each.lease for each in (*self._outbox, *self._sent)}

@@ -1,0 +1,113 @@
+"""The session's locks: proof on one host that every process of a session is dead.
+
+Two files for each session, locked with `flock` through descriptors that its processes inherit. The
+first is free only when the last process of the session is gone, executors included. The second is
+held by guardian and supervisor alone: once it is free, nobody is left who would end the others, so
+the finder does. Process ids prove nothing (they are reused, and hidden by namespaces), and neither
+does a missing file. Standard library only, because the guardian imports it.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import tempfile
+from dataclasses import dataclass
+
+from limpet.worker import processes
+
+_CORE = ".core"
+
+
+def run_directory() -> str:
+    """Where this user's sessions keep their locks: gone after a restart of the machine."""
+    candidates = ["/run/limpet"] if os.getuid() == 0 else []
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        candidates.append(os.path.join(runtime, "limpet"))
+    candidates.append(os.path.join(tempfile.gettempdir(), f"limpet-{os.getuid()}"))
+    for path in candidates:
+        with contextlib.suppress(OSError):
+            os.makedirs(path, mode=0o755, exist_ok=True)
+            # A directory that another user made could be swapped under our feet.
+            if os.stat(path).st_uid == os.getuid() and os.access(path, os.W_OK):
+                return path
+    return tempfile.mkdtemp(prefix="limpet-")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLocks:
+    """The locks of a living session, as its guardian made them."""
+
+    path: str
+    inode: int
+    nonce: str
+    whole: int
+    core: int
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        return (self.whole, self.core)
+
+    def let_go(self) -> None:
+        """Close this process's share; the lock is free when everybody has."""
+        os.close(self.whole)
+        os.close(self.core)
+
+    def remove(self) -> None:
+        """Delete the files of a session that ended in order."""
+        for path in (self.path, self.path + _CORE):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def take(session: str) -> HeldLocks:
+    """Make and lock the files of a new session."""
+    path = os.path.join(run_directory(), f"{session}.lock")
+    nonce = secrets.token_hex(8)
+    whole, core = _make(path, nonce), _make(path + _CORE, nonce)
+    return HeldLocks(path, os.fstat(whole).st_ino, nonce, whole, core)
+
+
+def _make(path: str, nonce: str) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o644)
+    os.write(descriptor, nonce.encode())
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def proves_death(session: str, path: str, inode: int, nonce: str) -> bool:
+    """Whether every process of the session is certainly dead; ends what its owners left behind."""
+    core = _lock(path + _CORE, None, nonce)
+    if core is None:
+        return False
+    try:
+        processes.end_all(lambda: processes.marked(session), seconds=1.0)
+        whole = _lock(path, inode, nonce)
+        if whole is None:
+            return False
+        for name in (path, path + _CORE):
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+        os.close(whole)
+        return True
+    finally:
+        os.close(core)
+
+
+def _lock(path: str, inode: int | None, nonce: str) -> int | None:
+    """The locked file, if it is the one meant and nobody else has the lock."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if inode is not None and os.fstat(descriptor).st_ino != inode:
+            raise OSError
+        if os.read(descriptor, 64).decode(errors="replace") != nonce:
+            raise OSError
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor

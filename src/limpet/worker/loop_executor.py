@@ -1,0 +1,197 @@
+"""The loop: runs `async def` tasks, many at a time, on one event loop."""
+
+import asyncio
+import contextlib
+import contextvars
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from typing import Any
+
+from limpet.domain.cause import cause_of
+from limpet.domain.job import ClaimedJob
+from limpet.domain.transition import Complete
+from limpet.worker import containment, processes
+from limpet.worker.attempt import Attempt, Result, run_async, unknown_task
+from limpet.worker.executor import Surroundings, run_hooks, started
+from limpet.worker.frames import (
+    BLOCKED,
+    DONE,
+    END,
+    OUTCOME,
+    PING,
+    PONG,
+    RECALL,
+    RECALLED,
+    REPORT,
+    RUN,
+    STOP,
+    Outcome,
+    Splitter,
+    pack,
+)
+from limpet.worker.remote import RemoteStore
+
+
+class LoopExecutor(asyncio.Protocol):
+    """One event loop and the attempts on it; itself the protocol of the supervisor's socket."""
+
+    def __init__(self, given: Surroundings) -> None:
+        self._given = given
+        self._app = given.registry.app
+        self._loop = _new_loop()
+        self._base = contextvars.Context()
+        self._splitter = Splitter()
+        self._inbox: deque[tuple[ClaimedJob, dict[str, Any] | None]] = deque()
+        self._running: dict[str, tuple[Attempt, asyncio.Task[Any]]] = {}
+        self._done: list[Complete] = []
+        self._over = self._loop.create_future()
+        self._ending = False
+        self._transport: Any = None
+        self._main = threading.get_ident()
+        store = RemoteStore(given.desk, self._app.url, given.session, given.page)
+        self._app.store_through(store)
+
+    def run(self) -> int:
+        """Until the supervisor says that there is nothing more to do."""
+        asyncio.set_event_loop(self._loop)
+        self._loop.set_task_factory(containment.counted_task)  # type: ignore[arg-type]
+        signal.signal(processes.ASK_SIGNAL, self._say_what_blocks)
+        if not started(self._given.work, self._run_start_hooks):
+            return 1
+        self._children = containment.Children()
+        self._loop.run_until_complete(self._serve())
+        run_hooks(self._app.stop_hooks, self._loop, self._base)
+        return 0
+
+    def _run_start_hooks(self) -> None:
+        run_hooks(self._app.start_hooks, self._loop, self._base)
+
+    async def _serve(self) -> None:
+        self._given.work.setblocking(False)
+        self._transport, _ = await self._loop.create_connection(lambda: self, sock=self._given.work)
+        await self._over
+
+    # -- what the supervisor says
+
+    def connection_lost(self, error: Exception | None) -> None:
+        os._exit(0)  # the supervisor is gone, and so must we be
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._splitter.feed(data):
+            kind = frame[0]
+            if kind == RUN:
+                self._inbox.extend((job, frame.lost.get(job.lease.job)) for job in frame.jobs)
+                self._start_more()
+            elif kind == PING:
+                self._transport.write(pack(PONG, frame[1]))
+            elif kind == STOP:
+                self._asked_to_stop(*frame[1:])
+            elif kind == RECALL:
+                self._inbox.clear()
+                self._transport.write(pack(RECALLED))
+            elif kind == END:
+                self._ending = True
+                self._finish_if_idle()
+
+    def _asked_to_stop(self, job: str, token: int, cause: dict[str, Any], interrupt: bool) -> None:
+        found = self._running.get(job)
+        if found is not None and found[0].claimed.lease.token == token:
+            attempt, task = found
+            attempt.stopping = cause_of(cause)
+            task.cancel()
+
+    def _finish_if_idle(self) -> None:
+        if self._ending and not self._running and not self._inbox and not self._over.done():
+            self._flush()
+            self._over.set_result(None)
+
+    # -- jobs
+
+    def _start_more(self) -> None:
+        inbox, running, permits = self._inbox, self._running, self._given.permits
+        room = self._given.plan.async_jobs
+        while inbox and len(running) < room and not self._given.page.over:
+            try:
+                os.read(permits, 1)
+            except BlockingIOError:
+                return  # they were recalled, or will be; the supervisor says so
+            self._start(*inbox.popleft())
+
+    def _start(self, claimed: ClaimedJob, lost: dict[str, Any] | None) -> None:
+        task = self._given.registry.tasks.get(claimed.task)
+        if task is None:
+            self._transport.write(pack(OUTCOME, unknown_task(claimed)))
+            return
+        attempt = Attempt(claimed, task, lost, self._report)
+        # Not through the loop: its factory would count the attempt as its own offspring.
+        running = asyncio.Task(
+            self._run(attempt), loop=self._loop, context=self._base.copy(), name=claimed.task
+        )
+        self._running[claimed.lease.job] = (attempt, running)
+
+    async def _run(self, attempt: Attempt) -> None:
+        result = await run_async(attempt, self._given.registry)
+        doomed = ""
+        left = attempt.left
+        if left.tasks or left.threads or left.futures:
+            doomed = await self._end_of(left)
+        del self._running[attempt.claimed.lease.job]
+        if not self._running and not doomed:
+            doomed = self._children.end_others()
+        self._send(result, doomed)
+        if self._inbox:
+            self._start_more()
+        elif self._ending:
+            self._finish_if_idle()
+
+    async def _end_of(self, left: containment.Offspring) -> str:
+        containment.offspring.set(None)
+        while True:
+            try:
+                return await containment.await_end(left)
+            except asyncio.CancelledError:
+                continue  # asked to stop once more; it is stopping
+
+    def _send(self, result: Result, doomed: str) -> None:
+        if isinstance(result, Complete) and not doomed:
+            self._done.append(result)
+            if len(self._done) == 1:
+                self._loop.call_soon(self._flush)
+            return
+        if isinstance(result, Complete):
+            result = Outcome(result.lease, "complete", result=result.result, secrets=result.secrets)
+        self._transport.write(pack(OUTCOME, result._replace(doomed=doomed)))
+
+    def _flush(self) -> None:
+        if self._done:
+            self._transport.write(pack(DONE, self._done))
+            self._done = []
+
+    def _report(self, lease: Any, progress: Any, lines: Any) -> None:
+        frame = pack(REPORT, lease.job, lease.token, progress, lines)
+        if threading.get_ident() == self._main:
+            self._transport.write(frame)
+        else:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._transport.write, frame)
+
+    # -- who blocks the loop
+
+    def _say_what_blocks(self, number: int, frame: Any) -> None:
+        """Handle the signal: runs between two steps of whatever keeps the loop from answering."""
+        task = asyncio.current_task(self._loop)
+        job = next((job for job, (_, its) in self._running.items() if its is task), None)
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+        with contextlib.suppress(OSError):
+            os.write(self._given.notes, pack(BLOCKED, job, where[-1000:]))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    if sys.platform == "win32":
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()

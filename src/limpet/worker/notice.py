@@ -1,0 +1,42 @@
+"""A death notice: opens the store, says that a session is dead, takes back its jobs, exits."""
+
+import json
+import os
+import sys
+
+from limpet import log
+from limpet.domain.cause import Cause, ExecutorExited, WorkerFrozen, WorkerKilled
+from limpet.domain.errors import LimpetError
+from limpet.maintenance.sweeper import recover_all
+from limpet.storage.registry import open_store
+from limpet.worker.voice import speak
+
+
+def cause_of_death(code: int, frozen: float, limit: float) -> Cause:
+    """Why a supervisor ended: its exit code, and how long it had stood still."""
+    if code == -9 and frozen >= limit * 0.9:
+        return WorkerFrozen(seconds=round(frozen, 3))
+    if code < 0:
+        return WorkerKilled(signal=-code, process="supervisor")
+    return ExecutorExited(code=code)
+
+
+def main() -> int:
+    told = json.loads(os.environ.pop("LIMPET_NOTICE"))
+    speak(told["style"], told["level"])
+    store = open_store(told["url"])
+    try:
+        cause = cause_of_death(told["code"], told["frozen"], told["limit"])
+        store.end(told["session"], cause)
+        recover_all(store, told["session"], cause)
+    except LimpetError as error:
+        # The lease will tell in the end; until then a neighbour may find the locks free.
+        log.say("notice_failed", session=told["session"], error=error)
+        return 1
+    finally:
+        store.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

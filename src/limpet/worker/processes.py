@@ -1,0 +1,304 @@
+"""Everything that differs between operating systems: death, descent, names, timers, namespaces.
+
+Standard library only, because the guardian imports it. Linux is the home of the guarantees; what
+another system lacks is listed in `WEAKER`, which the worker says at start.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+LINUX = sys.platform == "linux"
+SUPPORTED = LINUX or sys.platform == "darwin"
+
+WEAKER: tuple[str, ...] = (
+    ()
+    if LINUX
+    else (
+        "a frozen guardian and supervisor are not ended by the kernel, so a worker that is stopped "
+        "as a whole may go on for a moment after it is continued",
+        "daemons that a job leaves behind are found by their environment only",
+        "the use of memory is looked at only between jobs",
+    )
+)
+
+# In the environment of everything below the supervisor, so that strays can be found.
+MARK = "LIMPET_SESSION"
+
+# Asks an executor's main thread to look whether it must stop, or to say what blocks it.
+STOP_SIGNAL = signal.SIGRTMIN + 5 if LINUX else signal.SIGUSR1
+ASK_SIGNAL = signal.SIGRTMIN + 6 if LINUX else signal.SIGUSR2
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWPID = 0x20000000
+_MS_REC, _MS_SLAVE, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x4000, 0x80000, 0x2, 0x4, 0x8
+_CLOCK_MONOTONIC, _CLOCK_BOOTTIME = 1, 7
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _failed(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _prctl(option: int, value: object) -> None:
+    if LINUX and _libc.prctl(option, value, 0, 0, 0) != 0:
+        raise _failed("prctl")
+
+
+def set_name(name: str) -> None:
+    """Show the process under this name, of at most 15 characters, in `ps` and `top`."""
+    _prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent dies (child subreaper)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
+    """Be sent a signal when the parent dies; the caller checks that it was not dead before."""
+    _prctl(_PR_SET_PDEATHSIG, int(signal_number))
+
+
+def lower_priority() -> None:
+    """Let the supervisor have the processor first, and the kernel's memory killer look here."""
+    with contextlib.suppress(OSError):
+        os.nice(10)
+    if LINUX:
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write("300")
+
+
+def thread_count() -> int:
+    """How many threads this process has, those of C libraries included."""
+    if LINUX:
+        return len(os.listdir("/proc/self/task"))
+    import threading
+
+    return threading.active_count()
+
+
+# -- the kernel timer
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Itimerspec(ctypes.Structure):
+    _fields_ = (("interval", _Timespec), ("value", _Timespec))
+
+
+class _Sigevent(ctypes.Structure):
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("signo", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("pad", ctypes.c_byte * 48),
+    )
+
+
+class KernelTimer:
+    """Kills this process when it has not been re-armed in time, even while it is stopped."""
+
+    def __init__(self, seconds: float, *, asleep: bool) -> None:
+        """`asleep`: whether the time that the machine sleeps counts too."""
+        self._timer: ctypes.c_void_p | None = None
+        self._spec = _Itimerspec()
+        self._spec.value.seconds = int(seconds)
+        self._spec.value.nanoseconds = int(seconds % 1 * 1e9)
+        if LINUX:
+            timer = ctypes.c_void_p()
+            event = _Sigevent(signo=signal.SIGKILL, notify=0)
+            clock = _CLOCK_BOOTTIME if asleep else _CLOCK_MONOTONIC
+            if _timer_library().timer_create(clock, ctypes.byref(event), ctypes.byref(timer)) != 0:
+                raise _failed("timer_create")
+            self._timer = timer
+        self.rearm()
+
+    def rearm(self) -> None:
+        """Begin the time anew."""
+        self._set(self._spec)
+
+    def disarm(self) -> None:
+        """Let the process live on."""
+        self._set(_Itimerspec())
+
+    def _set(self, spec: _Itimerspec) -> None:
+        if self._timer is None:
+            return
+        if _timer_library().timer_settime(self._timer, 0, ctypes.byref(spec), None) != 0:
+            raise _failed("timer_settime")
+
+
+def _timer_library() -> ctypes.CDLL:
+    # In the C library itself since glibc 2.34, in librt before.
+    return _libc if hasattr(_libc, "timer_create") else ctypes.CDLL("librt.so.1", use_errno=True)
+
+
+# -- namespaces
+
+
+def enter_pid_namespace() -> bool:
+    """Arrange that the next child is PID 1 of a pid namespace; False where it is not allowed.
+
+    The child must then call `mount_own_proc`. Only what needs no user namespace is used: in one,
+    a job's programs could neither change user nor keep the groups of files.
+    """
+    return LINUX and _libc.unshare(_CLONE_NEWPID | _CLONE_NEWNS) == 0
+
+
+def mount_own_proc() -> bool:
+    """Show this namespace's processes in /proc; mounts made outside still arrive here."""
+    if _libc.mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None) != 0:
+        return False
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    return bool(_libc.mount(b"proc", b"/proc", b"proc", flags, None) == 0)
+
+
+# -- descent
+
+
+def has_children() -> bool:
+    """Whether this process has a child, dead or alive, for the price of one system call."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def children_of_self() -> list[int]:
+    """The processes whose parent this one is, the dead that wait to be reaped included."""
+    if not has_children():
+        return []
+    me = os.getpid()
+    return [pid for pid, parent in _parents().items() if parent == me]
+
+
+def descendants(root: int) -> set[int]:
+    """Every process below `root`, as far as this namespace shows."""
+    below: dict[int, list[int]] = {}
+    for pid, parent in _parents().items():
+        below.setdefault(parent, []).append(pid)
+    found: set[int] = set()
+    wanted = [root]
+    while wanted:
+        for pid in below.get(wanted.pop(), ()):
+            if pid not in found:
+                found.add(pid)
+                wanted.append(pid)
+    return found
+
+
+def _parents() -> dict[int, int]:
+    """Pid → parent."""
+    if not LINUX:
+        return _parents_by_ps()
+    found: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    text = file.read()
+            except OSError:
+                continue
+            # The name in parentheses may itself hold any character.
+            found[int(name)] = int(text[text.rindex(b")") + 2 :].split()[1])
+    return found
+
+
+def _parents_by_ps() -> dict[int, int]:
+    text = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, check=True).stdout
+    pairs = (line.split() for line in text.splitlines())
+    return {int(pid): int(parent) for pid, parent in pairs}
+
+
+def marked(session: str) -> set[int]:
+    """Every process that carries the session's mark in its environment, as far as one may look."""
+    if not LINUX:
+        return set()
+    wanted = f"{MARK}={session}".encode()
+    me = str(os.getpid())
+    found = set()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and name != me:
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    if wanted in file.read().split(b"\0"):
+                        found.add(int(name))
+            except OSError:
+                continue
+    return found
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether the process is dead and only waits to be reaped; one that is gone counts as such."""
+    if not LINUX:
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return True
+    return text[text.rindex(b")") + 2 :].split()[0] in (b"Z", b"X")
+
+
+def kill(pids: Iterable[int], signal_number: int = signal.SIGKILL) -> None:
+    """Send a signal to processes that may be gone already."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal_number)
+
+
+def end_all(find: Callable[[], Iterable[int]], seconds: float = 5.0) -> bool:
+    """Kill what `find` finds, look again, until nothing is found; False if time ran out."""
+    until = time.monotonic() + seconds
+    pause = 0.001
+    while True:
+        found = {pid for pid in find() if not is_zombie(pid)}
+        if not found:
+            return True
+        if time.monotonic() > until:
+            return False
+        kill(found)
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+
+
+def resident_bytes(pid: int) -> int:
+    """How much memory the process holds, or 0 where that cannot be told."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def out_of_memory_kills() -> int:
+    """How many processes of this cgroup the kernel has ended for their use of memory."""
+    try:
+        with open("/proc/self/cgroup") as file:
+            own = next(line.rstrip("\n")[3:] for line in file if line.startswith("0::"))
+        with open(f"/sys/fs/cgroup{own}/memory.events") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+    except (OSError, StopIteration, ValueError):
+        return _machine_kills()
+
+
+def _machine_kills() -> int:
+    try:
+        with open("/proc/vmstat") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+    except (OSError, StopIteration, ValueError):
+        return 0

@@ -1,0 +1,93 @@
+"""What an executor can run: the tasks of the user's app, read once."""
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from limpet.app import App
+from limpet.client.signature import Signature
+from limpet.context import Context
+from limpet.domain.retry import Retry
+from limpet.hooks import OrphanHook
+from limpet.locate import load_app
+from limpet.task import Task
+from limpet.worker.frames import Catalog, TaskFacts
+from limpet.worker.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """A task as an attempt needs it."""
+
+    name: str
+    function: Callable[..., Any]
+    signature: Signature
+    is_async: bool
+    context_name: str | None
+    retry: Retry
+    hook: OrphanHook | None
+
+
+class Wrapper(NamedTuple):
+    """A middleware as a context manager around an attempt."""
+
+    enter: Callable[[Context], Any]
+    is_async: bool
+
+
+class Registry:
+    """The tasks, hooks and middleware of an app."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.tasks = {name: _runnable(task) for name, task in app.tasks.items()}
+        self.payload_limit = app.payload_limit
+        self.wrappers = tuple(_wrapper(each) for each in app.middlewares)
+
+    def catalog(self, threads: int, contained: bool) -> Catalog:
+        """What the supervisor must know."""
+        return Catalog(
+            url=self.app.url,
+            tasks=[
+                TaskFacts(
+                    name,
+                    in_lane=task.in_lane,
+                    has_hook=task.orphan_hook is not None,
+                    takes_context=task.signature.context_name is not None,
+                )
+                for name, task in sorted(self.app.tasks.items())
+            ],
+            retention={
+                str(state): kept.total_seconds() for state, kept in self.app.retention.items()
+            },
+            threads=threads,
+            contained=contained,
+        )
+
+
+def _wrapper(middleware: Callable[[Context], Any]) -> Wrapper:
+    if inspect.isasyncgenfunction(middleware):
+        return Wrapper(contextlib.asynccontextmanager(middleware), is_async=True)
+    return Wrapper(contextlib.contextmanager(middleware), is_async=False)
+
+
+def _runnable(task: Task[Any, Any]) -> Runnable:
+    return Runnable(
+        task.name,
+        task.function,
+        task.signature,
+        task.is_async,
+        task.signature.context_name,
+        task.options.retry or Retry(),
+        task.orphan_hook,
+    )
+
+
+def load_registry(plan: Plan) -> Registry:
+    """Import the app and read it."""
+    app = load_app(plan.app)
+    if plan.url is not None:
+        app.move_to(plan.url)
+    return Registry(app)

@@ -1,0 +1,189 @@
+"""The store as an executor sees it: through the supervisor, under the token of the attempt.
+
+A late holder can thus not enqueue either. Only what happens inside the user's own transaction goes
+to the store directly, because nobody else has that connection.
+"""
+
+import os
+import pickle
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from limpet import context
+from limpet.domain.errors import StoreUnavailable
+from limpet.domain.event import Event
+from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page
+from limpet.domain.lease import Lease
+from limpet.domain.queue import QueueView
+from limpet.domain.session import Session
+from limpet.domain.state import State
+from limpet.storage import answers, base
+from limpet.storage.registry import open_store
+from limpet.worker.page import Page as LeasePage
+
+_LENGTH = struct.Struct("<I")
+
+VERBS = frozenset(
+    {
+        "enqueue", "cancel", "retry", "pause", "job", "states", "jobs", "events", "log", "queues",
+        "sessions", "totals", "info", "invariants",
+    }
+)  # fmt: skip
+
+
+@contextmanager
+def _unshielded() -> Iterator[None]:
+    yield
+
+
+class RemoteStore:
+    """The verbs that a task may use, each one request to the supervisor."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        url: str,
+        session: str,
+        page: LeasePage,
+        shield: Callable[[], AbstractContextManager[None]] = _unshielded,
+    ) -> None:
+        self._sock = sock
+        self._url = url
+        self._session = session
+        self._page = page
+        self._shield = shield
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._direct: base.Store | None = None
+
+    def _ask(self, verb: str, *args: Any, **kwargs: Any) -> Any:
+        if os.getpid() != self._owner:
+            raise StoreUnavailable(
+                "a process that a task has forked cannot use the app of its parent; make its own "
+                "App there, or hand in the job in the task itself."
+            )
+        if self._page.over:
+            raise StoreUnavailable("the lease of this worker is over; the attempt must end.")
+        request = pickle.dumps((verb, args, kwargs))
+        with self._lock, self._shield():
+            self._sock.sendall(_LENGTH.pack(len(request)) + request)
+            failed, answer = pickle.loads(self._read())
+        if failed:
+            raise answer
+        return answer
+
+    def _read(self) -> bytes:
+        size = _LENGTH.unpack(self._exactly(4))[0]
+        return self._exactly(size)
+
+    def _exactly(self, size: int) -> bytes:
+        parts = []
+        while size:
+            part = self._sock.recv(min(size, 1 << 20))
+            if not part:
+                raise StoreUnavailable("the supervisor of this worker is gone.")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    # -- hand in
+
+    def enqueue(
+        self,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+        all_or_none: bool = False,
+        fence: Lease | None = None,
+    ) -> list[answers.Receipt]:
+        own = context.current()
+        if own is not None and fence is None:
+            fence = Lease(own.job.id, self._session, own.token)
+        receipts: list[answers.Receipt] = self._ask(
+            "enqueue", list(jobs), caps=dict(caps) if caps else None, all_or_none=all_or_none,
+            fence=fence,
+        )  # fmt: skip
+        return receipts
+
+    def enqueue_within(
+        self,
+        connection: object,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> list[answers.Receipt]:
+        return self._own_store().enqueue_within(connection, jobs, caps=caps)
+
+    # -- control
+
+    def cancel(self, job: str, reason: str = "") -> State:
+        return State(self._ask("cancel", job, reason))
+
+    def retry(self, job: str, seen_round: int) -> int:
+        return int(self._ask("retry", job, seen_round))
+
+    def pause(self, queue: str, paused: bool = True) -> None:
+        self._ask("pause", queue, paused)
+
+    # -- inspect
+
+    def job(self, job: str) -> Job | None:
+        found: Job | None = self._ask("job", job)
+        return found
+
+    def states(self, jobs: Sequence[str]) -> dict[str, State]:
+        found: dict[str, State] = self._ask("states", list(jobs))
+        return found
+
+    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> Page:
+        found: Page = self._ask("jobs", which, cursor, limit)
+        return found
+
+    def events(self, job: str) -> tuple[Event, ...]:
+        found: tuple[Event, ...] = self._ask("events", job)
+        return found
+
+    def log(self, job: str) -> tuple[LogLine, ...]:
+        found: tuple[LogLine, ...] = self._ask("log", job)
+        return found
+
+    def queues(self) -> tuple[QueueView, ...]:
+        found: tuple[QueueView, ...] = self._ask("queues")
+        return found
+
+    def sessions(self, with_dead: bool = False) -> tuple[Session, ...]:
+        found: tuple[Session, ...] = self._ask("sessions", with_dead)
+        return found
+
+    def totals(self) -> tuple[answers.Total, ...]:
+        found: tuple[answers.Total, ...] = self._ask("totals")
+        return found
+
+    def info(self) -> answers.StoreInfo:
+        found: answers.StoreInfo = self._ask("info")
+        return found
+
+    def invariants(self) -> tuple[answers.Broken, ...]:
+        found: tuple[answers.Broken, ...] = self._ask("invariants")
+        return found
+
+    # -- the store itself
+
+    def listen(self, topic: base.Topic) -> base.Bell:
+        return self._own_store().listen(topic)
+
+    def _own_store(self) -> base.Store:
+        if self._direct is None:
+            self._direct = open_store(self._url)
+        return self._direct
+
+    def close(self) -> None:
+        if self._direct is not None:
+            self._direct.close()
+
+    def __getattr__(self, verb: str) -> Any:
+        raise AttributeError(f"a task cannot use {verb!r}: only the supervisor holds jobs.")

@@ -1,0 +1,124 @@
+"""From how an attempt ended to what the store is told."""
+
+import random
+import time
+from datetime import timedelta
+from typing import assert_never
+
+from limpet import log
+from limpet.domain.cause import (
+    Cause,
+    DeadlinePassed,
+    Drained,
+    NeighbourEnded,
+    NotStarted,
+    Raised,
+    Requested,
+    cause_of,
+)
+from limpet.domain.duration import spoken
+from limpet.domain.errors import AttemptStopped
+from limpet.domain.retry import judge
+from limpet.domain.transition import (
+    Cancel,
+    Complete,
+    Fail,
+    Orphan,
+    Quarantine,
+    Release,
+    RetryAt,
+    Settlement,
+    Snooze,
+)
+from limpet.domain.verdict import Again, GiveUp, Later
+from limpet.worker.frames import Outcome
+from limpet.worker.holds import Hold
+from limpet.worker.policy import policy_of
+
+
+def _at(delay: float) -> int:
+    return time.time_ns() // 1000 + round(delay * 1e6)
+
+
+def settlement_of(hold: Hold, outcome: Outcome) -> Settlement:
+    """What an executor said, as the store takes it."""
+    lease = hold.lease
+    cause = cause_of(outcome.cause) if outcome.cause else NotStarted()
+    match outcome.kind:
+        case "complete":
+            return Complete(lease, outcome.result, outcome.secrets)
+        case "retry":
+            _say("job_retried", hold, cause=cause, delay=spoken(timedelta(seconds=outcome.delay)))
+            return RetryAt(lease, _at(outcome.delay), cause)
+        case "fail":
+            _say("job_failed", hold, cause=cause)
+            return Fail(lease, cause)
+        case "snooze":
+            return Snooze(lease, _at(outcome.delay))
+        case "quarantine":
+            _say("job_quarantined", hold, cause=cause)
+            error = cause if isinstance(cause, Raised) else Raised(cause.kind, str(cause))
+            return Quarantine(lease, error)
+        case "cancel":
+            _say("job_cancelled", hold)
+            return Cancel(lease)
+        case _:
+            return Release(lease, cause)
+
+
+def after_death(hold: Hold, cause: Cause, *, alone: bool, intended: bool) -> Settlement:
+    """What becomes of a job whose executor is dead.
+
+    `intended`: the supervisor ended the executor, for the sake of a job that had to stop.
+    """
+    lease = hold.lease
+    if hold.outcome is not None:
+        return settlement_of(hold, hold.outcome)
+    if hold.stop is not None and intended:
+        return _stopped(hold, hold.stop)
+    if not hold.begun:
+        return Release(lease, NotStarted("its executor ended"))
+    if intended:
+        return Release(lease, NeighbourEnded())
+    _say("job_lost", hold, cause=cause)
+    return Orphan(lease, cause, begun=True, alone=alone)
+
+
+def _stopped(hold: Hold, cause: Cause) -> Settlement:
+    """What becomes of a job that was asked to stop, did not, and was ended."""
+    lease = hold.lease
+    match cause:
+        case Requested():
+            _say("job_cancelled", hold)
+            return Cancel(lease)
+        case Drained():
+            return Release(lease, cause)
+        case DeadlinePassed():
+            return Fail(lease, cause)
+    policy = policy_of(hold.claimed.options, None)
+    failures = hold.claimed.counters.failures
+    verdict = judge(AttemptStopped(cause), policy, failures, random.random())
+    match verdict:
+        case Again(delay=delay, cause=why):
+            _say("job_retried", hold, cause=why, delay=spoken(delay))
+            return RetryAt(lease, _at(delay.total_seconds()), why)
+        case GiveUp(cause=why):
+            _say("job_failed", hold, cause=why)
+            return Fail(lease, why)
+        case Later(delay=delay):
+            return Snooze(lease, _at(delay.total_seconds()))
+        case _:
+            assert_never(verdict)
+
+
+def _say(action: str, hold: Hold, **facts: object) -> None:
+    claimed = hold.claimed
+    lease = hold.lease
+    log.say(
+        action,
+        job=lease.job,
+        task=claimed.task,
+        queue=claimed.queue,
+        session=lease.session,
+        **facts,
+    )

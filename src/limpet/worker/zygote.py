@@ -1,0 +1,293 @@
+"""The zygote: imports the app once, single-threaded, then forks executors in milliseconds.
+
+It reaps them and reports how each died, after it has ended what they left behind. Where it is
+allowed it is PID 1 of a pid namespace, so that nothing below it can outlive it. An app that starts
+threads on import cannot be forked safely: then the zygote forgets the app and spawns executors,
+each of which imports it anew.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+from limpet.domain.errors import LimpetError
+from limpet.worker import processes
+from limpet.worker.frames import (
+    CATALOG,
+    CHANGED,
+    DIED,
+    FORK,
+    KILL,
+    PLACE,
+    REFUSED,
+    SIGNAL,
+    Channel,
+)
+from limpet.worker.page import Page
+from limpet.worker.plan import Order, Plan, from_environment
+from limpet.worker.registry import Registry, load_registry
+
+_PERIOD = 0.1
+_LOOK_SECONDS = 0.25
+
+
+class Zygote:
+    """Forks or spawns executors on demand, and ends them."""
+
+    def __init__(self, plan: Plan, order: Order, channel: Channel, registry: Registry | None):
+        self._plan = plan
+        self._order = order
+        self._channel = channel
+        self._page = Page(order.page)
+        self._registry = registry
+        self._pids: dict[int, int] = {}  # executor → pid
+        self._over: dict[int, int] = {}
+        self._memory_kills = processes.out_of_memory_kills()
+        self._sources = _Sources() if plan.reload else None
+
+    def run(self) -> None:
+        """Serve until the supervisor is gone; then nothing below may live."""
+        wake, woken = os.pipe()
+        for end in (wake, woken):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        self._wake = (wake, woken)
+        signal.signal(signal.SIGCHLD, _noticed)
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        looked = time.monotonic()
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll(_PERIOD * 1000)}
+            if self._page.over:
+                os._exit(self._end_everything())
+            if wake in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(wake, 512)
+            if self._channel.fileno() in ready:
+                try:
+                    self._obey(self._channel.receive())
+                    while self._channel.has_frames:
+                        self._obey(self._channel.receive())
+                except (EOFError, ConnectionError):
+                    os._exit(self._end_everything())
+            self._reap()
+            if time.monotonic() - looked >= _LOOK_SECONDS:
+                looked = time.monotonic()
+                self._look_at_memory()
+                self._look_at_sources()
+
+    def _obey(self, frame: Any) -> None:
+        if frame[0] == FORK:
+            descriptors = [self._channel.descriptors.popleft() for _ in range(4)]
+            self._pids[frame[1]] = self._start(frame[2], descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+        elif frame[0] == KILL and frame[1] in self._pids:
+            processes.kill([self._pids[frame[1]]])
+        elif frame[0] == SIGNAL and frame[1] in self._pids:
+            processes.kill([self._pids[frame[1]]], frame[2])
+
+    # -- executors
+
+    def _start(self, kind: str, descriptors: list[int]) -> int:
+        if self._registry is None:
+            return self._spawn(kind, descriptors)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._become(kind, descriptors)
+            finally:
+                os._exit(70)
+        return pid
+
+    def _become(self, kind: str, descriptors: list[int]) -> None:
+        """In the forked child: leave the zygote behind and run as an executor."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        zygote = os.getppid()
+        processes.die_with_parent()
+        if os.getppid() != zygote:
+            os._exit(71)  # the zygote died before it could be followed
+        for descriptor in (*self._wake, self._channel.fileno()):
+            os.close(descriptor)
+        from limpet.worker.executor import run_executor
+
+        assert self._registry is not None
+        run_executor(kind, self._plan, self._registry, self._page, descriptors)
+
+    def _spawn(self, kind: str, descriptors: list[int]) -> int:
+        order = {
+            "kind": kind,
+            "descriptors": descriptors,
+            "parent": os.getpid(),
+            "page": self._order.page,
+            "lock": self._order.lock,
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "limpet.worker.executor"],
+            env={**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)},
+            pass_fds=(*descriptors, self._order.page, self._order.lock),
+        )
+        # Reaped by pid like the forked ones; the object would only complain that it was not.
+        process.returncode = 0
+        return process.pid
+
+    # -- death
+
+    def _reap(self) -> None:
+        dead: list[tuple[int, int]] = []
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            dead += [(executor, status) for executor, its in self._pids.items() if its == pid]
+        if not dead:
+            return
+        for executor, _ in dead:
+            del self._pids[executor]
+        # What the dead leave behind is ours now. Nobody is told before it is gone.
+        self._end_strays()
+        kills = processes.out_of_memory_kills()
+        by_kernel, self._memory_kills = kills > self._memory_kills, kills
+        for executor, status in dead:
+            over = self._over.pop(executor, 0)
+            self._channel.send(DIED, executor, status, over, by_kernel)
+
+    def _end_strays(self) -> None:
+        def strays() -> list[int]:
+            known = set(self._pids.values())
+            return [pid for pid in processes.children_of_self() if pid not in known]
+
+        processes.end_all(strays)
+        for pid in strays():
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+    def _end_everything(self) -> int:
+        me = os.getpid()
+        processes.end_all(lambda: processes.descendants(me), seconds=1.0)
+        return 0
+
+    def _look_at_memory(self) -> None:
+        limit = self._plan.max_rss
+        if limit is None:
+            return
+        for executor, pid in self._pids.items():
+            used = processes.resident_bytes(pid)
+            if used > limit and executor not in self._over:
+                self._over[executor] = used
+                processes.kill([pid])
+
+    def _look_at_sources(self) -> None:
+        if self._sources is not None and (changed := self._sources.changed()):
+            self._channel.send(CHANGED, changed)
+
+
+class _Sources:
+    """The files from which modules were imported, and whether one has changed."""
+
+    def __init__(self) -> None:
+        self._times = {path: self._time(path) for path in self._paths()}
+
+    @staticmethod
+    def _paths() -> set[str]:
+        files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+        here = os.getcwd()
+        return {path for path in files if path and path.startswith(here) and "/.venv/" not in path}
+
+    @staticmethod
+    def _time(path: str) -> int:
+        with contextlib.suppress(OSError):
+            return os.stat(path).st_mtime_ns
+        return 0
+
+    def changed(self) -> str | None:
+        return next((p for p, before in self._times.items() if self._time(p) != before), None)
+
+
+def _noticed(number: int, frame: object) -> None:
+    """The wake-up descriptor tells; the handler only keeps the default from happening."""
+
+
+def _own_namespace(order: Order, channel: Channel) -> Order:
+    """Go on as PID 1 of a new pid namespace, a child of the supervisor, where that is allowed."""
+    if not order.namespace or order.contained or not processes.enter_pid_namespace():
+        return order
+    pid = os.fork()
+    if pid:
+        channel.send(PLACE, pid)
+        os._exit(0)
+    # Until the one that forked us is reaped, its death would be taken for the supervisor's.
+    channel.receive()
+    if not processes.mount_own_proc():
+        os._exit(72)
+    return replace(order, contained=True)
+
+
+def _follow(channel: Channel) -> None:
+    """Die with the supervisor; one that is dead already has closed its end."""
+    processes.die_with_parent()
+    poll = select.poll()
+    poll.register(channel, select.POLLHUP)
+    if any(event & select.POLLHUP for _, event in poll.poll(0)):
+        os._exit(71)
+
+
+def main() -> None:
+    order = Order(**json.loads(os.environ.pop("LIMPET_ORDER")))
+    for descriptor in order.descriptors:
+        os.set_inheritable(descriptor, False)
+    channel = Channel(socket.socket(fileno=order.channel))
+    order = _own_namespace(order, channel)
+    processes.set_name("limpet-zygote")
+    processes.adopt_orphans()
+    _follow(channel)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _noticed)
+    plan = from_environment()
+    registry = None
+    if not order.spawn:
+        registry = _import_app(plan, channel, order)
+    gc.collect()
+    gc.freeze()  # what executors share with us is not touched by their collector
+    Zygote(plan, order, channel, registry).run()
+
+
+def _import_app(plan: Plan, channel: Channel, order: Order) -> Registry:
+    try:
+        registry = load_registry(plan)
+    except LimpetError as error:
+        channel.send(REFUSED, str(error))
+        sys.exit(2)
+    threads = processes.thread_count()
+    channel.send(CATALOG, registry.catalog(threads, order.contained))
+    if threads > 1:
+        _start_over(plan, replace(order, spawn=True))
+    from limpet.worker import executor, lane_executor, loop_executor  # noqa: F401 - shared by all
+
+    return registry
+
+
+def _start_over(plan: Plan, order: Order) -> None:
+    """Forget the app and its threads: the same process, with a new program in it."""
+    for descriptor in order.descriptors:
+        os.set_inheritable(descriptor, True)
+    environment = {**os.environ, **plan.environment(), **order.environment()}
+    os.execve(sys.executable, [sys.executable, "-m", "limpet.worker.zygote"], environment)
+
+
+if __name__ == "__main__":
+    main()

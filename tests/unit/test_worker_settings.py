@@ -1,0 +1,134 @@
+"""A worker's settings: an argument, else a variable, else a line, else the default."""
+
+from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from limpet import InvalidOption, settings
+from limpet.settings import WorkerSettings, load_worker
+
+
+def loaded(folder: Path, *, toml: str = "", env: dict[str, str] | None = None, **given: Any) -> Any:
+    if toml:
+        (folder / settings.FILE).write_text(toml)
+    return load_worker(given=given, environ=env or {}, folder=folder)
+
+
+def test_without_a_word_the_defaults_hold(tmp_path: Path) -> None:
+    found = loaded(tmp_path, queues=[], name=None)
+    assert found == WorkerSettings()
+    assert (found.lease, found.drain, found.grace) == (
+        timedelta(seconds=10),
+        timedelta(seconds=25),
+        timedelta(seconds=5),
+    )
+    assert (found.async_jobs, found.lanes, found.queues) == (100, None, {})
+    assert (found.pid_namespace, found.burst, found.reload) == (True, False, False)
+
+
+def test_an_argument_is_stronger_than_a_variable_and_that_than_a_line(tmp_path: Path) -> None:
+    toml = '[worker]\nlease = "20s"\ndrain = 30\ngrace = "7s"\n'
+    found = loaded(
+        tmp_path, toml=toml, env={"LIMPET_LEASE": "30s", "LIMPET_DRAIN": "40"}, lease="40s"
+    )
+    assert (found.lease, found.drain, found.grace) == (
+        timedelta(seconds=40),
+        timedelta(seconds=40),
+        timedelta(seconds=7),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "value"),
+    [
+        ("name", "w1", '"w1"', "w1"),
+        ("queues", "email=5,video", '["email=5", "video"]', {"email": 5, "video": None}),
+        ("queues", "email = 5", "{email = 5}", {"email": 5}),
+        ("lanes", "4", "4", 4),
+        ("async_jobs", "0", "0", 0),
+        ("lease", "1m", '"1m"', timedelta(minutes=1)),
+        ("drain", "0", "0", timedelta()),
+        ("grace", "1.5", "1.5", timedelta(seconds=1.5)),
+        ("max_jobs", "1000", "1000", 1000),
+        ("max_rss", "512MB", '"512MB"', 512_000_000),
+        ("max_rss", "2GiB", '"2 gib"', 2 * 1024**3),
+        ("max_rss", "1.5Gi", '"1536 MiB"', 1536 * 1024**2),
+        ("max_rss", "20000000", "20000000", 20_000_000),
+        ("pid_namespace", "0", "false", False),
+        ("burst", "yes", "true", True),
+        ("reload", "1", "1", True),
+    ],
+)
+def test_every_setting_is_an_argument_a_variable_and_a_line(
+    tmp_path: Path, name: str, text: str, line: str, value: Any
+) -> None:
+    by_variable = getattr(loaded(tmp_path, env={f"LIMPET_{name.upper()}": text}), name)
+    argument: dict[str, Any] = {name: text}
+    by_argument = getattr(loaded(tmp_path, **argument), name)
+    by_line = getattr(loaded(tmp_path, toml=f"[worker]\n{name} = {line}\n"), name)
+    assert by_argument == by_variable == by_line == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("name", "a b", "name 'a b': a name has"),
+        ("name", 5, "name is 5; write a text"),
+        ("queues", ["email=many"], "queues: email is 'many'; write a whole number from 1 up"),
+        ("queues", ["email=0"], "queues: email is '0'"),
+        ("queues", ["email=1", "email=2"], "queues names the queue 'email' twice"),
+        ("queues", ["e mail"], "queues: queue 'e mail': a name has"),
+        ("queues", 5, "queues is 5; write queues such as"),
+        ("queues", [5], "queues is 5; write a text"),
+        ("lanes", -1, "lanes is -1; write a whole number from 0 up"),
+        ("lanes", True, "lanes is True"),
+        ("async_jobs", "many", "async_jobs is 'many'"),
+        ("lease", "1s", "lease is '1s'; it must be at least 2s and at most 1h"),
+        ("lease", "2h", "lease is '2h'; it must be"),
+        ("lease", "soon", "lease is 'soon'; write a timedelta"),
+        ("drain", -1, "drain is -1"),
+        ("max_jobs", 0, "max_jobs is 0; write a whole number from 1 up"),
+        ("max_rss", 512, "max_rss is 512; write a size such as .* at least 10MB"),
+        ("max_rss", "lots", "max_rss is 'lots'"),
+        ("pid_namespace", "maybe", "pid_namespace is 'maybe'; write 1 or 0"),
+        ("burst", 2, "burst is 2; write 1 or 0"),
+        ("colour", 1, "worker: unknown setting colour; known are name, queues"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence_with_its_name(
+    tmp_path: Path, name: str, value: Any, words: str
+) -> None:
+    with pytest.raises(InvalidOption, match=f"^{words}"):
+        loaded(tmp_path, **{name: value})
+
+
+def test_a_wrong_value_names_its_source(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="^LIMPET_MAX_RSS is 'big'"):
+        loaded(tmp_path, env={"LIMPET_MAX_RSS": "big"})
+    with pytest.raises(InvalidOption, match="^LIMPET_QUEUES: email is 'x'"):
+        loaded(tmp_path, env={"LIMPET_QUEUES": "email=x"})
+    with pytest.raises(InvalidOption, match=r"^lanes in \[worker\] of .*limpet.toml is 'x'"):
+        loaded(tmp_path, toml='[worker]\nlanes = "x"\n')
+    with pytest.raises(InvalidOption, match=r"^\[worker\] in .*limpet.toml: unknown setting lane;"):
+        loaded(tmp_path, toml="[worker]\nlane = 1\n")
+    with pytest.raises(InvalidOption, match="write worker as a table"):
+        loaded(tmp_path, toml="worker = 1\n")
+
+
+def test_a_worker_that_could_run_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="could run nothing"):
+        loaded(tmp_path, lanes=0, async_jobs=0)
+
+
+def test_the_lines_of_a_worker_do_not_disturb_a_client(tmp_path: Path) -> None:
+    (tmp_path / settings.FILE).write_text('url = "sqlite:///x.db"\n[worker]\nlease = "20s"\n')
+    assert settings.load(environ={}, folder=tmp_path).url == "sqlite:///x.db"
+
+
+def test_every_setting_has_a_reader() -> None:
+    from limpet.settings.worker import _READERS
+
+    assert list(_READERS) == [each.name for each in fields(WorkerSettings)]
