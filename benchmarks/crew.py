@@ -45,6 +45,7 @@ class Crew:
         self._count = 0
 
     def __enter__(self) -> Self:
+        self._store.migrate()
         limpet_jobs.app.move_to(self._limpet.url(self._place))
         return self
 
@@ -131,6 +132,5 @@ class Crew:
 
 
 def _can_run(guardian: int) -> bool:
-    return bool(
-        processes.named(guardian, "limpet-loop") and processes.named(guardian, "limpet-lane")
-    )
+    # Either will do: one that was lost is started again only when there is work for it.
+    return any(processes.named(guardian, name) for name in ("limpet-loop", "limpet-lane"))
