@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pacing
+import processes
 import tally
 from contender import Contender, Trouble
 from figures import Figures, at_most, quantile, reached, table
@@ -11,6 +12,7 @@ from scale import Scale
 from worker_drain import BULLMQ, HUEYS, LIMPETS
 
 P50, P99, MOST = "pick-up p50, ms", "pick-up p99, ms", "slowest, ms"
+OTHERS = "cores busy with other work, pick-up"
 P50_GOAL, P99_GOAL = 2, 10
 # One thread does it: in an idle worker more of them only ask the file more often.
 ORDER: list[Contender] = [LIMPETS[0], BULLMQ, LIMPETS[1], HUEYS[0], LIMPETS[2], LIMPETS[3]]
@@ -24,6 +26,7 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
 
 
 def pick_up(contender: Contender, jobs: int, figures: Figures) -> None:
+    others = processes.Others()
     with contender.place() as place:
         worker = place.start(contender.worker())
         place.feed(worker, contender.pick_up(jobs + pacing.WARM_UP), seconds=30 + jobs * 0.5)
@@ -33,13 +36,14 @@ def pick_up(contender: Contender, jobs: int, figures: Figures) -> None:
     figures.add(contender.name, P50, quantile(times, 0.5))
     figures.add(contender.name, P99, quantile(times, 0.99))
     figures.add(contender.name, MOST, max(times))
+    figures.add(contender.name, OTHERS, others.cores())
 
 
 def report(figures: Figures) -> list[str]:
-    head = ["an idle worker", P50, P99, MOST, "reached"]
+    head = ["an idle worker", P50, P99, MOST, "others", "reached"]
     rows = []
     for each in (*LIMPETS, HUEYS[0], BULLMQ):
-        cells = [figures.cell(each.name, what) for what in (P50, P99, MOST)]
+        cells = [figures.cell(each.name, what) for what in (P50, P99, MOST, OTHERS)]
         good = [
             at_most(list(figures.of(each.name, P50).values()), P50_GOAL),
             at_most(list(figures.of(each.name, P99).values()), P99_GOAL),

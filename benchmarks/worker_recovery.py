@@ -22,6 +22,7 @@ LIMPET = Limpet(
 )
 START, READY = "s to the next start", "s until ready again"
 OVERLAP, CHARGED = "s that two runs overlapped", "orphans charged"
+LOAD = "load average"
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def recover(cause: Cause, kills: int, figures: Figures) -> None:
             figures.add(cause.name, READY, crew.ready_again(held) - wall)
             figures.add(cause.name, OVERLAP, max(0, crew.last_pulse(held) - again.at) / 1e9)
             figures.add(cause.name, CHARGED, job.counters.orphans)
+            figures.add(cause.name, LOAD, os.getloadavg()[0])
     figures.run = 0
 
 
@@ -124,6 +126,7 @@ def report(figures: Figures) -> list[str]:
         "ready again, most",
         "overlaps",
         "orphans charged",
+        LOAD,
         "reached",
     ]
     rows = [_row(cause, figures) for cause in CAUSES]
@@ -134,7 +137,8 @@ def report(figures: Figures) -> list[str]:
         "are for the moment at which the job is ready again, which comes before and is shown "
         "beside, as the timeline has it. Reached: the slowest start was within the limit and no "
         "two runs overlapped. For a drain the design has no figure beyond its deadline; "
-        "1 s after it is allowed here.",
+        "1 s after it is allowed here. *Load average*: of the machine, the median; what starts an "
+        "interpreter anew takes as much longer as others leave it less of the processor.",
         "",
         *table(head, rows),
     ]
@@ -143,7 +147,7 @@ def report(figures: Figures) -> list[str]:
 def _row(cause: Cause, figures: Figures) -> list[str]:
     times = list(figures.of(cause.name, START).values())
     if not times:
-        return [cause.name, "0", f"{cause.limit_seconds:g}", *[NOT_MEASURED] * 7]
+        return [cause.name, "0", f"{cause.limit_seconds:g}", *[NOT_MEASURED] * 8]
     ready = max(figures.of(cause.name, READY).values())
     overlaps = sum(value > 0 for value in figures.of(cause.name, OVERLAP).values())
     charged = sum(figures.of(cause.name, CHARGED).values())
@@ -156,6 +160,7 @@ def _row(cause: Cause, figures: Figures) -> list[str]:
         *(f"{cell:.3f}" for cell in cells),
         str(overlaps),
         f"{charged:.0f}",
+        f"{statistics.median(figures.of(cause.name, LOAD).values()):.1f}",
         reached(good),
     ]
 
