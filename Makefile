@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 SOURCES := src tests scripts benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help install test format lint types layers unit chart mutants prove peers bench bench-store clean
+.PHONY: help install test format lint types layers unit chart mutants prove demo peers bench bench-store clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,17 +45,21 @@ chart: install ## Write what is generated: docs/concepts/states.md and the whole
 	$(BIN)/python scripts/state_chart.py
 	$(BIN)/python scripts/schema.py
 
-mutants: install ## Break the SQL on purpose, 27 times; the contract suite must catch each
+mutants: install ## Break the SQL on purpose, 33 times; the contract suite must catch each
 	$(BIN)/python scripts/mutants.py
 
 prove: install ## The long proofs, at the sizes that the README promises
 	$(BIN)/python scripts/prove.py
 
+demo: install ## Kill a worker, watch the recovery, in half a minute
+	$(BIN)/limpet demo
+
 peers: install ## Install Huey, BullMQ and Redis, which Limpet is measured beside
 	PYTHONPATH=benchmarks $(BIN)/python -m peers.install
 
-bench: install peers ## Measure a worker beside its peers; the table goes to benchmarks/results/
+bench: install peers ## Measure a worker beside its peers, and the store; tables go to benchmarks/results/
 	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/sqlite_store.py
 
 bench-store: install ## Measure the SQLite store alone; the table goes to benchmarks/results/
 	$(BIN)/python benchmarks/sqlite_store.py

@@ -58,6 +58,42 @@ MUTATIONS = (
         "a recovered job's old holder is told that it settled",
     ),
     Mutation(
+        "fence.sql",
+        "    WHERE j.state = 'running' AND j.session = :session AND j.token = e.value)",
+        "    WHERE j.state = 'running' AND j.session = :session)",
+        "a late holder says that a job has begun",
+    ),
+    Mutation(
+        "settle.sql",
+        "WHERE j.state = 'running' AND j.session = :session AND j.token = e.value",
+        "WHERE j.state = 'running' AND j.session = :session",
+        "the fence lets a job be completed under every token",
+    ),
+    Mutation(
+        "settle.sql",
+        "WHERE j.state = 'running' AND j.session = :session AND j.token = e.value",
+        "WHERE j.state = 'running' AND j.token = e.value",
+        "the fence lets every session complete a job",
+    ),
+    Mutation(
+        "settle.sql",
+        "WHERE j.state = 'running' AND j.session = :session AND j.token = e.value",
+        "WHERE j.session = :session AND j.token = e.value",
+        "the fence lets a holder complete a job twice",
+    ),
+    Mutation(
+        "settle.sql",
+        " FILTER (WHERE j.failures + j.orphans > 0)",
+        " FILTER (WHERE false)",
+        "a job that succeeded keeps the error of an earlier attempt",
+    ),
+    Mutation(
+        "claim.sql",
+        "WHERE j.state = 'running' AND j.session = :session",
+        "WHERE j.state = 'running'",
+        "a repeated exchange is given jobs that another holds by now",
+    ),
+    Mutation(
         "claim.sql",
         "ORDER BY sort_key, n",
         "ORDER BY sort_key DESC, n",
@@ -71,7 +107,7 @@ MUTATIONS = (
     ),
     Mutation(
         "claim.sql",
-        "\n  AND (lapses_at IS NULL OR lapses_at > :now)",
+        "\n      AND (lapses_at IS NULL OR lapses_at > :now)",
         "",
         "an expired job is claimed",
     ),

@@ -49,6 +49,7 @@ class App:
         self.payload_limit = found.payload_limit
         self.retention = kept_for({**found.retention, **(retention or {})})
         self._clock = clock
+        self._shares_writes = True
         self._limits = dict(queues or {})
         for name in self._limits:
             checked_name(name)
@@ -66,7 +67,8 @@ class App:
     @cached_property
     def client(self) -> Client:
         """What hands in jobs and follows them."""
-        return Client(self._store, self._limits, self._clock)
+        shares_writes = self._shares_writes
+        return Client(self._store, self._limits, self._clock, shares_writes=shares_writes)
 
     # -- tasks
 
@@ -214,14 +216,15 @@ class App:
 
     def move_to(self, url: str) -> None:
         """Use another store from now on; for command lines that name one."""
-        self.store_through(open_store(url, self._clock))
+        self.store_through(open_store(url, self._clock), shares_writes=True)
         self.url = url
 
-    def store_through(self, store: Store) -> None:
+    def store_through(self, store: Store, *, shares_writes: bool = False) -> None:
         """Use this store from now on; for executors, which talk through their supervisor."""
         self._store.close()
         self.__dict__.pop("client", None)
         self._store = store
+        self._shares_writes = shares_writes
 
     def close(self) -> None:
         """Close the store; the app can not be used any more."""
@@ -277,6 +280,11 @@ class _Register:
 
 
 _opened: "weakref.WeakSet[App]" = weakref.WeakSet()
+
+
+def opened() -> list[App]:
+    """Every app of this process that is not closed."""
+    return list(_opened)
 
 
 @atexit.register

@@ -40,8 +40,9 @@ def _import(name: str, module_name: str) -> ModuleType:
         raise InvalidOption(
             f"app {name!r}: {module_name} needs the module {missing!r}, which is not installed."
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        said = " ".join(str(error).split())[:500]
         raise InvalidOption(
-            f"app {name!r}: importing {module_name} raised {type(error).__name__}: {error}. "
+            f"app {name!r}: importing {module_name} raised {type(error).__name__}: {said}. "
             f"(--debug shows where.)"
         ) from error

@@ -33,7 +33,7 @@ WORDING: dict[str, tuple[int, str]] = {
         "asked to stop: {running} jobs may go on for {seconds:g} s; a second signal ends them now",
     ),
     "worker_stopped": (_I, "stopped; {released} jobs were handed back"),
-    "worker_empty": (_I, "nothing is left to do"),
+    "refused": (_E, "{reason}"),
     "guardian_gone": (_E, "the guardian is gone; everything is ended"),
     "session_over": (_W, "the session is over: {reason}; a new one begins"),
     "reloading": (_I, "{what} has changed; starting anew"),
@@ -56,6 +56,10 @@ WORDING: dict[str, tuple[int, str]] = {
     "executor_started": (_D, "{kind} executor {executor} started"),
     "executor_died": (_W, "{kind} executor {executor} ended: {cause}; it ran {jobs} jobs"),
     "executor_failed": (_E, "an executor could not start ({error}); trying again in {seconds:g} s"),
+    "executor_garbled": (
+        _E,
+        "{kind} executor {executor} cannot be understood ({error}) and is ended",
+    ),
     "executor_recycled": (_D, "{kind} executor {executor} is replaced after {jobs} jobs"),
     "executor_doomed": (
         _W,
@@ -70,7 +74,7 @@ WORDING: dict[str, tuple[int, str]] = {
     "job_stopping": (_I, "{task} is asked to stop: {cause}"),
     "job_killed": (_W, "{task} did not stop in {seconds:g} s; its executor is ended"),
     "job_cancelled": (_I, "{task} was cancelled"),
-    "job_refused": (_W, "the outcome of {task} was refused: its lease was over"),
+    "job_refused": (_W, "an outcome was refused: the lease of its job was over"),
 }
 
 

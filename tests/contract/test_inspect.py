@@ -89,6 +89,18 @@ def test_filtered_pages_add_up(store: Store) -> None:
     assert listed(store, JobFilter(state=State.CANCELLED), limit=2) == jobs[::2][::-1]
 
 
+def test_running_jobs_are_listed_newest_first_over_all_holders(store: Store) -> None:
+    for queue in ("one", "two", "one", "two", "one"):
+        add(store, queue=queue)
+    first, second = Holder(store), Holder(store)
+    running = [*first.claim_ids(2), *second.claim_ids(2)]
+    assert listed(store, JobFilter(State.RUNNING)) == running[::-1]
+    assert listed(store, JobFilter(State.RUNNING), limit=3) == running[::-1]
+    ones = [job for job in running if get(store, job).queue == "one"]
+    assert listed(store, JobFilter(State.RUNNING, queue="one"), limit=1) == ones[::-1]
+    assert listed(store, JobFilter(State.RUNNING, task="none")) == []
+
+
 def test_pages_never_repeat_a_job_whatever_moves(store: Store, clock: FakeClock) -> None:
     jobs = add_many(store, 6)
     holder = Holder(store)
@@ -135,6 +147,18 @@ def test_timeline_tells_a_whole_life_in_order(store: Store, clock: FakeClock) ->
     times = [event.at for event in history(store, job)]
     assert [at - times[0] for at in times] == [n * 1_000_000 for n in range(7)]
     assert [event.token for event in history(store, job)] == [None, 1, 1, 2, 2, 3, 3]
+
+
+def test_latest_events_are_told_newest_first_beside_their_jobs(store: Store) -> None:
+    assert store.latest_events() == ()
+    first, second = add(store, queue="one"), add(store, queue="two", task="other")
+    store.cancel(second, "typo")
+    store.cancel(first)
+    newest, older = store.latest_events()
+    assert (newest.job, newest.task, newest.queue) == (first, "task", "one")
+    assert (older.job, older.task, older.queue) == (second, "other", "two")
+    assert older.event == store.events(second)[0]
+    assert store.latest_events(limit=1) == (newest,)
 
 
 def test_queues_tell_how_many_jobs_are_in_each_state(store: Store, clock: FakeClock) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import limpet
-from limpet.cli import enqueue, jobs, queues, store, worker, workers
+from limpet.cli import demo, enqueue, jobs, queues, store, top, worker, workers
 from limpet.domain.errors import InvalidOption, LimpetError, PayloadInvalid, UnknownTask
 
 DONE, NOT_WELL, WRONG_USAGE = 0, 1, 2
@@ -16,16 +16,16 @@ _USAGE_ERRORS = (InvalidOption, PayloadInvalid, UnknownTask)
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
+    whole = argparse.ArgumentParser(
         prog="limpet",
         description="Durable jobs that cannot be orphaned.",
         epilog="Exit codes: 0 done, 1 the thing asked about is not well, 2 wrong usage.",
     )
-    top.add_argument("--version", action="version", version=f"limpet {limpet.__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (worker, enqueue, jobs, queues, workers, store):
+    whole.add_argument("--version", action="version", version=f"limpet {limpet.__version__}")
+    commands = whole.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in (demo, worker, top, enqueue, jobs, queues, workers, store):
         module.add(commands)
-    return top
+    return whole
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,8 +10,8 @@ from limpet import settings
 from limpet.cli.target import add_target
 from limpet.domain.errors import InvalidOption
 from limpet.storage.registry import open_store
+from limpet.worker import processes
 from limpet.worker.plan import Plan
-from limpet.worker.processes import SUPPORTED
 
 _TEXTS = (
     ("--name", "NAME", "how this worker is called (else the host's name)"),
@@ -55,13 +55,14 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Become the worker: the same process goes on as its guardian."""
-    if not SUPPORTED:
+    if not processes.SUPPORTED:
         raise InvalidOption(
             f"a worker cannot keep its promises on {sys.platform}: it needs Linux, or macOS for "
             f"development. Handing in jobs and looking at them works here."
         )
     plan = plan_of(arguments)
     sys.stdout.flush()
+    processes.hold_signals()
     environment = {**os.environ, **plan.environment()}
     os.execve(sys.executable, [sys.executable, "-m", "limpet.worker.guardian"], environment)
 

@@ -30,7 +30,13 @@ class Client:
         store: Store,
         limits: Mapping[str, QueueLimit] | None = None,
         clock: Clock | None = None,
+        *,
+        shares_writes: bool = True,
     ) -> None:
+        """`shares_writes`: enqueues of several callers may be one write. Not so in an executor,
+        where each is fenced by the attempt that it is made in.
+        """
+        self._shares_writes = shares_writes
         self.store = store
         self.clock = clock or SystemClock()
         self.ids = IdSource(self.clock)
@@ -44,7 +50,8 @@ class Client:
     def enqueue(self, job: NewJob) -> Receipt:
         """Write one job; returns when it is durable. Raises `QueueFull`."""
         patience = _Patience(self._limits.get(job.queue))
-        while (receipt := self._coalescer.enqueue(job)).outcome == "full":
+        write = self._coalescer.enqueue if self._shares_writes else self._alone
+        while (receipt := write(job)).outcome == "full":
             time.sleep(patience.pause(job.queue, receipt))
         return receipt
 
@@ -52,10 +59,16 @@ class Client:
         """As `enqueue`, without blocking the event loop."""
         patience = _Patience(self._limits.get(job.queue))
         while True:
-            receipt = await self._coalescer.aenqueue(job)
+            if self._shares_writes:
+                receipt = await self._coalescer.aenqueue(job)
+            else:
+                receipt = await asyncio.to_thread(self._alone, job)
             if receipt.outcome != "full":
                 return receipt
             await asyncio.sleep(patience.pause(job.queue, receipt))
+
+    def _alone(self, job: NewJob) -> Receipt:
+        return self.store.enqueue([job], caps=self._caps)[0]
 
     def enqueue_many(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Write jobs in chunks of 1,000, each wholly or not at all.

@@ -32,6 +32,8 @@ def to_text(value: Any, *, what: str) -> str:
             f"stored as JSON.",
             field=what,
         ) from None
+    except PayloadInvalid:
+        raise
     except ValueError as error:  # a number of thousands of digits, for one
         raise PayloadInvalid(f"{what} cannot be stored as JSON: {error}.", field=what) from None
     return text

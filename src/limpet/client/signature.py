@@ -159,7 +159,8 @@ class Signature:
         """What the task returned, as JSON text."""
         hint = self._hints.get("return")
         secrets: list[str] = []
-        if hint is not None and hint is not Any and value is not None:
+        plain = hint is None or hint is Any or (hint in _PLAIN_TYPES and type(value) is hint)
+        if not plain and value is not None:
             value, paths = self._dump("return", hint, value)
             secrets = [path.partition("/")[2] for path in paths]
         return Packed(to_text(value, what=f"the result of {self._task}"), tuple(secrets))

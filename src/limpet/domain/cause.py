@@ -75,12 +75,12 @@ class WorkerGone(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class WorkerFrozen(Cause):
-    """The worker stopped being scheduled and was ended by its kernel timer."""
+    """The process stopped being scheduled and was ended."""
 
     seconds: float
 
     def sentence(self) -> str:
-        return f"the worker was frozen for {self.seconds:.1f} s and its kernel timer ended it"
+        return f"its process was frozen for {self.seconds:.1f} s and was ended"
 
 
 @dataclass(eq=True, unsafe_hash=True)

@@ -1,9 +1,10 @@
 """A job's timeline: the unhappy moves as they were recorded, the happy ones from the row."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from limpet.domain.cause import Cause
+from limpet.domain.cause import Cause, NotStarted
 from limpet.domain.job import Job
 from limpet.domain.state import State
 
@@ -45,6 +46,16 @@ class Event:
     claimed_at: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """An event beside the job that it happened to."""
+
+    job: str
+    task: str
+    queue: str
+    event: Event
+
+
 def timeline(job: Job, recorded: list[Event]) -> list[Event]:
     """Put the timeline together; entries of one moment keep the order in which they happened."""
     told: list[Event] = [Event(job.created_at, EventName.ENQUEUED)]
@@ -59,3 +70,18 @@ def timeline(job: Job, recorded: list[Event]) -> list[Event]:
     if job.state is State.SUCCEEDED and job.finished_at is not None:
         told.append(Event(job.finished_at, EventName.SUCCEEDED, job.session, job.token))
     return sorted(told, key=lambda event: event.at)
+
+
+def unheard_loss(recorded: Sequence[Event]) -> Cause | None:
+    """The loss of which the orphan hook has not heard: no attempt has ended since, but by loss."""
+    for event in reversed(recorded):
+        cause = event.cause
+        if event.event in (EventName.ORPHANED, EventName.RECOVERED):
+            if cause is not None and cause.charged:
+                return cause
+        elif event.event == EventName.RELEASED:
+            if not isinstance(cause, NotStarted):
+                return None
+        elif event.event in (EventName.RETRIED, EventName.SNOOZED, EventName.REOPENED):
+            return None
+    return None

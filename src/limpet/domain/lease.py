@@ -31,12 +31,13 @@ class Digest:
         return Digest(self.count - other.count, (self.total - other.total) % _MODULUS)
 
 
-def mark(job: str, token: int) -> int:
-    """The share of one held job in the digest."""
-    return (int(job[-8:], 32) + (token % (1 << 20)) * _SPREAD) % _MODULUS
-
-
 def digest(held: Iterable[tuple[str, int]]) -> Digest:
-    """The digest of (job, token) pairs, in any order."""
-    marks = [mark(job, token) for job, token in held]
-    return Digest(len(marks), sum(marks) % _MODULUS)
+    """The digest of (job, token) pairs, in any order: the end of each id as a number to the base
+    of 32, plus its token times a constant, summed up.
+    """
+    count = names = tokens = 0
+    for job, token in held:
+        count += 1
+        names += int(job[-8:], 32)
+        tokens += token % (1 << 20)
+    return Digest(count, (names + tokens * _SPREAD) % _MODULUS)

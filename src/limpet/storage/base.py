@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from limpet.domain.cause import Cause
-from limpet.domain.event import Event
+from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueView
@@ -238,6 +238,10 @@ class InspectVerbs(Protocol):
 
     def events(self, job: str) -> tuple[Event, ...]:
         """The recorded events of a job, oldest first; see `domain.event.timeline`."""
+        ...
+
+    def latest_events(self, limit: int = 20) -> tuple[JobEvent, ...]:
+        """What was recorded last, of any job, newest first; at most 1,000."""
         ...
 
     def log(self, job: str) -> tuple[LogLine, ...]:

@@ -5,8 +5,11 @@ turns the outcome into a settlement.
 """
 
 import contextlib
+import os
 import random
+import sys
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Any, assert_never
@@ -25,6 +28,7 @@ from limpet.domain.cause import (
 )
 from limpet.domain.errors import AttemptStopped, PayloadInvalid, Unrecoverable
 from limpet.domain.job import ClaimedJob
+from limpet.domain.raised import raised
 from limpet.domain.retry import judge
 from limpet.domain.transition import MOST_STRIKES, Complete
 from limpet.domain.verdict import Again, GiveUp, Later
@@ -40,7 +44,7 @@ Say = Callable[..., None]
 class Attempt:
     """One run of a job; also what its context is linked to."""
 
-    __slots__ = ("claimed", "left", "lost", "say", "stopping", "task")
+    __slots__ = ("claimed", "knows", "left", "lost", "say", "stop", "task")
 
     def __init__(
         self, claimed: ClaimedJob, task: Runnable, lost: dict[str, Any] | None, say: Say
@@ -49,7 +53,8 @@ class Attempt:
         self.task = task
         self.lost = lost
         self.say = say
-        self.stopping: Cause | None = None
+        self.stop: Cause | None = None  # why it must stop
+        self.knows = False  # and its code has been told so
         self.left = Offspring()
 
     # -- what the context needs
@@ -60,6 +65,12 @@ class Attempt:
     def line(self, level: str, message: str) -> None:
         self.say(self.claimed.lease, None, ((time.time_ns() // 1000, level, message),))
 
+    @property
+    def stopping(self) -> Cause | None:
+        """Why the attempt must stop, as its code asks; what it returns after that is not whole."""
+        self.knows = self.stop is not None
+        return self.stop
+
     def make_context(self) -> Context:
         claimed = self.claimed
         lease, counters = claimed.lease, claimed.counters
@@ -69,16 +80,41 @@ class Attempt:
 
 Result = Complete | Outcome
 
+_executor = os.getpid()
+
+
+def this_is_the_executor() -> None:
+    """Remember which process runs attempts; a child that a task forks does not."""
+    global _executor
+    _executor = os.getpid()
+
+
+def is_forked() -> bool:
+    """Whether this process was forked by a task."""
+    return os.getpid() != _executor
+
+
+def leave_if_forked(error: BaseException | None = None) -> None:
+    """End a child that comes back from the task's code: it must not speak for the job."""
+    if not is_forked():
+        return
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    else:
+        code = int(error is not None)
+        if error is not None:
+            traceback.print_exception(error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
 
 async def run_async(attempt: Attempt, registry: Registry) -> Result:
     """Run an `async def` task and say how it ended."""
-    task = attempt.task
-    offspring.set(attempt.left)
-    ctx = attempt.make_context()
-    context.running.set(ctx)
+    task, ctx = attempt.task, _entered(attempt)
     try:
         arguments = task.signature.unpack(attempt.claimed.args)
-    except PayloadInvalid as misfit:
+    except Exception as misfit:
         return _put_aside(attempt, misfit)
     try:
         if attempt.lost is not None:
@@ -91,8 +127,10 @@ async def run_async(attempt: Attempt, registry: Registry) -> Result:
             value = await _wrapped_async(registry, ctx, lambda: task.function(**arguments))
         else:
             value = await task.function(**arguments)
+        leave_if_forked()
         return _completed(attempt, value, registry.payload_limit)
     except BaseException as error:
+        leave_if_forked(error)
         return concluded(attempt, error)
 
 
@@ -100,13 +138,10 @@ def run_sync(
     attempt: Attempt, registry: Registry, interruptible: Callable[[], AbstractContextManager[None]]
 ) -> Result:
     """Run a `def` task and say how it ended; only within `interruptible` may it be interrupted."""
-    task = attempt.task
-    offspring.set(attempt.left)
-    ctx = attempt.make_context()
-    context.running.set(ctx)
+    task, ctx = attempt.task, _entered(attempt)
     try:
         arguments = task.signature.unpack(attempt.claimed.args)
-    except PayloadInvalid as misfit:
+    except Exception as misfit:
         return _put_aside(attempt, misfit)
     try:
         with interruptible():
@@ -120,13 +155,29 @@ def run_sync(
                 value = _wrapped(registry, ctx, lambda: task.function(**arguments))
             else:
                 value = task.function(**arguments)
+            leave_if_forked()
         return _completed(attempt, value, registry.payload_limit)
     except BaseException as error:
+        leave_if_forked(error)
         return concluded(attempt, error)
 
 
+def _entered(attempt: Attempt) -> Context:
+    """From here on all that runs in this context belongs to the attempt."""
+    offspring.set(attempt.left)
+    ctx = attempt.make_context()
+    context.running.set(ctx)
+    return ctx
+
+
 def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
-    packed = attempt.task.signature.pack_result(value)
+    if attempt.stop is not None and attempt.knows:
+        return stopped(attempt, attempt.stop)  # it left early, as it was asked to
+    try:
+        packed = attempt.task.signature.pack_result(value)
+    except PayloadInvalid as error:
+        # To run it again would not help, and would do again what it did.
+        raise Unrecoverable(str(error)) from None
     if len(packed.args) * 4 > limit and len(packed.args.encode()) > limit:
         raise Unrecoverable(
             f"the result of {attempt.task.name} is larger than {limit} bytes; store it elsewhere "
@@ -135,8 +186,10 @@ def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
     return Complete(attempt.claimed.lease, packed.args, packed.secrets)
 
 
-def _put_aside(attempt: Attempt, misfit: PayloadInvalid) -> Outcome:
-    cause = Raised(type="PayloadInvalid", message=str(misfit))
+def _put_aside(attempt: Attempt, misfit: Exception) -> Outcome:
+    # A model's own validator may raise anything; then its traceback says more than the sentence.
+    known = isinstance(misfit, PayloadInvalid)
+    cause = Raised(type="PayloadInvalid", message=str(misfit)) if known else raised(misfit)
     return Outcome(attempt.claimed.lease, "quarantine", cause=cause.record())
 
 
@@ -189,11 +242,13 @@ async def _wrapped_async(
 
 def concluded(attempt: Attempt, error: BaseException) -> Outcome:
     """What becomes of a job whose attempt raised."""
-    if attempt.stopping is not None:
-        return stopped(attempt, attempt.stopping)
-    if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
-        # The body asked the process to end; it is a failure of the job like another.
-        error = RuntimeError(f"the task raised {type(error).__name__}: {error}")
+    if attempt.stop is not None:
+        return stopped(attempt, attempt.stop)
+    if not isinstance(error, Exception | AttemptStopped):
+        # An exit, an interruption, a cancellation that nobody here asked for: a failure of the
+        # job like another.
+        said = raised(error).sentence()
+        error = RuntimeError(f"the task raised {said}").with_traceback(error.__traceback__)
     return _judged(attempt, error)
 
 
@@ -218,7 +273,7 @@ def _judged(attempt: Attempt, error: BaseException) -> Outcome:
     match verdict:
         case Again(delay=delay, cause=cause, note=note):
             if note:
-                attempt.line("WARNING", note)
+                attempt.line("warning", note)
             return Outcome(claimed.lease, "retry", delay.total_seconds(), cause.record())
         case GiveUp(cause=cause):
             return Outcome(claimed.lease, "fail", cause=cause.record())

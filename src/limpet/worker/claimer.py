@@ -9,10 +9,12 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from limpet import log
 from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
+from limpet.domain.transition import Settlement
 from limpet.storage.answers import Exchanged
-from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Store, Want
+from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
 from limpet.worker.frames import LANE, LOOP
 from limpet.worker.holds import Hold, Ledger
 from limpet.worker.page import now
@@ -22,6 +24,9 @@ AHEAD_SECONDS = 0.05
 # A ring may be missed, and a job that was committed with the user's own transaction rings no bell.
 _SLOW_POLL_SECONDS = 0.5
 _RATE_MEMORY_SECONDS = 0.25
+# While jobs end by the thousand, an exchange waits this long for more of them to tell.
+_GATHER_SECONDS = 0.002
+_MOST_GATHERED = 250
 
 
 class Rate:
@@ -52,15 +57,25 @@ class Claimer:
 
     def __init__(
         self,
-        store: Store,
         session: str,
         plan: Plan,
         ledger: Ledger,
         ask: Callable[..., Awaitable[Any]],
         dispatch: Callable[[list[Hold]], Awaitable[None]],
         suspect_room: Callable[[], int],
+        places: Callable[[str, int], int],
+        takes_ahead: Callable[[str], bool],
+        before: Callable[[], Awaitable[None]],
+        told: Callable[[list[Settlement]], None],
     ) -> None:
-        self._store = store
+        """`places`: how many of a kind's places can be used now. `takes_ahead`: whether an
+        executor of that kind would take more than it can start. `before`: done before each
+        exchange. `told`: hears what the store has taken.
+        """
+        self._places = places
+        self._takes_ahead = takes_ahead
+        self._before = before
+        self._told = told
         self._session = session
         self._plan = plan
         self._ledger = ledger
@@ -80,6 +95,11 @@ class Claimer:
         self.lanes = lanes_of(plan)
         self.idle_claims = 0
 
+    @property
+    def found_nothing(self) -> bool:
+        """Whether there was nothing to do, twice in a row."""
+        return self.idle_claims > 1
+
     def wake(self) -> None:
         """There is something to tell, or room to take more."""
         self._wake.set()
@@ -91,17 +111,25 @@ class Claimer:
 
     async def run(self) -> None:
         """Exchange whenever there is a reason to."""
+        loop = asyncio.get_running_loop()
         while True:
-            try:
-                await asyncio.wait_for(self._wake.wait(), _SLOW_POLL_SECONDS)
-            except TimeoutError:
-                self.may_have_more = True
+            # Not `wait_for`, which makes a task of each wait: this is the way of every pick-up.
+            poll = loop.call_later(_SLOW_POLL_SECONDS, self.rang)
+            await self._wake.wait()
+            poll.cancel()
             self._wake.clear()
             while self._has_reason():
+                if 0 < self._ledger.news < self._worth_telling():
+                    await asyncio.sleep(_GATHER_SECONDS)
                 await self._exchange()
 
+    def _worth_telling(self) -> int:
+        """How many outcomes to gather first, where they come so fast that it takes no time."""
+        rate = sum(each.per_second for each in self.rates.values())
+        return min(int(rate * _GATHER_SECONDS * 5), _MOST_GATHERED)
+
     def _has_reason(self) -> bool:
-        if self._ledger.has_news:
+        if self._ledger.news:
             return True
         return self._claims and self.may_have_more and self._want() is not None
 
@@ -110,8 +138,8 @@ class Claimer:
         return self.claiming and not self.paused
 
     async def _exchange(self) -> None:
+        await self._before()
         want = self._want() if self._claims else None
-        asked = sum(pool.total for pool in want.pools) if want else 0
         begun = self.untold()
         batch = self._ledger.next_batch()
         self._seq += 1
@@ -122,11 +150,15 @@ class Claimer:
         )
         self.in_flight = False
         self._ledger.told()
+        self._told(batch)
+        for refused in answer.rejected:
+            if refused.answer == "lost":
+                log.say("job_refused", job=refused.lease.job, session=self._session)
         if answer.standing is Standing.LIVE and want is not None:
-            self.may_have_more = len(answer.claimed) > 0
-            self.idle_claims = 0 if answer.claimed else self.idle_claims + 1
-        if asked == 0 or answer.standing is not Standing.LIVE:
-            self.idle_claims = 0
+            self.may_have_more = bool(answer.claimed)
+            nothing = not answer.claimed and not self._ledger.holds
+            asked_all = len(want.pools) == len(self.digests)
+            self.idle_claims = self.idle_claims + 1 if nothing and asked_all else 0
         if answer.claimed:
             await self._dispatch(self._ledger.take(answer.claimed))
 
@@ -141,13 +173,13 @@ class Claimer:
 
     def _want(self) -> Want | None:
         pools = []
-        for kind, places in ((LOOP, self._plan.async_jobs), (LANE, self.lanes)):
+        for kind, most in ((LOOP, self._plan.async_jobs), (LANE, self.lanes)):
             if kind not in self.digests:
                 continue
             rate = self.rates[kind]
             rate.measure(busy=self.used[kind] > 0)
-            free = places - self.used[kind]
-            ahead = int(rate.per_second * AHEAD_SECONDS)
+            free = self._places(kind, most) - self.used[kind]
+            ahead = int(rate.per_second * AHEAD_SECONDS) if self._takes_ahead(kind) else 0
             room = min(free + ahead, CHUNK)
             # Not one by one while much is under way: a batch costs hardly more than one job.
             if room <= 0 or (room < ahead // 4 and self.used[kind] > 0):

@@ -7,13 +7,12 @@ at a time, whatever carries no such variable belongs to that one.
 
 import asyncio
 import concurrent.futures.thread as pools
-import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import Any
 
 from limpet.worker import processes
@@ -21,6 +20,7 @@ from limpet.worker import processes
 # What does not end by itself within this time after its attempt ends with the executor.
 PATIENCE_SECONDS = 0.5
 _LOOK_SECONDS = 0.005
+_MOST_ZOMBIES = 50
 
 
 class Offspring:
@@ -35,9 +35,9 @@ class Offspring:
 
     def living(self) -> list[str]:
         """What still runs, in words; work that has not begun is withdrawn."""
-        self.threads = {thread for thread in self.threads if thread.is_alive()}
-        self.futures = {future for future in self.futures if not (future.cancel() or future.done())}
-        self.tasks = {task for task in self.tasks if not task.done()}
+        self.threads = {thread for thread in list(self.threads) if thread.is_alive()}
+        self.futures = {each for each in list(self.futures) if not (each.cancel() or each.done())}
+        self.tasks = {task for task in list(self.tasks) if not task.done()}
         return [
             *(f"thread {thread.name!r}" for thread in self.threads),
             *("work in a thread pool" for _ in self.futures),
@@ -59,6 +59,11 @@ def _mine() -> Offspring | None:
     return offspring.get() or _default
 
 
+def _is_shared(thread: threading.Thread) -> bool:
+    of_a_pool = getattr(thread, "_target", None) is pools._worker
+    return of_a_pool or thread.name.startswith("limpet-")
+
+
 def watch_threads() -> None:
     """Count from now on which threads and which work in pools an attempt starts."""
     start = threading.Thread.start
@@ -66,17 +71,22 @@ def watch_threads() -> None:
 
     def counted_start(self: threading.Thread) -> None:
         mine = _mine()
-        # A pool's threads outlive the work that started them; the work itself is counted.
-        if mine is not None and getattr(self, "_target", None) is not pools._worker:
+        # A pool's threads outlive the work that started them; the work itself is counted. Those
+        # of the client serve every attempt.
+        if mine is not None and not _is_shared(self):
             mine.threads.add(self)
+            # So that the thread knows its attempt: its log, its fence.
+            self.run = partial(copy_context().run, self.run)  # type: ignore[method-assign]
         start(self)
 
     def counted_submit(
         self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Future[Any]:
-        future: Future[Any] = submit(self, fn, *args, **kwargs)
         mine = _mine()
-        if mine is not None:
+        if mine is None:
+            return submit(self, fn, *args, **kwargs)
+        future: Future[Any] = submit(self, copy_context().run, fn, *args, **kwargs)
+        if not future.done():
             mine.futures.add(future)
             future.add_done_callback(mine.futures.discard)
         return future
@@ -135,8 +145,7 @@ class Children:
         def strays() -> set[int]:
             return set(processes.children_of_self()) - self._own
 
-        gone = processes.end_all(strays)
-        for pid in strays():
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-        return "" if gone else "a child process"
+        # Not reaped: the library that started one still asks for it. Too many, and we start anew.
+        if not processes.end_all(strays):
+            return "a child process"
+        return "" if len(strays()) < _MOST_ZOMBIES else "a crowd of dead child processes"

@@ -10,9 +10,11 @@ from limpet import log
 from limpet.domain.cause import Cause, ExecutorExited, NotStarted
 from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.transition import Cancel, Release
+from limpet.worker.blame import Blame
 from limpet.worker.claimer import Claimer
-from limpet.worker.crew import Crew, Executor
+from limpet.worker.crew import Crew
 from limpet.worker.desk import Desk
+from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
     BLOCKED,
     DONE,
@@ -24,7 +26,7 @@ from limpet.worker.frames import (
     REPORT,
     TaskFacts,
 )
-from limpet.worker.holds import Hold, Ledger
+from limpet.worker.holds import Hold, Ledger, say_of
 from limpet.worker.limits import Limits
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
@@ -32,7 +34,8 @@ from limpet.worker.settler import after_death, settlement_of
 
 # What has not started after this time behind a job that goes on is taken back.
 _HELD_UP = 50_000
-_PING = 1_000_000
+# How long jobs wait for an executor that starts, and how long it may take at all.
+_SLOW_START, _LONGEST_START = 1_000_000, 60_000_000
 # How many suspects of the loop may run alone at a time, each in a lane of its own.
 _SUSPECT_LANES = 2
 _LONGEST_PAUSE = 10.0
@@ -52,7 +55,9 @@ class Dispatcher:
         on_zygote: Callable[[Any], None],
         on_zygote_death: Callable[[str], None],
         later: Callable[[float, Callable[[], None]], Any],
+        lease_is_over: Callable[[], bool],
     ) -> None:
+        self.lease_is_over = lease_is_over
         self._plan = plan
         self._ledger = ledger
         self._desk = desk
@@ -60,19 +65,23 @@ class Dispatcher:
         self.on_zygote_death = on_zygote_death
         self._later = later
         self.tasks: dict[str, TaskFacts] = {}
-        self.limits = Limits(plan, lambda name: self.tasks[name].takes_context)
+        self.limits = Limits(
+            plan,
+            lambda name: self.tasks[name].takes_context,
+            lambda: on_zygote_death("it does not answer"),
+        )
+        self._blame = Blame(later)
         self.reports: list[Report] = []
         self._waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
-        self._lost: dict[str, dict[str, Any]] = {}
+        self._waiting_since = {LOOP: 0, LANE: 0}
         self._failed_starts = 0
         self._may_start = True
         self._cause: Cause | None = None
 
     # -- giving
 
-    def give(self, holds: list[Hold], lost: dict[str, dict[str, Any]]) -> None:
-        """Hand jobs to executors; `lost` says of which loss a job's hook is to hear."""
-        self._lost.update(lost)
+    def give(self, holds: list[Hold]) -> None:
+        """Hand jobs to executors."""
         for hold in holds:
             facts = self.tasks.get(hold.claimed.task)
             if facts is None:
@@ -122,10 +131,7 @@ class Dispatcher:
                 self._hand_over(executor, waiting, count)
 
     def _hand_over(self, executor: Executor, waiting: deque[Hold], count: int) -> None:
-        holds = [waiting.popleft() for _ in range(count)]
-        jobs = {hold.lease.job for hold in holds} & self._lost.keys() if self._lost else ()
-        lost = {job: self._lost[job] for job in jobs}
-        executor.give(holds, lost)
+        executor.give([waiting.popleft() for _ in range(count)])
         executor.stuck_since = None
 
     def _give_alone(self, hold: Hold) -> None:
@@ -133,6 +139,18 @@ class Dispatcher:
         executor = next((each for each in free if each.takes_more), None) or self.crew.start(LANE)
         executor.for_suspect = True
         self._hand_over(executor, deque([hold]), 1)
+
+    def places(self, kind: str, most: int) -> int:
+        """How many jobs executors of that kind can have, less those that do not get ready."""
+        executors = [each for each in self.crew.of_kind(kind) if not each.for_suspect]
+        slow = sum(each.slow for each in executors)
+        if kind == LANE:
+            return most - slow
+        return 0 if slow and slow == len(executors) else most
+
+    def takes_ahead(self, kind: str) -> bool:
+        """Whether an executor of that kind would take more than it can start at once."""
+        return any(each.takes_more for each in self.crew.of_kind(kind))
 
     def suspect_room(self) -> int:
         busy = sum(1 for each in self.crew.of_kind(LANE) if each.for_suspect and each.holds)
@@ -154,16 +172,14 @@ class Dispatcher:
             executor.recalling = False
             self.place()
         elif kind == BLOCKED:
-            self._blamed(executor, *frame[1:])
+            self._blame.heard(executor, *frame[1:])
 
     def _started(self, executor: Executor, error: str = "") -> None:
-        if error:
-            self._failed_starts += 1
-            pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE)
-            log.say("executor_failed", error=error, seconds=pause)
-        else:
-            executor.ready = True
+        executor.start_error = error
+        if not error:
+            executor.ready, executor.slow = True, False
             self._failed_starts = 0
+            self.claimer.rang()
 
     def _done(self, executor: Executor, completes: list[Any]) -> None:
         ledger, count = self._ledger, 0
@@ -184,13 +200,9 @@ class Dispatcher:
             return
         if outcome.doomed:
             hold.outcome = outcome
-            hold.stop = hold.stop or NotStarted()  # it has ended; nobody waits for it
             self.limits.forget(hold)
-            log.say(
-                "executor_doomed", kind=executor.kind, executor=executor.number,
-                what=outcome.doomed, job=hold.lease.job, task=hold.claimed.task,
-                queue=hold.claimed.queue, session=hold.lease.session,
-            )  # fmt: skip
+            about = {"kind": executor.kind, "executor": executor.number}
+            say_of(hold, "executor_doomed", **about, what=outcome.doomed)
             self._take_back(executor)
             self.limits.doom(executor)
             self.limits.tick()
@@ -202,11 +214,9 @@ class Dispatcher:
 
     def _finished(self, executor: Executor, count: int) -> None:
         executor.jobs += count
-        pool = LOOP if executor.for_suspect else executor.kind
+        pool = executor.pool
         self.claimer.used[pool] -= count
         self.claimer.rates[pool].finished(count)
-        if not self._ledger.holds:
-            self._lost.clear()
         most = self._plan.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
             log.say(
@@ -223,15 +233,12 @@ class Dispatcher:
         hold = self._ledger.find(job, token)
         if hold is None:
             return
+        said = None
         if progress is not None:
             hold.progress_at = now()
-        self.reports.append(
-            Report(
-                hold.lease,
-                Progress(*progress, time.time_ns() // 1000) if progress is not None else None,
-                tuple(LogLine(*line) for line in lines),
-            )
-        )
+            done, total, note = progress
+            said = Progress(done, total, note, at=time.time_ns() // 1000)
+        self.reports.append(Report(hold.lease, said, tuple(LogLine(*line) for line in lines)))
 
     def on_request(self, executor: Executor, sock: socket.socket) -> None:
         self._desk.open(sock)
@@ -241,6 +248,8 @@ class Dispatcher:
     def on_death(self, executor: Executor, cause: Cause | None) -> None:
         """Settle what an executor left; nothing of it lives any more."""
         self.limits.buried(executor)
+        if self.lease_is_over():
+            return  # it was ended for that, as was everything; nobody is to be charged
         intended = executor.doomed
         why = cause or ExecutorExited(code=0)
         begun = [hold for hold in executor.holds.values() if hold.begun]
@@ -256,19 +265,20 @@ class Dispatcher:
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
         executor.holds.clear()
         self._finished_by_death(executor, count)
-        if not executor.ready and not intended:
-            self._hold_off()
+        failed = not intended or executor.start_error
+        if not executor.ready and failed and not executor.retiring:
+            self._hold_off(executor.start_error or "it ended before it was ready")
         self.place()
 
     def _finished_by_death(self, executor: Executor, count: int) -> None:
-        self.claimer.used[LOOP if executor.for_suspect else executor.kind] -= count
+        self.claimer.used[executor.pool] -= count
         self.claimer.wake()
 
-    def _hold_off(self) -> None:
+    def _hold_off(self, error: str) -> None:
         """An executor could not start: no other is started for a while, and nothing is claimed."""
         self._failed_starts += 1
         pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE)
-        log.say("executor_failed", error="it ended before it was ready", seconds=pause)
+        log.say("executor_failed", error=error, seconds=pause)
         self._may_start = False
         self.claimer.paused = True
         self._later(pause, self._go_on)
@@ -288,69 +298,84 @@ class Dispatcher:
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
-            if executor.kind == LOOP and executor.holds:
-                self._look_for_blocked(executor, moment)
+            if executor.keeps_outcomes(moment, _HELD_UP):
+                executor.ask_for_outcomes()
+            if executor.kind == LOOP and executor.ready and executor.holds:
+                self._blame.look(executor, moment)
+        for kind in (LOOP, LANE):
+            self._look_for_waiting(kind, moment)
         self.limits.tick()
         if fresh:
             self.on_begun()
 
+    def _look_for_waiting(self, kind: str, moment: int) -> None:
+        """Hand back what nobody here has taken for a while."""
+        waiting = self._waiting[kind]
+        if not waiting:
+            self._waiting_since[kind] = moment
+        elif any(not each.ready and not each.slow for each in self.crew.of_kind(kind)):
+            self._waiting_since[kind] = moment  # one is coming
+        elif moment - self._waiting_since[kind] > _HELD_UP:
+            self._hand_back(list(waiting), kind, "no executor had room for it")
+            waiting.clear()
+
+    def _hand_back(self, holds: list[Hold], kind: str, why: str) -> None:
+        for hold in holds:
+            self.limits.forget(hold)
+            self.claimer.used[kind] -= 1
+            self._ledger.settle(hold, Release(hold.lease, NotStarted(why)))
+        if holds:
+            self.claimer.wake()
+
     on_begun: Callable[[], None]
 
     def _look_for_held_up(self, executor: Executor, moment: int) -> None:
+        if not executor.ready:
+            self._look_for_slow_start(executor, moment)
+            return
         waiting = len(executor.unstarted)
-        if not waiting or executor.last_waiting != waiting or not executor.ready:
+        if not waiting or executor.last_waiting != waiting or executor.has_unread:
             executor.last_waiting = waiting
             executor.stuck_since = moment
         elif executor.stuck_since is not None and moment - executor.stuck_since > _HELD_UP:
             executor.stuck_since = None
             self._take_back(executor)
 
+    def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
+        waited = moment - executor.started_at
+        if waited > _SLOW_START and not executor.slow:
+            executor.slow = True
+            self._take_back(executor)
+        if waited > _LONGEST_START and not executor.doomed:
+            executor.start_error = "its on_start hooks did not end"
+            self.limits.doom(executor)
+
     def _take_back(self, executor: Executor) -> None:
         """Take what has not started away from an executor: for another, or back to the store."""
         back = executor.take_back()
-        kind = LOOP if executor.for_suspect else executor.kind
+        kind = executor.pool
         others = [
             each
             for each in self.crew.of_kind(kind)
             if each is not executor and each.takes_more and not each.holds
         ]
         room = len(others) if kind == LANE else (len(back) if others else 0)
+        if executor.for_suspect:
+            room = 0  # it must be alone where it runs
         self._waiting[kind].extend(back[:room])
-        for hold in back[room:]:
-            self.limits.forget(hold)
-            self.claimer.used[kind] -= 1
-            reason = NotStarted("a job that goes on was ahead of it")
-            self._ledger.settle(hold, Release(hold.lease, reason))
+        self._hand_back(back[room:], kind, "a job that goes on was ahead of it")
         if back:
             self.place()
-            self.claimer.wake()
 
-    def _look_for_blocked(self, executor: Executor, moment: int) -> None:
-        if executor.heard_at >= executor.pinged_at:
-            executor.blamed = False
-            if moment - executor.pinged_at > _PING:
-                executor.ping()
-        elif moment - executor.pinged_at > _PING and not executor.blamed:
-            executor.blamed = True
-            executor.ask_what_blocks()
-            self._later(0.2, lambda: self._blame_anyone(executor))
-
-    def _blamed(self, executor: Executor, job: str | None, where: str) -> None:
-        hold = executor.holds.get(job) if job is not None else None
-        seconds = (now() - executor.pinged_at) / 1e6
-        who = f"{hold.claimed.task} ({job}) is at {where}" if hold is not None else f"at {where}"
-        executor.told_blame = True
-        log.say(
-            "loop_blocked", seconds=seconds, blame=who, job=job,
-            task=hold.claimed.task if hold is not None else None,
-        )  # fmt: skip
-
-    def _blame_anyone(self, executor: Executor) -> None:
-        if executor.blamed and not executor.told_blame:
-            seconds = (now() - executor.pinged_at) / 1e6
-            running = [hold for hold in executor.holds.values() if hold.begun]
-            names = ", ".join(sorted({hold.claimed.task for hold in running})) or "nothing known"
-            log.say("loop_blocked", seconds=seconds, blame=f"code outside Python, running: {names}")
+    def hand_back_unstarted(self) -> None:
+        """The worker is to stop: others can have what has not started."""
+        why = "the worker was asked to stop"
+        for executor in self.crew.executors.values():
+            kind = executor.pool
+            self._hand_back(executor.take_back(), kind, why)
+        for kind, waiting in self._waiting.items():
+            self._hand_back(list(waiting), kind, why)
+            waiting.clear()
 
     # -- cancellation
 
@@ -364,7 +389,7 @@ class Dispatcher:
             return
         if executor is not None:
             for each in executor.take_back():
-                kind = LOOP if executor.for_suspect else executor.kind
+                kind = executor.pool
                 self._waiting[kind].append(each)
         for kind, waiting in self._waiting.items():
             if hold in waiting:

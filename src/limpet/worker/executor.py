@@ -9,17 +9,24 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from limpet import context
+from limpet.app import opened
 from limpet.worker import processes
+from limpet.worker.attempt import this_is_the_executor
 from limpet.worker.containment import watch_threads
 from limpet.worker.frames import LOOP, READY, pack
 from limpet.worker.page import Page
 from limpet.worker.plan import Plan, from_environment
-from limpet.worker.registry import Registry, load_registry
+from limpet.worker.registry import Registry, absolute, load_registry
+from limpet.worker.remote import RemoteStore
+
+# How an executor leaves whose supervisor is gone.
+LEFT_ALONE = 74
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +51,15 @@ def run_executor(
     kind: str, plan: Plan, registry: Registry, page: Page, descriptors: list[int]
 ) -> None:
     """Be an executor until there is nothing more to do; never returns."""
-    os.setsid()
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     processes.set_name(f"limpet-{kind}")
     processes.adopt_orphans()
     processes.lower_priority()
     # Not ignored, which children would inherit: a deploy must not turn into failures.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _nothing)
+        signal.signal(number, nothing)
+    processes.take_signals()
     work, desk, permits, notes = descriptors
     os.set_blocking(permits, False)
     os.set_blocking(notes, False)
@@ -64,11 +73,14 @@ def run_executor(
         permits,
         notes,
     )
+    this_is_the_executor()
     watch_threads()
-    root = logging.getLogger()
-    root.addHandler(context.JobLogHandler())
-    if root.level > logging.INFO or root.level == logging.NOTSET:
-        root.setLevel(logging.INFO)
+    if not _root.handlers:
+        # Nobody has configured logging: what is worth a warning is still shown.
+        _root.addHandler(logging.StreamHandler())
+        _root.handlers[0].setLevel(logging.WARNING)
+        _root.setLevel(logging.INFO)
+    keep_job_log()
     code = 1
     try:
         if kind == LOOP:
@@ -80,12 +92,31 @@ def run_executor(
 
             code = LaneExecutor(given).run()
     except (EOFError, ConnectionError):
-        code = 0  # the supervisor is gone, and so must we be
+        code = LEFT_ALONE
     finally:
         # Not through the interpreter's end: a thread that hangs must not keep the process.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+_root = logging.getLogger()
+_job_log = context.JobLogHandler()
+
+
+def keep_job_log() -> None:
+    """See to it that lines go to their job; a new configuration of logging takes handlers off."""
+    if _job_log not in _root.handlers:
+        _root.addHandler(_job_log)
+
+
+def talk_through(given: Surroundings) -> None:
+    """Let every app on the store of this worker use it through the supervisor."""
+    url = given.registry.app.url
+    store = RemoteStore(given.desk, url, given.session, given.page)
+    for app in opened():
+        if absolute(app.url) == url:
+            app.store_through(store)
 
 
 def run_hooks(
@@ -98,6 +129,19 @@ def run_hooks(
         answer = base.run(hook)
         if inspect.isawaitable(answer):
             loop.run_until_complete(asyncio.Task(_awaited(answer), loop=loop, context=base))
+
+
+def run_stop_hooks(
+    hooks: tuple[Callable[[], Any], ...],
+    loop: asyncio.AbstractEventLoop,
+    base: contextvars.Context,
+) -> None:
+    """Run hooks at the end: what one raises is shown, and the others still run."""
+    for hook in hooks:
+        try:
+            run_hooks((hook,), loop, base)
+        except BaseException:
+            traceback.print_exc()
 
 
 async def _awaited(answer: Any) -> None:
@@ -115,7 +159,7 @@ def started(work: socket.socket, hooks: Callable[[], None]) -> bool:
     return True
 
 
-def _nothing(number: int, frame: object) -> None:
+def nothing(number: int, frame: object) -> None:
     """Do nothing, and let nothing happen."""
 
 

@@ -47,7 +47,9 @@ SIGNAL: Final = 23  # [SIGNAL, executor, number]
 PLACE: Final = 30  # [PLACE, pid]: where the zygote is, once it has its own namespace
 CATALOG: Final = 31  # [CATALOG, Catalog]
 REFUSED: Final = 32  # [REFUSED, why the app cannot be used]
-DIED: Final = 33  # [DIED, executor, wait status, bytes over the limit or 0, ended by the kernel]
+DIED: Final = (
+    33  # [DIED, executor, wait status, bytes if too many, seconds if frozen, by the kernel]
+)
 CHANGED: Final = 34  # [CHANGED, file]
 
 
@@ -85,6 +87,15 @@ class Catalog(NamedTuple):
     retention: dict[str, float]
     threads: int
     contained: bool
+
+    def names(self, *, in_lane: bool) -> frozenset[str]:
+        """The tasks that run in a lane, or in the loop."""
+        return frozenset(facts.name for facts in self.tasks if facts.in_lane == in_lane)
+
+
+def catalog_of(raw: list[Any]) -> Catalog:
+    """A catalog as it came with a frame."""
+    return msgspec.convert(raw, Catalog)
 
 
 class RunFrame(NamedTuple):
@@ -129,15 +140,23 @@ class Splitter:
 
     def __init__(self) -> None:
         self._rest = b""
+        self._parts: list[bytes] = []  # of a frame that comes in many pieces
+        self._missing = 0
 
     def feed(self, data: bytes) -> Iterator[Any]:
         """Each whole frame of what has come so far."""
+        if self._missing > len(data):
+            self._parts.append(data)
+            self._missing -= len(data)
+            return
         if self._rest:
-            data = self._rest + data
+            data = b"".join((self._rest, *self._parts, data))
+            self._parts, self._missing = [], 0
         view, at, end = memoryview(data), 0, len(data)
         while end - at >= 4:
             size = _LENGTH.unpack_from(view, at)[0]
             if end - at - 4 < size:
+                self._missing = size - (end - at - 4)
                 break
             yield unpack(view[at + 4 : at + 4 + size])
             at += 4 + size

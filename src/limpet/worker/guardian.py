@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
@@ -34,24 +33,32 @@ _LAST_SECONDS = 2.5
 
 
 def say(text: str) -> None:
-    """One line on standard error; a terminal that is gone must not end the guardian."""
+    """One line on standard error, if somebody reads it: nothing may keep or end the guardian."""
     with contextlib.suppress(OSError):
-        os.write(2, f"limpet: {text}\n".encode())
+        if select.select([], [2], [], 0)[1]:
+            os.write(2, f"limpet: {text}\n".encode())
 
 
-@dataclass
 class _Session:
     """One supervisor and what belongs to it."""
 
-    id: str
-    locks: locks.HeldLocks
-    page: Page
-    process: "subprocess.Popen[bytes]"
-    link: socket.socket
-    started: float = field(default_factory=time.monotonic)
-    url: str = ""
-    ready: bool = False
-    heard: bytes = b""
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the word of the store
+        held: locks.HeldLocks,
+        page: Page,
+        process: "subprocess.Popen[bytes]",
+        link: socket.socket,
+    ) -> None:
+        self.id = id
+        self.locks = held
+        self.page = page
+        self.process = process
+        self.link = link
+        self.started = time.monotonic()
+        self.url = ""
+        self.ready = False
+        self.heard = b""
 
 
 class Guardian:
@@ -65,6 +72,7 @@ class Guardian:
         self._pause = _FIRST_PAUSE
         self._notices: dict[int, tuple[subprocess.Popen[bytes], locks.HeldLocks]] = {}
         self._killed_for_lease = False
+        self._first = True
 
     def run(self) -> int:
         """Until the worker has stopped; the answer is the exit code."""
@@ -76,6 +84,7 @@ class Guardian:
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, _noticed)
+        processes.take_signals()
         self._timer = processes.KernelTimer(self._plan.frozen, asleep=False)
         while True:
             session = self._start()
@@ -101,16 +110,14 @@ class Guardian:
         }
         lock = {"path": held.path, "inode": held.inode, "nonce": held.nonce}
         order = {
+            "first": self._first,
             "session": session,
             "descriptors": descriptors,
             "lock": lock,
             "guardian": os.getpid(),
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "limpet.worker.supervisor"],
-            env={**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)},
-            pass_fds=tuple(descriptors.values()),
-        )
+        environment = {**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)}
+        process = processes.spawn("limpet.worker.supervisor", environment, descriptors.values())
         theirs.close()
         # Read-only for this process too: only the supervisor says how long the lease holds.
         view = Page(page)
@@ -187,7 +194,9 @@ class Guardian:
         if session.page.over:
             # Whether the supervisor is cut off, frozen or dead: another may run its jobs now.
             supervisor = session.process.pid
-            processes.end_all(lambda: processes.descendants(supervisor), seconds=1.0)
+            processes.end_all(
+                lambda: processes.descendants(supervisor), seconds=1.0, between=self._timer.rearm
+            )
             if not self._killed_for_lease:
                 self._killed_for_lease = True
                 say("the lease ran out; everything that was running was ended")
@@ -209,10 +218,12 @@ class Guardian:
         me = os.getpid()
         notices = set(self._notices)
         processes.end_all(
-            lambda: (processes.descendants(me) | processes.marked(session.id)) - notices
+            lambda: (processes.descendants(me) | processes.marked(session.id)) - notices,
+            between=self._timer.rearm,
         )
         self._reap()
         session.link.close()
+        self._first = self._first and not session.ready
         lived = time.monotonic() - session.started
         if code in (DONE, WRONG_USAGE, ANEW) or not session.url:
             session.locks.let_go()
@@ -248,12 +259,11 @@ class Guardian:
         plan = self._plan
         notice = {
             "session": session.id, "code": code, "frozen": frozen, "limit": plan.frozen,
+            "stopping": self._stopping_since is not None,
             "style": plan.log_style, "level": plan.log_level,
         }  # fmt: skip
-        process = subprocess.Popen(
-            [sys.executable, "-m", "limpet.worker.notice"],
-            env={**os.environ, "LIMPET_NOTICE": json.dumps({**notice, "url": session.url})},
-        )
+        told = {"LIMPET_NOTICE": json.dumps({**notice, "url": session.url})}
+        process = processes.spawn("limpet.worker.notice", {**os.environ, **told}, ())
         self._notices[process.pid] = (process, session.locks)
 
     def _wait_for_notices(self) -> None:

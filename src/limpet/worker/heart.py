@@ -26,7 +26,7 @@ class Heart:
         page: Page,
         ask: Callable[..., Awaitable[Any]],
         untold: Callable[[], list[Any]],
-        renewed: Callable[[Renewed, int], None],
+        renewed: Callable[[Renewed], None],
         lost: Callable[[str], None],
     ) -> None:
         self._session = session
@@ -71,7 +71,7 @@ class Heart:
         answer: Renewed = await self._ask("renew", self._session, self._untold(), self.draining)
         if answer.standing in (Standing.LIVE, Standing.DRAINING):
             self._page.moment = max(self._page.moment, self._certain_until(asked))
-            self._renewed(answer, asked)
+            self._renewed(answer)
         else:
             self._lost(f"the store says that it is {answer.standing}")
 

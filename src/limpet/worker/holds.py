@@ -2,10 +2,11 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from limpet import log
 from limpet.domain.cause import Cause
 from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Digest, Lease, digest
@@ -14,7 +15,7 @@ from limpet.storage.base import CHUNK
 from limpet.worker.frames import Outcome
 
 if TYPE_CHECKING:
-    from limpet.worker.crew import Executor
+    from limpet.worker.executor_link import Executor
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -32,13 +33,13 @@ class Hold:
     """A job that the session holds. Times are microseconds of BOOTTIME.
 
     `begun`: the executor has taken its permit. `told`: the store knows that it has begun.
-    `stop`: why it was asked to stop. `outcome`: known, but not to be told before its executor is
-    dead.
+    `lost`: the loss of which its hook is to hear. `stop`: why it was asked to stop. `outcome`:
+    known, but not to be told before its executor is dead.
     """
 
     __slots__ = (
         "begun", "begun_at", "claimed", "executor", "force_at", "interrupt_at", "lease", "limit",
-        "outcome", "progress_at", "stop", "told",
+        "lost", "outcome", "progress_at", "stop", "told",
     )  # fmt: skip
 
     def __init__(self, claimed: ClaimedJob) -> None:
@@ -50,10 +51,16 @@ class Hold:
         self.begun_at = 0
         self.progress_at = 0
         self.stop: Cause | None = None
+        self.lost: dict[str, Any] | None = None
         self.interrupt_at: int | None = None
         self.force_at: int | None = None
         self.outcome: Outcome | None = None
         self.limit = _NONE if claimed.options == "{}" else _limits(claimed.options)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the attempt runs and nobody has asked it to stop."""
+        return self.begun and self.stop is None and self.outcome is None
 
     @property
     def is_limited(self) -> bool:
@@ -65,6 +72,13 @@ def _limits(options: str) -> Limit:
         return _limit_decoder.decode(options)
     except msgspec.DecodeError:
         return _NONE  # written by a version that means something else by these names
+
+
+def say_of(hold: Hold, action: str, **facts: Any) -> None:
+    """Log something about a job."""
+    lease, claimed = hold.lease, hold.claimed
+    known = {"job": lease.job, "task": claimed.task, "queue": claimed.queue}
+    log.say(action, **known, session=lease.session, **facts)
 
 
 class Ledger:
@@ -99,12 +113,14 @@ class Ledger:
             self.per_queue[hold.claimed.queue] -= 1
 
     @property
-    def has_news(self) -> bool:
-        return bool(self._outbox)
+    def news(self) -> int:
+        """How many outcomes wait to be told."""
+        return len(self._outbox)
 
     @property
-    def is_empty(self) -> bool:
-        return not self.holds and not self._outbox and not self._sent
+    def has_untold(self) -> bool:
+        """Whether there are outcomes that the store has not answered for."""
+        return bool(self._outbox or self._sent)
 
     def next_batch(self) -> list[Settlement]:
         """What to tell now; it counts as held until `told`."""

@@ -5,6 +5,8 @@ two of the task's own steps, and interrupts a call that sleeps. So the lane can 
 second thread, and a task may fork as it likes.
 """
 
+# Five times as fast as `signal`, which makes an enumeration of each answer.
+import _signal  # type: ignore[import-not-found]
 import asyncio
 import contextlib
 import contextvars
@@ -12,6 +14,7 @@ import os
 import select
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -21,8 +24,15 @@ from limpet.domain.errors import AttemptStopped
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import containment, processes
-from limpet.worker.attempt import Attempt, Result, run_async, run_sync, unknown_task
-from limpet.worker.executor import Surroundings, run_hooks, started
+from limpet.worker.attempt import Attempt, Result, is_forked, run_async, run_sync, unknown_task
+from limpet.worker.executor import (
+    Surroundings,
+    keep_job_log,
+    run_hooks,
+    run_stop_hooks,
+    started,
+    talk_through,
+)
 from limpet.worker.frames import (
     DONE,
     END,
@@ -35,7 +45,12 @@ from limpet.worker.frames import (
     Channel,
     Outcome,
 )
-from limpet.worker.remote import RemoteStore
+
+# Outcomes of jobs this quick are told together. Should the next one take its time all the same, the
+# supervisor sees that more than one has begun, and its signal makes us tell.
+_QUICK_SECONDS = 0.0005
+_ALL_SIGNALS = signal.valid_signals()
+_MOST_WAITING = 50
 
 
 class LaneExecutor:
@@ -57,21 +72,27 @@ class LaneExecutor:
         self._sending = threading.Lock()
         self._interrupted = False
         self._recalled = False
+        self._done: list[Complete] = []
+        self._times: dict[str, float] = {}  # task → how long it took last, in seconds
         self._ending = False
-        store = RemoteStore(given.desk, self._app.url, given.session, given.page, self._shield)
-        self._app.store_through(store)
+        talk_through(given)
 
     def run(self) -> int:
         """Until the supervisor says that there is nothing more to do."""
-        signal.signal(processes.STOP_SIGNAL, self._look)
+        look = self._look
+        signal.signal(processes.STOP_SIGNAL, look)
         asyncio.set_event_loop(self._loop)
         if not started(self._given.work, self._run_start_hooks):
             return 1
         self._children = containment.Children()
+        self._folder = os.getcwd()
+        kept = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, processes.STOP_SIGNAL)
+        self._handlers = [(number, _signal.getsignal(number)) for number in kept]
         while not (self._ending and not self._inbox):
             if not self._run_next():
+                self._flush()
                 self._hear(self._channel.receive())
-        run_hooks(self._app.stop_hooks, self._loop, self._base)
+        run_stop_hooks(self._app.stop_hooks, self._loop, self._base)
         return 0
 
     def _run_start_hooks(self) -> None:
@@ -101,8 +122,9 @@ class LaneExecutor:
         attempt = self._attempt
         if attempt is None or attempt.claimed.lease[::2] != (job, token):
             return
-        attempt.stopping = cause_of(cause)
+        attempt.stop = cause_of(cause)
         if self._task is not None:
+            attempt.knows = True
             self._loop.call_soon_threadsafe(self._task.cancel)
         elif interrupt:
             self._interrupted = True
@@ -113,14 +135,17 @@ class LaneExecutor:
             return
         while self._channel.has_frames or select.select([self._channel], [], [], 0)[0]:
             self._hear(self._channel.receive())
+        if self._shields == 0:
+            self._flush()
         self._give_way()
 
     def _give_way(self) -> None:
         if self._interrupted and self._shields == 0:
             self._interrupted = False
             attempt = self._attempt
-            if attempt is not None and attempt.stopping is not None:
-                raise AttemptStopped(attempt.stopping)
+            if attempt is not None and attempt.stop is not None:
+                attempt.knows = True
+                raise AttemptStopped(attempt.stop)
 
     @contextlib.contextmanager
     def _shield(self) -> Iterator[None]:
@@ -154,10 +179,14 @@ class LaneExecutor:
         except BlockingIOError:
             return False  # it was recalled, or will be; the supervisor says so
         claimed, lost = self._inbox.popleft()
+        if self._done and not self._may_wait(claimed.task):
+            self._flush()
+        begun = time.perf_counter()
         task = self._given.registry.tasks.get(claimed.task)
         if task is None:
             self._say(OUTCOME, unknown_task(claimed))
             return True
+        keep_job_log()
         attempt = Attempt(claimed, task, lost, self._report)
         self._attempt = attempt
         self._interrupted = False
@@ -172,9 +201,32 @@ class LaneExecutor:
         finally:
             containment.belongs_to(None)
             self._attempt = None
-        self._send(attempt, result, doomed)
+            self._as_before()
+        self._times[claimed.task] = time.perf_counter() - begun
+        self._send(result, doomed)
         self._answer_recall()
         return True
+
+    def _may_wait(self, task: str) -> bool:
+        """Whether outcomes may wait for the next job: not if it could take its time, or die."""
+        if len(self._done) >= _MOST_WAITING:
+            return False
+        return self._times.get(task, 1.0) < _QUICK_SECONDS
+
+    def _as_before(self) -> None:
+        """Take back what a task did to the process: alarms, handlers, the current folder."""
+        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
+        for number, handler in self._handlers:
+            if _signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        try:
+            moved = os.getcwd() != self._folder
+        except OSError:
+            moved = True
+        if moved:
+            with contextlib.suppress(OSError):
+                os.chdir(self._folder)
 
     def _run_async(self, attempt: Attempt, own: contextvars.Context) -> Result:
         self._task = asyncio.Task(
@@ -188,21 +240,35 @@ class LaneExecutor:
             self._loop.run_until_complete(containment.await_end(attempt.left))
         return result
 
-    def _send(self, attempt: Attempt, result: Result, doomed: str) -> None:
+    def _flush(self) -> None:
+        if self._done:
+            done, self._done = self._done, []
+            self._say(DONE, done)
+
+    def _send(self, result: Result, doomed: str) -> None:
+        if isinstance(result, Complete) and not doomed:
+            self._done.append(result)
+            return
+        self._flush()
         if doomed:
             if isinstance(result, Complete):
                 result = Outcome(
                     result.lease, "complete", result=result.result, secrets=result.secrets
                 )
             self._say(OUTCOME, result._replace(doomed=doomed))
-        elif isinstance(result, Complete):
-            self._say(DONE, (result,))
         else:
             self._say(OUTCOME, result)
 
     def _report(self, lease: Any, progress: Any, lines: Any) -> None:
+        if is_forked():
+            return
         self._say(REPORT, lease.job, lease.token, progress, lines)
 
     def _say(self, *frame: Any) -> None:
-        with self._shield(), self._sending:
-            self._channel.send(*frame)
+        # A task's own signal handler may raise; not in the middle of a frame.
+        before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _ALL_SIGNALS)
+        try:
+            with self._shield(), self._sending:
+                self._channel.send(*frame)
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, before)

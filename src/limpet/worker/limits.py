@@ -7,19 +7,27 @@ Whoever shares that executor gets the grace too, and is then handed back uncharg
 import time
 from collections.abc import Callable
 
-from limpet import log
 from limpet.domain.cause import Cause, DeadlinePassed, Stalled, TimedOut
-from limpet.worker.crew import Executor
+from limpet.worker.executor_link import Executor
 from limpet.worker.frames import LANE
-from limpet.worker.holds import Hold
+from limpet.worker.holds import Hold, say_of
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
+
+# An executor that was to be killed and is not dead after this time: the zygote does not listen.
+_DEAF = 2_000_000
 
 
 class Limits:
     """The jobs that have a limit or were asked to stop."""
 
-    def __init__(self, plan: Plan, takes_context: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        takes_context: Callable[[str], bool],
+        zygote_is_deaf: Callable[[], None],
+    ) -> None:
+        self._zygote_is_deaf = zygote_is_deaf
         self._grace = round(plan.grace * 1e6)
         self._plan = plan
         self._takes_context = takes_context
@@ -47,14 +55,14 @@ class Limits:
         hold.interrupt_at = now() + patience // 2 if gentle else None
         executor.stop(hold, cause, interrupt=not gentle)
         self.watch(hold)
-        _say("job_stopping", hold, cause=cause)
+        say_of(hold, "job_stopping", cause=cause)
 
-    def doom(self, executor: Executor, *, at_once: bool = False) -> None:
+    def doom(self, executor: Executor) -> None:
         """End an executor as soon as those who share it are done, or had the grace."""
         if not executor.doomed:
             executor.doomed = True
-            others = [each for each in executor.holds.values() if each.begun and each.stop is None]
-            executor.kill_at = now() + (self._grace if others and not at_once else 0)
+            others = any(each.goes_on for each in executor.holds.values())
+            executor.kill_at = now() + (self._grace if others else 0)
             self._doomed[executor.number] = executor
 
     def buried(self, executor: Executor) -> None:
@@ -69,10 +77,13 @@ class Limits:
             elif hold.begun and (cause := self._exceeded(hold, moment, wall)) is not None:
                 self.stop(hold, cause)
         for executor in list(self._doomed.values()):
-            waits = any(each.begun and each.stop is None for each in executor.holds.values())
+            waits = any(each.goes_on for each in executor.holds.values())
             if executor.kill_at is not None and (moment >= executor.kill_at or not waits):
-                executor.kill_at = None
+                executor.kill_at, executor.killed_at = None, moment
                 executor.kill()
+            if executor.killed_at is not None and moment - executor.killed_at > _DEAF:
+                executor.killed_at = None
+                self._zygote_is_deaf()
 
     def _insist(self, hold: Hold, moment: int) -> None:
         executor = hold.executor
@@ -83,7 +94,7 @@ class Limits:
             executor.stop(hold, hold.stop, interrupt=True)
         if hold.force_at is not None and moment >= hold.force_at:
             hold.force_at = None
-            _say("job_killed", hold, seconds=self._plan.grace)
+            say_of(hold, "job_killed", seconds=self._plan.grace)
             self.doom(executor)
 
     def _exceeded(self, hold: Hold, moment: int, wall: int) -> Cause | None:
@@ -96,15 +107,3 @@ class Limits:
         if deadline is not None and wall >= deadline:
             return DeadlinePassed(at=deadline)
         return None
-
-
-def _say(action: str, hold: Hold, **facts: object) -> None:
-    claimed = hold.claimed
-    log.say(
-        action,
-        job=hold.lease.job,
-        task=claimed.task,
-        queue=claimed.queue,
-        session=hold.lease.session,
-        **facts,
-    )

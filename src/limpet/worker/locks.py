@@ -10,13 +10,13 @@ does a missing file. Standard library only, because the guardian imports it.
 import contextlib
 import fcntl
 import os
-import secrets
-import tempfile
-from dataclasses import dataclass
+import time
+from typing import NamedTuple
 
 from limpet.worker import processes
 
 _CORE = ".core"
+_OLD_SECONDS = 24 * 3600.0
 
 
 def run_directory() -> str:
@@ -24,18 +24,20 @@ def run_directory() -> str:
     candidates = ["/run/limpet"] if os.getuid() == 0 else []
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         candidates.append(os.path.join(runtime, "limpet"))
-    candidates.append(os.path.join(tempfile.gettempdir(), f"limpet-{os.getuid()}"))
+    temporary = os.environ.get("TMPDIR", "/tmp")
+    candidates.append(os.path.join(temporary, f"limpet-{os.getuid()}"))
     for path in candidates:
         with contextlib.suppress(OSError):
             os.makedirs(path, mode=0o755, exist_ok=True)
             # A directory that another user made could be swapped under our feet.
             if os.stat(path).st_uid == os.getuid() and os.access(path, os.W_OK):
                 return path
-    return tempfile.mkdtemp(prefix="limpet-")
+    path = os.path.join(temporary, f"limpet-{os.getuid()}-{os.urandom(4).hex()}")
+    os.mkdir(path, mode=0o700)
+    return path
 
 
-@dataclass(frozen=True, slots=True)
-class HeldLocks:
+class HeldLocks(NamedTuple):
     """The locks of a living session, as its guardian made them."""
 
     path: str
@@ -62,10 +64,29 @@ class HeldLocks:
 
 def take(session: str) -> HeldLocks:
     """Make and lock the files of a new session."""
-    path = os.path.join(run_directory(), f"{session}.lock")
-    nonce = secrets.token_hex(8)
+    folder = run_directory()
+    _tidy(folder)
+    path = os.path.join(folder, f"{session}.lock")
+    nonce = os.urandom(8).hex()
     whole, core = _make(path, nonce), _make(path + _CORE, nonce)
     return HeldLocks(path, os.fstat(whole).st_ino, nonce, whole, core)
+
+
+def _tidy(folder: str) -> None:
+    """Remove what sessions left whose store nobody serves any more.
+
+    Older than any lease, so no proof of death is taken from anybody who still waits for one.
+    """
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            if time.time() - os.stat(path).st_mtime > _OLD_SECONDS:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(path)
+                finally:
+                    os.close(descriptor)
 
 
 def _make(path: str, nonce: str) -> int:
@@ -102,8 +123,11 @@ def _lock(path: str, inode: int | None, nonce: str) -> int | None:
     except OSError:
         return None
     try:
-        if inode is not None and os.fstat(descriptor).st_ino != inode:
+        found = os.fstat(descriptor)
+        if inode is not None and found.st_ino != inode:
             raise OSError
+        if os.geteuid() not in (0, found.st_uid):
+            raise OSError  # what that user's session left behind can be neither seen nor ended
         if os.read(descriptor, 64).decode(errors="replace") != nonce:
             raise OSError
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

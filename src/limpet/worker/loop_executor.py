@@ -14,8 +14,16 @@ from limpet.domain.cause import cause_of
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import containment, processes
-from limpet.worker.attempt import Attempt, Result, run_async, unknown_task
-from limpet.worker.executor import Surroundings, run_hooks, started
+from limpet.worker.attempt import Attempt, Result, is_forked, run_async, unknown_task
+from limpet.worker.executor import (
+    LEFT_ALONE,
+    Surroundings,
+    keep_job_log,
+    run_hooks,
+    run_stop_hooks,
+    started,
+    talk_through,
+)
 from limpet.worker.frames import (
     BLOCKED,
     DONE,
@@ -32,7 +40,6 @@ from limpet.worker.frames import (
     Splitter,
     pack,
 )
-from limpet.worker.remote import RemoteStore
 
 
 class LoopExecutor(asyncio.Protocol):
@@ -51,8 +58,7 @@ class LoopExecutor(asyncio.Protocol):
         self._ending = False
         self._transport: Any = None
         self._main = threading.get_ident()
-        store = RemoteStore(given.desk, self._app.url, given.session, given.page)
-        self._app.store_through(store)
+        talk_through(given)
 
     def run(self) -> int:
         """Until the supervisor says that there is nothing more to do."""
@@ -63,7 +69,7 @@ class LoopExecutor(asyncio.Protocol):
             return 1
         self._children = containment.Children()
         self._loop.run_until_complete(self._serve())
-        run_hooks(self._app.stop_hooks, self._loop, self._base)
+        run_stop_hooks(self._app.stop_hooks, self._loop, self._base)
         return 0
 
     def _run_start_hooks(self) -> None:
@@ -71,13 +77,16 @@ class LoopExecutor(asyncio.Protocol):
 
     async def _serve(self) -> None:
         self._given.work.setblocking(False)
-        self._transport, _ = await self._loop.create_connection(lambda: self, sock=self._given.work)
+        await self._loop.create_connection(lambda: self, sock=self._given.work)
         await self._over
 
     # -- what the supervisor says
 
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
     def connection_lost(self, error: Exception | None) -> None:
-        os._exit(0)  # the supervisor is gone, and so must we be
+        os._exit(LEFT_ALONE)  # the supervisor is gone, and so must we be
 
     def data_received(self, data: bytes) -> None:
         for frame in self._splitter.feed(data):
@@ -100,7 +109,7 @@ class LoopExecutor(asyncio.Protocol):
         found = self._running.get(job)
         if found is not None and found[0].claimed.lease.token == token:
             attempt, task = found
-            attempt.stopping = cause_of(cause)
+            attempt.stop, attempt.knows = cause_of(cause), True
             task.cancel()
 
     def _finish_if_idle(self) -> None:
@@ -125,6 +134,7 @@ class LoopExecutor(asyncio.Protocol):
         if task is None:
             self._transport.write(pack(OUTCOME, unknown_task(claimed)))
             return
+        keep_job_log()
         attempt = Attempt(claimed, task, lost, self._report)
         # Not through the loop: its factory would count the attempt as its own offspring.
         running = asyncio.Task(
@@ -171,6 +181,8 @@ class LoopExecutor(asyncio.Protocol):
             self._done = []
 
     def _report(self, lease: Any, progress: Any, lines: Any) -> None:
+        if is_forked():
+            return
         frame = pack(REPORT, lease.job, lease.token, progress, lines)
         if threading.get_ident() == self._main:
             self._transport.write(frame)

@@ -7,7 +7,6 @@ Standard library only, because the guardian imports it.
 import fcntl
 import mmap
 import os
-import tempfile
 import time
 
 from limpet.worker.processes import LINUX
@@ -27,6 +26,8 @@ def now() -> int:
 def create() -> int:
     """A new page, all zeros, as a descriptor."""
     if not LINUX:
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             file.truncate(_SIZE)
             return os.dup(file.fileno())

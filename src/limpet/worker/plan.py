@@ -2,14 +2,13 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 VARIABLE = "LIMPET_PLAN"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """Times are seconds, sizes bytes; None means the default or no limit.
 
     `url`: a store that the command line names; else the app's own. `queues`: queue → most at
@@ -19,7 +18,7 @@ class Plan:
     app: str
     url: str | None = None
     name: str = "worker"
-    queues: dict[str, int | None] = field(default_factory=dict)
+    queues: Mapping[str, int | None] = {}
     lanes: int | None = None
     async_jobs: int = 100
     lease: float = 10.0
@@ -48,9 +47,16 @@ class Plan:
         """How long a process may stand still before the kernel ends it."""
         return self.lease / 4
 
+    @property
+    def queues_in_words(self) -> str:
+        """Which queues are served, as the log says it."""
+        if not self.queues:
+            return "all queues"
+        return ", ".join(f"{name}={most}" if most else name for name, most in self.queues.items())
+
     def environment(self) -> dict[str, str]:
         """The environment in which a process of the worker finds this plan."""
-        return {VARIABLE: json.dumps(asdict(self))}
+        return {VARIABLE: json.dumps(self._asdict())}
 
 
 def from_environment() -> Plan:
@@ -59,12 +65,11 @@ def from_environment() -> Plan:
     return Plan(**known)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """What the supervisor gives a zygote: descriptors, and how to start.
 
     `spawn`: the app has threads, so it is not imported here. `contained`: this process is already
-    PID 1 of its own namespace.
+    PID 1 of its own namespace. `sources`: what the code looked like before it was imported.
     """
 
     channel: int
@@ -73,9 +78,10 @@ class Order:
     namespace: bool = False
     contained: bool = False
     spawn: bool = False
+    sources: str = ""
 
     def environment(self) -> dict[str, str]:
-        return {"LIMPET_ORDER": json.dumps(asdict(self))}
+        return {"LIMPET_ORDER": json.dumps(self._asdict())}
 
     @property
     def descriptors(self) -> tuple[int, int, int]:

@@ -74,9 +74,10 @@ def lower_priority() -> None:
     """Let the supervisor have the processor first, and the kernel's memory killer look here."""
     with contextlib.suppress(OSError):
         os.nice(10)
-    if LINUX:
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write("300")
+    # Where the kernel groups processes by session, niceness counts only within the session.
+    for name, value in (("oom_score_adj", "300"), ("autogroup", "10")):
+        with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w") as file:
+            file.write(value)
 
 
 def thread_count() -> int:
@@ -86,6 +87,41 @@ def thread_count() -> int:
     import threading
 
     return threading.active_count()
+
+
+# -- starting
+
+_FOR_THE_GROUP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def hold_signals() -> None:
+    """Let what is sent to the whole group wait until this process has its handlers."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_THE_GROUP)
+
+
+def take_signals() -> None:
+    """Let what was sent to the group come now; children get it too."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_THE_GROUP)
+
+
+def spawn(
+    module: str,
+    environment: dict[str, str],
+    descriptors: Iterable[int],
+    *,
+    own_session: bool = False,
+) -> "subprocess.Popen[bytes]":
+    """Start a process of the worker; signals to the group wait until it calls `take_signals`."""
+    hold_signals()
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", module],
+            env=environment,
+            pass_fds=tuple(descriptors),
+            start_new_session=own_session,
+        )
+    finally:
+        take_signals()
 
 
 # -- the kernel timer
@@ -148,6 +184,17 @@ def _timer_library() -> ctypes.CDLL:
 
 # -- namespaces
 
+# The end of a zygote that could not show its own processes in /proc, as `how_ended` says it.
+NO_OWN_PROC_CODE = 72
+NO_OWN_PROC = f"code {NO_OWN_PROC_CODE}"
+
+
+def how_ended(status: int) -> str:
+    """A wait status in words."""
+    if os.WIFSIGNALED(status):
+        return f"signal {os.WTERMSIG(status)}"
+    return f"code {os.WEXITSTATUS(status)}"
+
 
 def enter_pid_namespace() -> bool:
     """Arrange that the next child is PID 1 of a pid namespace; False where it is not allowed.
@@ -182,8 +229,15 @@ def children_of_self() -> list[int]:
     """The processes whose parent this one is, the dead that wait to be reaped included."""
     if not has_children():
         return []
-    me = os.getpid()
-    return [pid for pid, parent in _parents().items() if parent == me]
+    found: list[int] = []
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:
+        me = os.getpid()
+        return [pid for pid, parent in _parents().items() if parent == me]
+    return found
 
 
 def descendants(root: int) -> set[int]:
@@ -244,14 +298,21 @@ def marked(session: str) -> set[int]:
 
 def is_zombie(pid: int) -> bool:
     """Whether the process is dead and only waits to be reaped; one that is gone counts as such."""
-    if not LINUX:
-        return False
+    return LINUX and _state(pid) in (b"Z", b"X", b"")
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether somebody has stopped the process (SIGSTOP, a debugger)."""
+    return LINUX and _state(pid) in (b"T", b"t")
+
+
+def _state(pid: int) -> bytes:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except OSError:
-        return True
-    return text[text.rindex(b")") + 2 :].split()[0] in (b"Z", b"X")
+        return b""
+    return text[text.rindex(b")") + 2 :].split()[0]
 
 
 def kill(pids: Iterable[int], signal_number: int = signal.SIGKILL) -> None:
@@ -261,12 +322,21 @@ def kill(pids: Iterable[int], signal_number: int = signal.SIGKILL) -> None:
             os.kill(pid, signal_number)
 
 
-def end_all(find: Callable[[], Iterable[int]], seconds: float = 5.0) -> bool:
-    """Kill what `find` finds, look again, until nothing is found; False if time ran out."""
+def end_all(
+    find: Callable[[], Iterable[int]],
+    seconds: float = 5.0,
+    between: Callable[[], None] | None = None,
+) -> bool:
+    """Kill what `find` finds, look again, until nothing is found; False if time ran out.
+
+    `between` is called after each look, by those who must show that they are alive.
+    """
     until = time.monotonic() + seconds
     pause = 0.001
     while True:
         found = {pid for pid in find() if not is_zombie(pid)}
+        if between is not None:
+            between()
         if not found:
             return True
         if time.monotonic() > until:

@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -85,9 +86,16 @@ def _runnable(task: Task[Any, Any]) -> Runnable:
     )
 
 
+def absolute(url: str) -> str:
+    """A URL that means the same file in every folder."""
+    scheme, separator, rest = url.partition(":///")
+    if scheme != "sqlite" or not separator or rest.startswith("/") or not rest:
+        return url
+    return f"{scheme}:///{os.getcwd()}/{rest}"
+
+
 def load_registry(plan: Plan) -> Registry:
     """Import the app and read it."""
     app = load_app(plan.app)
-    if plan.url is not None:
-        app.move_to(plan.url)
+    app.move_to(absolute(plan.url or app.url))
     return Registry(app)

@@ -5,7 +5,6 @@ import time
 from datetime import timedelta
 from typing import assert_never
 
-from limpet import log
 from limpet.domain.cause import (
     Cause,
     DeadlinePassed,
@@ -32,7 +31,7 @@ from limpet.domain.transition import (
 )
 from limpet.domain.verdict import Again, GiveUp, Later
 from limpet.worker.frames import Outcome
-from limpet.worker.holds import Hold
+from limpet.worker.holds import Hold, say_of
 from limpet.worker.policy import policy_of
 
 
@@ -48,19 +47,19 @@ def settlement_of(hold: Hold, outcome: Outcome) -> Settlement:
         case "complete":
             return Complete(lease, outcome.result, outcome.secrets)
         case "retry":
-            _say("job_retried", hold, cause=cause, delay=spoken(timedelta(seconds=outcome.delay)))
+            say_of(hold, "job_retried", cause=cause, delay=spoken(timedelta(seconds=outcome.delay)))
             return RetryAt(lease, _at(outcome.delay), cause)
         case "fail":
-            _say("job_failed", hold, cause=cause)
+            say_of(hold, "job_failed", cause=cause)
             return Fail(lease, cause)
         case "snooze":
             return Snooze(lease, _at(outcome.delay))
         case "quarantine":
-            _say("job_quarantined", hold, cause=cause)
+            say_of(hold, "job_quarantined", cause=cause)
             error = cause if isinstance(cause, Raised) else Raised(cause.kind, str(cause))
             return Quarantine(lease, error)
         case "cancel":
-            _say("job_cancelled", hold)
+            say_of(hold, "job_cancelled")
             return Cancel(lease)
         case _:
             return Release(lease, cause)
@@ -80,8 +79,19 @@ def after_death(hold: Hold, cause: Cause, *, alone: bool, intended: bool) -> Set
         return Release(lease, NotStarted("its executor ended"))
     if intended:
         return Release(lease, NeighbourEnded())
-    _say("job_lost", hold, cause=cause)
+    say_of(hold, "job_lost", cause=cause)
     return Orphan(lease, cause, begun=True, alone=alone)
+
+
+def at_the_end(hold: Hold) -> Settlement:
+    """What becomes of a job that the worker still has when it must leave."""
+    if hold.outcome is not None:
+        return settlement_of(hold, hold.outcome)
+    if isinstance(hold.stop, Requested):
+        return _stopped(hold, hold.stop)
+    if hold.begun:
+        return Release(hold.lease, Drained())
+    return Release(hold.lease, NotStarted("the worker was asked to stop"))
 
 
 def _stopped(hold: Hold, cause: Cause) -> Settlement:
@@ -89,7 +99,7 @@ def _stopped(hold: Hold, cause: Cause) -> Settlement:
     lease = hold.lease
     match cause:
         case Requested():
-            _say("job_cancelled", hold)
+            say_of(hold, "job_cancelled")
             return Cancel(lease)
         case Drained():
             return Release(lease, cause)
@@ -100,25 +110,12 @@ def _stopped(hold: Hold, cause: Cause) -> Settlement:
     verdict = judge(AttemptStopped(cause), policy, failures, random.random())
     match verdict:
         case Again(delay=delay, cause=why):
-            _say("job_retried", hold, cause=why, delay=spoken(delay))
+            say_of(hold, "job_retried", cause=why, delay=spoken(delay))
             return RetryAt(lease, _at(delay.total_seconds()), why)
         case GiveUp(cause=why):
-            _say("job_failed", hold, cause=why)
+            say_of(hold, "job_failed", cause=why)
             return Fail(lease, why)
         case Later(delay=delay):
             return Snooze(lease, _at(delay.total_seconds()))
         case _:
             assert_never(verdict)
-
-
-def _say(action: str, hold: Hold, **facts: object) -> None:
-    claimed = hold.claimed
-    lease = hold.lease
-    log.say(
-        action,
-        job=lease.job,
-        task=claimed.task,
-        queue=claimed.queue,
-        session=lease.session,
-        **facts,
-    )

@@ -1,11 +1,18 @@
 """How a worker's log looks: readable lines for a person, or JSON for a machine."""
 
+import contextlib
 import json
 import logging
-import sys
+import os
+import queue
+import threading
 import time
+from typing import NoReturn
 
 from limpet.log import FACTS, logger
+
+_MOST_LINES = 1000
+_LAST_SECONDS = 0.3
 
 PRETTY, PLAIN, JSON = "pretty", "plain", "json"
 
@@ -46,10 +53,53 @@ class _Json(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class _Patient(logging.Handler):
+    """Writes in a thread of its own: a reader who does not read must not stop the worker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: queue.Queue[str] = queue.Queue(_MOST_LINES)
+        self._dropped = 0
+        threading.Thread(target=self._write, name="limpet-voice", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            if self._dropped:
+                self._lines.put_nowait(f"({self._dropped} lines were not read in time)")
+                self._dropped = 0
+            self._lines.put_nowait(self.format(record))
+        except queue.Full:
+            self._dropped += 1
+
+    def _write(self) -> None:
+        while True:
+            line = self._lines.get()
+            with contextlib.suppress(OSError):
+                os.write(2, f"{line}\n".encode(errors="replace"))
+            self._lines.task_done()
+
+    def finish(self) -> None:
+        """Give the last lines a moment."""
+        until = time.monotonic() + _LAST_SECONDS
+        while self._lines.unfinished_tasks and time.monotonic() < until:
+            time.sleep(0.002)
+
+
+_handler: _Patient | None = None
+
+
 def speak(style: str = PLAIN, level: str = "info") -> None:
     """Write the log of this process to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    global _handler
+    _handler = handler = _Patient()
     handler.setFormatter(_Json() if style == JSON else _Lines(coloured=style == PRETTY))
     logger.addHandler(handler)
     logger.setLevel(level.upper())
     logger.propagate = False
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once, but for the last lines of its log."""
+    if _handler is not None:
+        _handler.finish()
+    os._exit(code)

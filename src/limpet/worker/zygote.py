@@ -8,15 +8,14 @@ each of which imports it anew.
 
 import contextlib
 import gc
+import hashlib
 import json
 import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import time
-from dataclasses import replace
 from typing import Any
 
 from limpet.domain.errors import LimpetError
@@ -38,6 +37,8 @@ from limpet.worker.registry import Registry, load_registry
 
 _PERIOD = 0.1
 _LOOK_SECONDS = 0.25
+_MOST_SOURCES = 5_000
+_NOT_SOURCES = ("venv", "node_modules", "__pycache__", "site-packages")
 
 
 class Zygote:
@@ -50,9 +51,11 @@ class Zygote:
         self._page = Page(order.page)
         self._registry = registry
         self._pids: dict[int, int] = {}  # executor → pid
-        self._over: dict[int, int] = {}
+        self._over: dict[int, int] = {}  # executor → bytes, when they were too many
+        self._stopped: dict[int, float] = {}  # executor → since when
+        self._frozen: dict[int, float] = {}  # executor → seconds, when they were too many
         self._memory_kills = processes.out_of_memory_kills()
-        self._sources = _Sources() if plan.reload else None
+        self._sources = Sources(order.sources) if plan.reload else None
 
     def run(self) -> None:
         """Serve until the supervisor is gone; then nothing below may live."""
@@ -84,6 +87,7 @@ class Zygote:
             if time.monotonic() - looked >= _LOOK_SECONDS:
                 looked = time.monotonic()
                 self._look_at_memory()
+                self._look_for_stopped()
                 self._look_at_sources()
 
     def _obey(self, frame: Any) -> None:
@@ -133,11 +137,9 @@ class Zygote:
             "page": self._order.page,
             "lock": self._order.lock,
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "limpet.worker.executor"],
-            env={**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)},
-            pass_fds=(*descriptors, self._order.page, self._order.lock),
-        )
+        environment = {**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)}
+        given = (*descriptors, self._order.page, self._order.lock)
+        process = processes.spawn("limpet.worker.executor", environment, given, own_session=True)
         # Reaped by pid like the forked ones; the object would only complain that it was not.
         process.returncode = 0
         return process.pid
@@ -163,8 +165,9 @@ class Zygote:
         kills = processes.out_of_memory_kills()
         by_kernel, self._memory_kills = kills > self._memory_kills, kills
         for executor, status in dead:
-            over = self._over.pop(executor, 0)
-            self._channel.send(DIED, executor, status, over, by_kernel)
+            self._stopped.pop(executor, None)
+            over, frozen = self._over.pop(executor, 0), self._frozen.pop(executor, 0.0)
+            self._channel.send(DIED, executor, status, over, frozen, by_kernel)
 
     def _end_strays(self) -> None:
         def strays() -> list[int]:
@@ -191,31 +194,54 @@ class Zygote:
                 self._over[executor] = used
                 processes.kill([pid])
 
+    def _look_for_stopped(self) -> None:
+        """An executor that is stopped holds jobs and does not run them: as good as dead."""
+        moment = time.monotonic()
+        for executor, pid in self._pids.items():
+            if not processes.is_stopped(pid):
+                self._stopped.pop(executor, None)
+            elif moment - self._stopped.setdefault(executor, moment) > self._plan.frozen:
+                self._frozen[executor] = moment - self._stopped.pop(executor)
+                processes.kill([pid])
+
     def _look_at_sources(self) -> None:
         if self._sources is not None and (changed := self._sources.changed()):
             self._channel.send(CHANGED, changed)
 
 
-class _Sources:
-    """The files from which modules were imported, and whether one has changed."""
+class Sources:
+    """The Python files below the current folder, and whether one has changed.
 
-    def __init__(self) -> None:
-        self._times = {path: self._time(path) for path in self._paths()}
+    `seen`: the digest of an earlier look, from before the app was imported.
+    """
 
-    @staticmethod
-    def _paths() -> set[str]:
-        files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-        here = os.getcwd()
-        return {path for path in files if path and path.startswith(here) and "/.venv/" not in path}
+    def __init__(self, seen: str = "") -> None:
+        self._times = self._look()
+        self.digest = seen or _digest(self._times)
 
     @staticmethod
-    def _time(path: str) -> int:
-        with contextlib.suppress(OSError):
-            return os.stat(path).st_mtime_ns
-        return 0
+    def _look() -> dict[str, int]:
+        times: dict[str, int] = {}
+        for folder, below, files in os.walk(os.getcwd()):
+            below[:] = [each for each in below if each[0] != "." and each not in _NOT_SOURCES]
+            for name in files:
+                if name.endswith(".py") and len(times) < _MOST_SOURCES:
+                    path = os.path.join(folder, name)
+                    with contextlib.suppress(OSError):
+                        times[path] = os.stat(path).st_mtime_ns
+        return times
 
     def changed(self) -> str | None:
-        return next((p for p, before in self._times.items() if self._time(p) != before), None)
+        """A file that is new, gone or newer than it was."""
+        times = self._look()
+        if _digest(times) == self.digest:
+            return None
+        changed = {path for path, _ in times.items() ^ self._times.items()}
+        return min(changed, default="the code")
+
+
+def _digest(times: dict[str, int]) -> str:
+    return hashlib.sha256(repr(sorted(times.items())).encode()).hexdigest()
 
 
 def _noticed(number: int, frame: object) -> None:
@@ -233,8 +259,8 @@ def _own_namespace(order: Order, channel: Channel) -> Order:
     # Until the one that forked us is reaped, its death would be taken for the supervisor's.
     channel.receive()
     if not processes.mount_own_proc():
-        os._exit(72)
-    return replace(order, contained=True)
+        os._exit(processes.NO_OWN_PROC_CODE)
+    return order._replace(contained=True)
 
 
 def _follow(channel: Channel) -> None:
@@ -257,8 +283,11 @@ def main() -> None:
     _follow(channel)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _noticed)
+    processes.take_signals()
     plan = from_environment()
     registry = None
+    if plan.reload and not order.sources:
+        order = order._replace(sources=Sources().digest)
     if not order.spawn:
         registry = _import_app(plan, channel, order)
     gc.collect()
@@ -270,15 +299,26 @@ def _import_app(plan: Plan, channel: Channel, order: Order) -> Registry:
     try:
         registry = load_registry(plan)
     except LimpetError as error:
-        channel.send(REFUSED, str(error))
-        sys.exit(2)
+        if not plan.reload:
+            channel.send(REFUSED, str(error))
+            sys.exit(2)
+        _wait_for_change(str(error), order)
+        _start_over(plan, order._replace(sources=""))
     threads = processes.thread_count()
     channel.send(CATALOG, registry.catalog(threads, order.contained))
     if threads > 1:
-        _start_over(plan, replace(order, spawn=True))
+        _start_over(plan, order._replace(spawn=True))
     from limpet.worker import executor, lane_executor, loop_executor  # noqa: F401 - shared by all
 
     return registry
+
+
+def _wait_for_change(error: str, order: Order) -> None:
+    """While somebody works on the code it may be saved half; wait for the other half."""
+    print(f"limpet: {error} Waiting for a change.", file=sys.stderr, flush=True)
+    sources = Sources(order.sources)
+    while sources.changed() is None:
+        time.sleep(_LOOK_SECONDS)
 
 
 def _start_over(plan: Plan, order: Order) -> None:

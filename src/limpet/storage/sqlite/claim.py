@@ -1,17 +1,18 @@
 """ready → running, as far as the session has room."""
 
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from heapq import merge
 from typing import NamedTuple
 
 import msgspec
 
 from limpet.domain.event import EventName
-from limpet.domain.job import ClaimedJob, Counters
-from limpet.domain.lease import Lease
+from limpet.domain.job import ClaimedJob
 from limpet.domain.state import Move, State
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
-from limpet.storage.sqlite.transaction import Row, Transaction, to_json
+from limpet.storage.sqlite.transaction import LARGE, Transaction, to_json
 
 
 def claim(tx: Transaction, session: str, want: Want) -> list[int]:
@@ -31,58 +32,71 @@ def _for_pool(tx: Transaction, session: str, pool: Pool, per_queue: Counter[str]
     if room <= 0:
         return []
     spare = pool.slots.get(ANY_QUEUE, 0)
-    lines: list[list[_Candidate]] = []
+    lines: list[_Line] = []
     limits: dict[str, int] = {}
     for (queue,) in tx.run("claim", "queues"):
         # Pools share the slots of a queue that is named, because its limit is the worker's.
         slots = pool.slots[queue] - per_queue[queue] if queue in pool.slots else spare
-        limit = min(slots, room)
-        if limit > 0 and (found := _candidates(tx, queue, pool, limit)):
-            lines.append(found)
-            limits[queue] = limit
-    picked = _pick(lines, limits, room, pool.suspects)
-    numbers = [each.n for each in picked]
-    tx.many("claim", "take", ((session, tx.now, n) for n in numbers))
-    for queue, count in Counter(each.queue for each in picked).items():
+        limits[queue] = min(slots, room)
+        if limits[queue] > 0:
+            lines += _lines(tx, queue, pool, limits[queue])
+    if not lines:
+        return []
+    numbers, taken = _pick(lines, limits, room, pool.suspects)
+    tx.run("claim", "take", numbers=to_json(numbers), session=session, now=tx.now)
+    for queue, count in taken.items():
         per_queue[queue] += count
         tx.moved(queue, Move.CLAIM, State.READY, State.RUNNING, count)
     return numbers
 
 
-class _Candidate(NamedTuple):
-    sort_key: int
-    n: int
+class _Line(NamedTuple):
+    """Jobs of one queue, task and kind, in order."""
+
     queue: str
     suspect: int
+    keys: list[int]
+    numbers: list[int]
+
+    def candidates(self) -> Iterator[tuple[int, int, str, int]]:
+        for key, n in zip(self.keys, self.numbers, strict=True):
+            yield key, n, self.queue, self.suspect
 
 
 def _pick(
-    lines: list[list[_Candidate]], limits: dict[str, int], room: int, suspects: int
-) -> list[_Candidate]:
-    """The first of all queues together, no more suspects than can run alone."""
-    picked: list[_Candidate] = []
-    for each in lines[0] if len(lines) == 1 else merge(*lines):
+    lines: list[_Line], limits: dict[str, int], room: int, suspects: int
+) -> tuple[list[int], Counter[str]]:
+    """The first of all lines together, no more suspects than can run alone; how many of each
+    queue.
+    """
+    if len(lines) == 1:
+        # As many as there is room for were asked for.
+        only = lines[0]
+        return only.numbers, Counter({only.queue: len(only.numbers)})
+    picked: list[int] = []
+    taken: Counter[str] = Counter()
+    for _, n, queue, suspect in merge(*(line.candidates() for line in lines)):
         if len(picked) == room:
             break
-        if limits[each.queue] == 0 or (each.suspect and suspects == 0):
+        if taken[queue] == limits[queue] or (suspect and suspects == 0):
             continue
-        limits[each.queue] -= 1
-        suspects -= each.suspect
-        picked.append(each)
-    return picked
+        taken[queue] += 1
+        suspects -= suspect
+        picked.append(n)
+    return picked, taken
 
 
-def _candidates(tx: Transaction, queue: str, pool: Pool, limit: int) -> list[_Candidate]:
-    """What may be taken from one queue, in order: as many of either kind as there is room for,
-    because suspects that another queue's suspects keep out must not stand in for the others.
+def _lines(tx: Transaction, queue: str, pool: Pool, limit: int) -> list[_Line]:
+    """What may be taken from one queue: as many of either kind as there is room for, because
+    suspects that another queue's suspects keep out must not stand in for the others.
     """
-    found: list[_Candidate] = []
+    found: list[_Line] = []
     for task, in_pool, known in tx.run("claim", "tasks", queue=queue, tasks=pool.tasks):
         if not known:
             _block_strangers(tx, queue, task)
         for suspect, most in ((0, limit), (1, min(limit, pool.suspects))):
             if in_pool and most > 0:
-                rows = tx.run(
+                ((keys, numbers),) = tx.run(
                     "claim",
                     "candidates",
                     queue=queue,
@@ -91,9 +105,12 @@ def _candidates(tx: Transaction, queue: str, pool: Pool, limit: int) -> list[_Ca
                     now=tx.now,
                     limit=most,
                 )
-                found += [_Candidate(key, n, queue, suspect) for n, key in rows]
-    found.sort()
+                if numbers != "[]":
+                    found.append(_Line(queue, suspect, _integers(keys), _integers(numbers)))
     return found
+
+
+_integers = msgspec.json.Decoder(list[int]).decode
 
 
 def _block_strangers(tx: Transaction, queue: str, task: str) -> None:
@@ -110,24 +127,18 @@ def claimed(tx: Transaction, session: str, numbers: list[int]) -> tuple[ClaimedJ
     """What the holder needs to run the jobs that it took."""
     if not numbers:
         return ()
-    rows = tx.run("claim", "taken", numbers=to_json(numbers), session=session)
-    return tuple(_claimed(session, row) for row in rows)
+    listed, large = _read(tx, session, numbers, LARGE)
+    if not large:
+        return _jobs(listed)
+    # A large payload does not go into a list with others.
+    alone = (_read(tx, session, [n], sys.maxsize)[0] for n in numbers)
+    return tuple(job for read in alone for job in _jobs(read))
 
 
-def _claimed(session: str, row: Row) -> ClaimedJob:
-    counters = Counters(row[5], row[6], row[7])
-    return ClaimedJob(
-        lease=Lease(row[0], session, row[1]),
-        task=row[2],
-        queue=row[3],
-        attempt=counters.failures + counters.orphans + 1,
-        round=row[4],
-        counters=counters,
-        suspect=bool(row[8]),
-        last_run=bool(row[9]),
-        payload_version=row[10],
-        deadline_at=row[11],
-        args=row[12],
-        options=row[13],
-        secrets=() if row[14] == "[]" else tuple(msgspec.json.decode(row[14], type=list[str])),
-    )
+def _read(tx: Transaction, session: str, numbers: list[int], most: int) -> tuple[str, int]:
+    row = tx.one("claim", "taken", numbers=to_json(numbers), session=session, most=most)
+    return ("[]", 0) if row is None else (row[0], row[1])
+
+
+# Not strict, because SQLite has 0 and 1 for what is true or false.
+_jobs = msgspec.json.Decoder(tuple[ClaimedJob, ...], strict=False).decode

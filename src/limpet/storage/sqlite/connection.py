@@ -216,6 +216,16 @@ class Connections:
         self.wal_pages = pages
         return False
 
+    def checkpoint_is_due(self) -> bool:
+        """Whether the WAL file has grown enough since the last checkpoint."""
+        if self.wal_pages < self.pages_at_checkpoint:
+            self.pages_at_checkpoint = 0  # the log began anew
+        return self.wal_pages - self.pages_at_checkpoint >= _CHECKPOINT_PAGES or self.must_force()
+
+    def must_force(self) -> bool:
+        """Whether the WAL file is so large that readers must be waited for."""
+        return self.wal_pages >= _FORCED_PAGES and time.monotonic() >= self.next_forced
+
     def foreign(self) -> Renewals:
         """The sessions of other boots that nobody has marked dead."""
         return foreign_renewals(self.writer(), self._location.namespace, self._boot)
@@ -248,7 +258,7 @@ class Connections:
 
 
 def checkpoint(connection: apsw.Connection, connections: Connections) -> None:
-    """Bring the WAL file into the database when it has grown; by force above a size.
+    """Bring the WAL file into the database; by force above a size.
 
     The gentle way never waits, and never finishes while some reader is always there; then the
     file grows without end, so above a size readers are waited for, for a bounded time and not
@@ -256,14 +266,9 @@ def checkpoint(connection: apsw.Connection, connections: Connections) -> None:
     nobody: if the disk is full or broken, the next commit says so.
     """
     pages = connections.wal_pages
-    if pages < connections.pages_at_checkpoint:
-        connections.pages_at_checkpoint = 0  # the log began anew
-    force = pages >= _FORCED_PAGES and time.monotonic() >= connections.next_forced
-    if not force and pages - connections.pages_at_checkpoint < _CHECKPOINT_PAGES:
-        return
     connections.pages_at_checkpoint = pages
     with contextlib.suppress(apsw.Error):
-        if not force:
+        if not connections.must_force():
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             return
         connections.next_forced = time.monotonic() + _FORCED_EVERY_SECONDS

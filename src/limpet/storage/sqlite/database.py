@@ -1,22 +1,23 @@
 """The connections to one database, and the thread that writes.
 
-All writing of a process goes through one connection in a thread of its own. What waits when the
-thread gets its turn is done in one transaction and made durable by one sync (group commit):
-renewals first, then the rest in order. Each verb is a savepoint of its own, so that one that is
-refused takes nobody along. Renewals have a second thread, because the first may already stand in
-the ordinary line when one comes. Reading has its own connection and waits for no writer.
+All writing of a process goes through one connection, and a thread that nobody else can hold up.
+What waits when the thread gets its turn is done in one transaction and made durable by one sync
+(group commit): renewals first, then the rest in order. Each verb is a savepoint of its own, so that
+one that is refused takes nobody along. Renewals have a second thread, because the first may already
+stand in the ordinary line when one comes. Where nobody writes and nobody waits, a caller writes in
+its own thread. Reading has its own connection and waits for no writer.
 """
 
 import contextlib
 import copy
-import os
 import random
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ import apsw
 from limpet.domain.clock import Clock
 from limpet.domain.errors import LimpetError, StoreBusy, StoreUnavailable
 from limpet.storage.base import CHUNK, Topic
+from limpet.storage.sqlite import forks
 from limpet.storage.sqlite.bell import MemoryBell, ring
 from limpet.storage.sqlite.boot import ForeignSessions, Renewals, watch
 from limpet.storage.sqlite.connection import Connections, checkpoint
@@ -48,6 +50,14 @@ class _Request:
     future: Future[Any] = field(default_factory=Future)
 
 
+@dataclass(slots=True)
+class _Done:
+    """What one transaction did: the answer or the error of each request, and bells to ring."""
+
+    answers: list[tuple[_Request, Any, BaseException | None]] = field(default_factory=list)
+    bells: set[Topic] = field(default_factory=set)
+
+
 class Database:
     """One database as one process uses it."""
 
@@ -58,19 +68,22 @@ class Database:
         self._connections = Connections(location, clock, boot)
         # One for each thread: a file lock is the descriptor's, whoever uses it.
         self._turns = {urgent: Turns(location.path) for urgent in (False, True)}
+        self._turns_here = Turns(location.path)  # for whoever has the writing connection
         self._memory_bells: dict[Topic, weakref.WeakSet[MemoryBell]] = {
             topic: weakref.WeakSet() for topic in Topic
         }
         self._closed = False
         self._watched: Renewals = {}
         self._set_up_threading()
-        _opened.add(self)
+        forks.add(self)
 
     def _set_up_threading(self) -> None:
         self._threads: dict[bool, threading.Thread] = {}
-        self._wanted = threading.Condition()
-        self._urgent: deque[_Request] = deque()
-        self._ordinary: deque[_Request] = deque()
+        # One lock for both lines, and a condition for each: neither thread wakes for the other's.
+        # A signal's handler may write while the main thread, which it interrupts, has the lock.
+        self._waiting = threading.RLock()
+        self._wanted = {urgent: threading.Condition(self._waiting) for urgent in (False, True)}
+        self._lines: dict[bool, deque[_Request]] = {False: deque(), True: deque()}
         # Held while the writing connection is in use; a fork waits for it.
         self._writing = threading.Lock()
         self._reading = threading.Lock()
@@ -80,16 +93,8 @@ class Database:
     def write(self, verb: Callable[[Transaction], T], *, rows: int = 1, urgent: bool = False) -> T:
         """Do a verb in a transaction and return when it is durable."""
         request = _Request(verb, rows)
-        with self._wanted:
-            self._must_be_open()
-            (self._urgent if urgent else self._ordinary).append(request)
-            if urgent not in self._threads:
-                name = "limpet-sqlite-urgent" if urgent else "limpet-sqlite"
-                self._threads[urgent] = threading.Thread(
-                    target=self._serve, args=(urgent,), name=name, daemon=True
-                )
-                self._threads[urgent].start()
-            self._wanted.notify_all()
+        if not self._done_here(request, urgent):
+            self._hand_over(request, urgent)
         try:
             result: T = request.future.result(PATIENCE_SECONDS)
         except TimeoutError:
@@ -102,6 +107,48 @@ class Database:
                 ) from None
             result = request.future.result()
         return result
+
+    def _hand_over(self, request: _Request, urgent: bool) -> None:
+        """Let the writing thread do it."""
+        with self._waiting:
+            self._must_be_open()
+            self._lines[urgent].append(request)
+            if urgent not in self._threads:
+                name = "limpet-sqlite-urgent" if urgent else "limpet-sqlite"
+                self._threads[urgent] = threading.Thread(
+                    target=self._serve, args=(urgent,), name=name, daemon=True
+                )
+                self._threads[urgent].start()
+            self._wanted[urgent].notify()
+
+    def _done_here(self, request: _Request, urgent: bool) -> bool:
+        """Do it in the caller's own thread, which saves waking two, if nobody writes or waits.
+
+        Never in the main thread: there a signal's handler may raise in the middle of a
+        transaction, or write by itself and wait for its own thread.
+        """
+        if threading.current_thread() is threading.main_thread() or any(self._lines.values()):
+            return False
+        if not self._writing.acquire(blocking=False):
+            return False
+        done = _Done()
+        try:
+            if self._closed:
+                return False
+            with self._turn_if_free(urgent) as free:
+                if not free:
+                    return False
+                self._group(lambda: [request], done)
+        except ForeignSessions:
+            return False  # whoever watches them waits for a lease
+        except BaseException as error:
+            if not done.answers:
+                done.answers.append((request, None, self._told(error)))
+        finally:
+            self._writing.release()
+        self._tell(done)
+        self._leave_checkpoint()
+        return True
 
     def _must_be_open(self) -> None:
         if self._closed:
@@ -155,39 +202,72 @@ class Database:
 
     def close(self) -> None:
         """Finish what was asked for, then close; the last one out tidies up the WAL file."""
-        with self._wanted:
+        with self._waiting:
             self._closed = True
             threads = list(self._threads.values())
-            self._wanted.notify_all()
+            for wanted in self._wanted.values():
+                wanted.notify_all()
         for thread in threads:
             # It finishes, unless a stopped process has the turn; then whoever waits is told so.
             thread.join(PATIENCE_SECONDS)
         with self._writing, self._reading:
             self._connections.close()
             self._close_turns()
-        _opened.discard(self)
+        forks.discard(self)
 
     def _close_turns(self) -> None:
-        for turns in self._turns.values():
+        for turns in (*self._turns.values(), self._turns_here):
             turns.close()
 
     # -- the writing threads
 
     def _serve(self, urgent: bool) -> None:
+        line, wanted = self._lines[urgent], self._wanted[urgent]
         while True:
-            with self._wanted:
-                while not (self._urgent if urgent else self._ordinary):
+            with wanted:
+                while not line:
                     if self._closed:
                         return
-                    self._wanted.wait()
+                    wanted.wait()
+            done = _Done()
             try:
                 with self._turn(urgent), self._writing:
-                    self._group(urgent)
+                    self._group(lambda: self._take(urgent), done)
             except ForeignSessions as found:
                 self._watch(found.renewals, urgent)
             except BaseException as error:
-                # Nothing was begun: the turn or the connection could not be had.
-                self._refuse(error, urgent)
+                if not done.answers:
+                    # Nothing was begun: the turn or the connection could not be had.
+                    self._refuse(error, urgent)
+            self._tell(done)
+            if urgent:
+                self._leave_checkpoint()
+            else:
+                self._checkpoint()
+
+    def _tell(self, done: "_Done") -> None:
+        """Wake whoever waits for what was done; the turn is free by now for those who wake."""
+        for request, answer, error in done.answers:
+            if error is None:
+                request.future.set_result(answer)
+            else:
+                request.future.set_exception(error)
+        # It is done and said; a bell that cannot be rung refuses nobody.
+        with contextlib.suppress(Exception):
+            self.ring(done.bells)
+
+    def _checkpoint(self) -> None:
+        """Keep the log short, in a turn of its own, because it takes as long as many verbs."""
+        if self._connections.checkpoint_is_due():
+            # What was committed is safe in the log; whatever is wrong, the next verb says so.
+            with contextlib.suppress(Exception), self._turn(urgent=False), self._writing:
+                checkpoint(self._connections.writer(), self._connections)
+
+    def _leave_checkpoint(self) -> None:
+        """Let the ordinary thread see to the log; neither a caller nor a renewal waits for it."""
+        if self._connections.checkpoint_is_due():
+            with contextlib.suppress(StoreUnavailable):
+                self._hand_over(_Request(lambda _: None, 0), urgent=False)
 
     def _watch(self, found: Renewals, urgent: bool) -> None:
         def read() -> Renewals:
@@ -201,20 +281,22 @@ class Database:
         else:
             self._watched = found
 
-    @contextlib.contextmanager
-    def _turn(self, urgent: bool) -> Iterator[None]:
+    def _turn(self, urgent: bool) -> AbstractContextManager[None]:
         if self.location.in_memory:
-            yield
-        else:
-            with self._turns[urgent].take(urgent=urgent):
-                yield
+            return contextlib.nullcontext()
+        return self._turns[urgent].take(urgent=urgent)
+
+    def _turn_if_free(self, urgent: bool) -> AbstractContextManager[bool]:
+        if self.location.in_memory:
+            return contextlib.nullcontext(True)
+        return self._turns_here.take_if_free(urgent=urgent)
 
     def _take(self, urgent: bool) -> list[_Request]:
         """What is to be done now: renewals first, and in an urgent turn nothing else."""
         taken: list[_Request] = []
         rows = 0
-        with self._wanted:
-            for line in (self._urgent,) if urgent else (self._urgent, self._ordinary):
+        with self._waiting:
+            for line in (self._lines[each] for each in ((True,) if urgent else (True, False))):
                 while line and len(taken) < _MOST_VERBS_AT_ONCE and rows < CHUNK:
                     request = line.popleft()
                     if request.future.set_running_or_notify_cancel():
@@ -236,39 +318,32 @@ class Database:
         own.__cause__ = error
         return own
 
-    def _group(self, urgent: bool) -> None:
+    def _group(self, take: Callable[[], list[_Request]], done: "_Done") -> None:
         connection = self._connections.writer()
         self._connections.settle_foreign(self._watched)
         self._begin(connection)
-        requests = self._take(urgent)
-        answers: list[tuple[_Request, Any, BaseException | None]] = []
-        bells: set[Topic] = set()
+        requests = take()
         try:
             for request in requests:
                 transaction = self._transaction(connection)
                 try:
-                    answer = self._verb(connection, transaction, request)
-                    answers.append((request, answer, None))
-                    bells |= transaction.bells
+                    if len(requests) == 1:
+                        # Nobody else to protect: its undoing is that of the transaction.
+                        answer = request.verb(transaction)
+                        transaction.flush()
+                    else:
+                        answer = self._verb(connection, transaction, request)
+                    done.answers.append((request, answer, None))
+                    done.bells |= transaction.bells
                 except Exception as error:
-                    if not connection.in_transaction:
+                    if len(requests) == 1 or not connection.in_transaction:
                         raise  # SQLite has undone it all, as it does on a full disk
-                    answers.append((request, None, error))
+                    done.answers.append((request, None, self._told(error)))
             connection.execute("COMMIT")
         except BaseException as error:
             self._connections.undo(connection)
-            for request in requests:
-                request.future.set_exception(self._told(error))
-            return
-        for request, answer, refused in answers:
-            if refused is None:
-                request.future.set_result(answer)
-            else:
-                request.future.set_exception(self._told(refused))
-        # It is done and said; whatever goes wrong from here on must refuse nobody.
-        with contextlib.suppress(Exception):
-            self.ring(bells)
-        checkpoint(connection, self._connections)
+            done.bells.clear()
+            done.answers[:] = [(request, None, self._told(error)) for request in requests]
 
     def _verb(
         self, connection: apsw.Connection, transaction: Transaction, request: _Request
@@ -323,37 +398,3 @@ class Database:
         """Start anew: the threads, and what waited in them, are the parent's."""
         self._close_turns()
         self._set_up_threading()
-
-
-_opened: "weakref.WeakSet[Database]" = weakref.WeakSet()
-_forking: list[Database] = []
-# Two threads may fork at the same time; the second waits until the first has its child.
-_one_fork = threading.Lock()
-
-
-def _before_fork() -> None:
-    _one_fork.acquire()
-    _forking[:] = list(_opened)
-    for database in _forking:
-        database.before_fork()
-
-
-def _after_fork_in_parent() -> None:
-    for database in _forking:
-        database.after_fork_in_parent()
-    _forking.clear()
-    _one_fork.release()
-
-
-def _after_fork_in_child() -> None:
-    for database in _forking:
-        database.after_fork_in_child()
-    _forking.clear()
-    _one_fork.release()
-
-
-os.register_at_fork(
-    before=_before_fork,
-    after_in_parent=_after_fork_in_parent,
-    after_in_child=_after_fork_in_child,
-)

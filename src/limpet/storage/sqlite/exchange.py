@@ -52,7 +52,7 @@ def exchange(
     rejected, given_up = settle(tx, session, settlements, alive=alive)
     numbers = claim(tx, session, want) if want is not None and where is Standing.LIVE else []
     jobs = claimed(tx, session, numbers)
-    taken = digest((job.lease.job, job.lease.token) for job in jobs)
+    taken = digest([(job, token) for job, _, token in [each.lease for each in jobs]])
     _advance(tx, session, seq, taken - given_up)
     body = {
         "rejected": [(r.lease.job, r.lease.session, r.lease.token, r.answer) for r in rejected],

@@ -122,7 +122,9 @@ def _complain(tx: Transaction, n: int, session: str, token: int, tried: str) -> 
 
 def mark_begun(tx: Transaction, session: str, begun: Sequence[Lease]) -> None:
     """Keep which held jobs have started; of others nothing is said."""
-    if begun:
-        listed = to_json([(lease.job, lease.token) for lease in begun])
-        rows = tx.run("fence", "holding", leases=listed, session=session)
-        tx.many("fence", "begin", ((row[1],) for row in rows))
+    left = list(begun)
+    while left:
+        # A job that comes with two tokens takes two rounds.
+        tokens = {lease.job: lease.token for lease in left}
+        tx.run("fence", "begin", leases=to_json(tokens), session=session)
+        left = [lease for lease in left if tokens[lease.job] != lease.token]

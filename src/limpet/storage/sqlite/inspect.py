@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from limpet.domain.errors import InvalidOption
-from limpet.domain.event import Event, EventName
+from limpet.domain.event import Event, EventName, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, Page
 from limpet.domain.queue import QueueView
 from limpet.domain.session import Session
 from limpet.domain.state import State
 from limpet.storage.answers import Total
 from limpet.storage.sqlite.rows import error_of, job_of, session_of
-from limpet.storage.sqlite.transaction import Transaction, to_json
+from limpet.storage.sqlite.transaction import Row, Transaction, to_json
 
 _END = 2**62
 _MOST_PER_PAGE = 1_000
@@ -42,6 +42,8 @@ def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> P
     }
     if which.state is None:
         rows = tx.run("inspect", "jobs", **params)
+    elif which.state is State.RUNNING:
+        rows = tx.run("inspect", "jobs_running", **params)
     else:
         rows = tx.run("inspect", "jobs_in_state", state=which.state, **params)
     more = len(rows) > size
@@ -51,10 +53,19 @@ def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> P
 
 def events(tx: Transaction, id_: str) -> tuple[Event, ...]:
     """The recorded events of a job, oldest first."""
-    return tuple(
-        Event(at, _event_name(event), session, token, error_of(cause), claimed_at)
-        for at, event, session, token, cause, claimed_at in tx.run("inspect", "events", id=id_)
-    )
+    return tuple(_event(row) for row in tx.run("inspect", "events", id=id_))
+
+
+def latest_events(tx: Transaction, limit: int) -> tuple[JobEvent, ...]:
+    """What was recorded last, of any job."""
+    size = max(1, min(limit, _MOST_PER_PAGE))
+    rows = tx.run("inspect", "latest_events", before=_END, limit=size)
+    return tuple(JobEvent(row[0], row[1], row[2], _event(row[3:])) for row in rows)
+
+
+def _event(row: Row) -> Event:
+    at, event, session, token, cause, claimed_at = row
+    return Event(at, _event_name(event), session, token, error_of(cause), claimed_at)
 
 
 def _event_name(text: str) -> EventName | str:

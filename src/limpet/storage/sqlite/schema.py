@@ -15,10 +15,10 @@ from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import PACKAGE
 
 # The version that this code writes, and the oldest one that it can work on.
-NEWEST = 2
+NEWEST = 3
 OLDEST = 2
 # The oldest code that can work on what this one writes: 0002 only adds a column, which code of
-# version 1 neither reads nor needs to fill.
+# version 1 neither reads nor needs to fill, and 0003 only changes an index.
 OLDEST_BESIDE = 1
 
 

@@ -43,8 +43,6 @@ CREATE TABLE limpet_job (
     payload_version INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX limpet_job_by_state ON limpet_job (state, n);
-
 CREATE INDEX limpet_job_ready ON limpet_job (queue, task, suspect, sort_key) WHERE state = 'ready';
 
 CREATE INDEX limpet_job_due ON limpet_job (ready_at) WHERE state = 'scheduled';
@@ -182,3 +180,5 @@ FROM limpet_job j
 JOIN limpet_payload p ON p.n = j.n
 LEFT JOIN limpet_progress g ON g.n = j.n AND g.token = j.token
 LEFT JOIN limpet_result r ON r.n = j.n;
+
+CREATE INDEX limpet_job_by_state ON limpet_job (state, n) WHERE state <> 'running';

@@ -8,7 +8,7 @@ import apsw
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import LeaseLost, StoreCorrupt
-from limpet.domain.event import Event
+from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueView
@@ -149,6 +149,9 @@ class SqliteStore:
 
     def events(self, job: str) -> tuple[Event, ...]:
         return self._db.read(lambda tx: inspect.events(tx, job))
+
+    def latest_events(self, limit: int = 20) -> tuple[JobEvent, ...]:
+        return self._db.read(lambda tx: inspect.latest_events(tx, limit))
 
     def log(self, job: str) -> tuple[LogLine, ...]:
         return self._db.read(lambda tx: inspect.log(tx, job))

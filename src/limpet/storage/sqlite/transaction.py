@@ -17,6 +17,9 @@ from limpet.storage.base import Topic
 
 PACKAGE = __package__ or "limpet.storage.sqlite"
 
+# A text of more characters than this goes alone: a list of a thousand such would be too long.
+LARGE = 16_384
+
 Value: TypeAlias = int | float | str | bytes | None
 Row: TypeAlias = tuple[Any, ...]
 

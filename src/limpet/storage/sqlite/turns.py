@@ -15,7 +15,7 @@ locks of a process that dies.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from limpet.domain.errors import StoreUnavailable
 from limpet.storage.sqlite.failures import said_of_system, why_not
@@ -39,11 +39,28 @@ class Turns:
     @contextmanager
     def take(self, *, urgent: bool) -> Iterator[None]:
         """Hold the turn; blocks until it is free."""
+        with self._steps(urgent, fcntl.LOCK_EX):
+            yield
+
+    @contextmanager
+    def take_if_free(self, *, urgent: bool) -> Iterator[bool]:
+        """Hold the turn if nobody has it or stands in line for it; tells whether that is so."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(self._steps(urgent, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            except BlockingIOError:
+                free = False
+            else:
+                free = True
+            yield free
+
+    @contextmanager
+    def _steps(self, urgent: bool, how: int) -> Iterator[None]:
         self._open()
         held: list[str] = []
         try:
             for step in (_URGENT, _TURN) if urgent else (_NEXT, _URGENT, _TURN):
-                fcntl.flock(self._files[step], fcntl.LOCK_EX)
+                fcntl.flock(self._files[step], how)
                 held.append(step)
                 if len(held) > 1:
                     fcntl.flock(self._files[held.pop(0)], fcntl.LOCK_UN)

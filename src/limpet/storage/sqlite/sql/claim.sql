@@ -1,10 +1,13 @@
 -- claim: take ready jobs for a session.
 -- purpose: ready to running, with the next token; jobs whose task nobody knows to blocked.
--- params:  by name, take a tuple.
+-- params:  by name; :numbers is a JSON list of the jobs' numbers. Else tuples.
 -- returns: queues: names of queues with ready jobs that are not paused; tasks: those of a queue's
 --          ready jobs, each found by one step in the index, and whether the pool can run it and
---          whether any live session knows it; candidates: number and sort key, in order; taken:
---          what the holder needs to run it.
+--          whether any live session knows it; candidates: two JSON lists, sort keys and numbers, in
+--          order; taken: a JSON list of what the holder needs to run each, in the order of
+--          ClaimedJob, without those whose payload has more than :most bytes, and how many
+--          those are.
+-- why:     a list in one row, because the interpreter's lock changes hands for each row.
 
 -- statement: queues
 SELECT g.queue FROM limpet_gauge g
@@ -26,25 +29,30 @@ SELECT task,
 FROM there WHERE task IS NOT NULL
 
 -- statement: candidates
-SELECT n, sort_key FROM limpet_job
-WHERE queue = :queue AND state = 'ready' AND task = :task AND suspect = :suspect
-  AND (lapses_at IS NULL OR lapses_at > :now)
-ORDER BY sort_key, n
-LIMIT :limit
+SELECT json_group_array(sort_key), json_group_array(n) FROM (
+    SELECT sort_key, n FROM limpet_job
+    WHERE queue = :queue AND state = 'ready' AND task = :task AND suspect = :suspect
+      AND (lapses_at IS NULL OR lapses_at > :now)
+    ORDER BY sort_key, n
+    LIMIT :limit)
 
 -- statement: take
 UPDATE limpet_job
-SET state = 'running', token = token + 1, session = ?, claimed_at = ?, begun = 0, lapses_at = NULL
-WHERE n = ?
+SET state = 'running', token = token + 1, session = :session, claimed_at = :now, begun = 0,
+    lapses_at = NULL
+WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- statement: taken
-SELECT j.id, j.token, j.task, j.queue, j.round, j.failures, j.orphans, j.strikes, j.suspect,
-       j.last_run, j.payload_version, j.deadline_at, p.args, p.options, p.secrets
+SELECT json_group_array(json_array(
+           json_array(j.id, j.session, j.token), j.task, j.queue, j.failures + j.orphans + 1,
+           j.round, json_array(j.failures, j.orphans, j.strikes), j.suspect, j.last_run,
+           j.payload_version, p.args, p.options, json(p.secrets), j.deadline_at))
+           FILTER (WHERE octet_length(p.args) + octet_length(p.options) <= :most),
+       count(*) FILTER (WHERE octet_length(p.args) + octet_length(p.options) > :most)
 FROM json_each(:numbers) e
 CROSS JOIN limpet_job j ON j.n = e.value
 CROSS JOIN limpet_payload p ON p.n = j.n
 WHERE j.state = 'running' AND j.session = :session
-ORDER BY e.key
 
 -- statement: strangers
 SELECT n FROM limpet_job

@@ -1,6 +1,7 @@
 -- fence: which of the given leases still hold.
 -- purpose: every write after a claim goes through here, in the same step as the write.
--- params:  :leases, a JSON list of [job id, token, what the holder wanted]; :session.
+-- params:  :leases, a JSON list of [job id, token, what the holder wanted], for begin a JSON
+--          object of job ids and tokens; :session.
 -- returns: holding: for each lease that holds, its place in the list and the job's row;
 --          verdict: for the others, the job's number (null when it is gone) and whether the
 --          report was accepted before.
@@ -30,4 +31,8 @@ SELECT 1 FROM limpet_event
 WHERE n = :n AND session = :session AND token = :token AND event = 'lease_lost'
 
 -- statement: begin
-UPDATE limpet_job SET begun = 1 WHERE n = ?
+UPDATE limpet_job SET begun = 1
+WHERE begun = 0 AND n IN (
+    SELECT j.n FROM json_each(:leases) e
+    CROSS JOIN limpet_job j ON j.id = e.key
+    WHERE j.state = 'running' AND j.session = :session AND j.token = e.value)

@@ -14,9 +14,20 @@ WHERE n < :before
 ORDER BY n DESC
 LIMIT :limit
 
+-- statement: jobs_running
+SELECT * FROM limpet_job_view
+WHERE n IN (
+    SELECT n FROM limpet_job INDEXED BY limpet_job_held
+    WHERE state = 'running' AND session > '' AND n < :before
+      AND (:queue IS NULL OR queue = :queue)
+      AND (:task IS NULL OR task = :task)
+    ORDER BY n DESC
+    LIMIT :limit)
+ORDER BY n DESC
+
 -- statement: jobs_in_state
 SELECT * FROM limpet_job_view
-WHERE state = :state AND n < :before
+WHERE state = :state AND state <> 'running' AND n < :before
   AND (:queue IS NULL OR queue = :queue)
   AND (:task IS NULL OR task = :task)
 ORDER BY n DESC
@@ -29,6 +40,13 @@ SELECT id, state FROM limpet_job WHERE id IN (SELECT value FROM json_each(:ids))
 SELECT v.at, v.event, v.session, v.token, v.cause, v.claimed_at
 FROM limpet_event v JOIN limpet_job j ON j.n = v.n
 WHERE j.id = :id ORDER BY v.e
+
+-- statement: latest_events
+SELECT j.id, j.task, j.queue, v.at, v.event, v.session, v.token, v.cause, v.claimed_at
+FROM limpet_event v CROSS JOIN limpet_job j ON j.n = v.n
+WHERE v.e < :before
+ORDER BY v.e DESC
+LIMIT :limit
 
 -- statement: log
 SELECT l.at, l.level, l.message FROM limpet_log l JOIN limpet_job j ON j.n = l.n

@@ -12,9 +12,9 @@ WHERE state <> 'dead' AND boot = :boot AND moment <= :now_lease
 SELECT id, boot FROM limpet_session WHERE state <> 'dead' AND boot <> :boot
 
 -- statement: widowed
-SELECT DISTINCT j.session FROM limpet_job j
-JOIN limpet_session s ON s.id = j.session
-WHERE j.state = 'running' AND s.state = 'dead'
+SELECT s.id FROM limpet_session s
+WHERE s.state = 'dead'
+  AND EXISTS (SELECT 1 FROM limpet_job j WHERE j.session = s.id AND j.state = 'running')
 
 -- statement: next_moment
 SELECT min(moment) FROM limpet_session WHERE state <> 'dead'

@@ -1,17 +1,35 @@
 -- settle: apply the outcomes of attempts whose lease holds (see fence.sql).
 -- purpose: running to succeeded, or to where an unhappy outcome takes the job.
--- params:  tuples; the job's number comes last.
--- returns: options the job's options; request why its cancellation was asked for; else nothing.
+-- params:  by name: :leases, a JSON object of job ids and tokens; :numbers, a JSON list of the jobs'
+--          numbers; :values, a JSON object of job ids and results. Else tuples, the job's number or
+--          id comes last.
+-- returns: completing: of the leases that hold, by queue, how many, their numbers, and the numbers
+--          of those that may have left an error behind; options the job's options; request why
+--          its cancellation was asked for; else nothing.
+
+-- statement: completing
+SELECT j.queue, count(*), json_group_array(j.n),
+       json_group_array(j.n) FILTER (WHERE j.failures + j.orphans > 0)
+FROM json_each(:leases) e
+CROSS JOIN limpet_job j ON j.id = e.key
+WHERE j.state = 'running' AND j.session = :session AND j.token = e.value
+GROUP BY j.queue
 
 -- statement: complete
-UPDATE limpet_job SET state = 'succeeded', finished_at = ? WHERE n = ?
+UPDATE limpet_job SET state = 'succeeded', finished_at = :now
+WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- statement: forget_error
+DELETE FROM limpet_result WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- statement: results
+INSERT INTO limpet_result (n, value)
+SELECT j.n, e.value FROM json_each(:values) e CROSS JOIN limpet_job j ON j.id = e.key WHERE true
+ON CONFLICT (n) DO UPDATE SET value = excluded.value, secrets = '[]', error = NULL
 
 -- statement: result
-INSERT INTO limpet_result (n, value, secrets) VALUES (?, ?, ?)
+INSERT INTO limpet_result (value, secrets, n) SELECT ?, ?, n FROM limpet_job WHERE id = ?
 ON CONFLICT (n) DO UPDATE SET value = excluded.value, secrets = excluded.secrets, error = NULL
-
--- statement: no_result
-DELETE FROM limpet_result WHERE n = ?
 
 -- statement: move
 UPDATE limpet_job

@@ -1,0 +1,224 @@
+"""`limpet demo`: kill a worker, watch the recovery, and see what was proved."""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from limpet import settings
+from limpet.cli.live import Live
+from limpet.cli.output import say_json
+from limpet.cli.style import Line, Style, bar, clean, padded, wrapped
+from limpet.demo import KEPT
+from limpet.demo.checks import Check, Evidence, Verdict, judge
+from limpet.domain.errors import InvalidOption
+from limpet.domain.state import State
+from limpet.worker.processes import SUPPORTED
+
+if TYPE_CHECKING:
+    from limpet.demo.story import Row
+
+_LABEL_CELLS = 11
+_PLAIN_EVERY_SECONDS = 2.0
+_LABELS = {"kill -9": Style.BAD, "recovered": Style.GOOD, "gone": Style.GOOD, "done": Style.GOOD}
+_SIGNS = {
+    Verdict.KEPT: ("✓", Style.GOOD),
+    Verdict.LATE: ("~", Style.WARN),
+    Verdict.BROKEN: ("✗", Style.BAD),
+}
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "demo",
+        help="kill a worker and watch the recovery, in half a minute",
+        description="Start two workers on a throw-away SQLite file, give them jobs, kill with -9, "
+        "watch the recovery, and check what was promised. Exit code 1 if a promise broke.",
+    )
+    parser.add_argument("--keep", action="store_true", help="keep the folder, to look at it")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON only")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play, judge, tell."""
+    if not SUPPORTED:
+        raise InvalidOption(
+            f"the demo runs workers, which need Linux or macOS, not {sys.platform}."
+        )
+    from limpet.demo.story import perform
+
+    began = time.monotonic()
+    with _folder(arguments.keep) as folder, Live(quiet=arguments.json) as live:
+        teller = Teller(live, began)
+        teller.begin()
+        try:
+            evidence = perform(folder, teller)
+        except (KeyboardInterrupt, SystemExit):
+            live.write((("interrupted; all that was started has been ended", Style.WARN),))
+            raise
+    checks = judge(evidence)
+    seconds = time.monotonic() - began
+    kept = all(check.verdict is not Verdict.BROKEN for check in checks)
+    if arguments.json:
+        say_json(_record(checks, evidence, seconds, folder if arguments.keep else None))
+    else:
+        for line in _summary(checks, seconds, live.width):
+            live.write(line)
+        if arguments.keep:
+            live.write(((f"The folder was kept: {folder}", Style.PLAIN),))
+        elif not kept:
+            live.write((("limpet demo --keep leaves the store and the logs.", Style.PLAIN),))
+    return 0 if kept else 1
+
+
+@contextmanager
+def _folder(keep: bool) -> Iterator[Path]:
+    """A folder to play in, as the current one; gone afterwards, whatever happens."""
+    home = settings.here()
+    ending = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, _interrupt) for number in ending}
+    folder = Path(tempfile.mkdtemp(prefix="limpet-demo-")).resolve()
+    # The settings of the user's own store are not for the demo's.
+    others = [name for name in os.environ if name.startswith("LIMPET_") and name != KEPT]
+    own = {name: os.environ.pop(name) for name in others}
+    try:
+        os.chdir(folder)
+        yield folder
+    finally:
+        before[signal.SIGINT] = signal.getsignal(signal.SIGINT)
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)  # it takes a moment only
+        os.environ.update(own)
+        os.chdir(home)
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    sys.exit(128 + number)
+
+
+class Teller:
+    """Tells the story: a line for each thing that happens, the jobs below it."""
+
+    def __init__(self, live: Live, began: float) -> None:
+        self._live = live
+        self._began = began
+        self._last_shown = began
+
+    def begin(self) -> None:
+        text = (
+            "Two workers share some jobs. One worker is killed with -9, all of it. "
+            "Nothing may be lost, run twice at once, or be left behind."
+        )
+        self._live.write((("limpet demo", Style.HEAD),))
+        for line in wrapped(text, self._live.width):
+            self._live.write(((line, Style.PLAIN),))
+        self._live.write(())
+
+    def tell(self, what: str, text: str) -> None:
+        """One line, or more where the terminal is narrow."""
+        clock = f"{time.monotonic() - self._began:5.1f} s  "
+        indent = len(clock) + _LABEL_CELLS
+        first, *rest = wrapped(text, max(20, self._live.width - indent))
+        label = (padded(what, _LABEL_CELLS), _LABELS.get(what, Style.HEAD))
+        self._live.write(((clock, Style.FAINT), label, (first, Style.PLAIN)))
+        for line in rest:
+            self._live.write(((" " * indent + line, Style.PLAIN),))
+
+    def show(self, rows: "Sequence[Row]") -> None:
+        """How far the jobs are: bars on a terminal, now and then a line elsewhere."""
+        if self._live.is_terminal:
+            self._live.show([(), *(_row(row, self._live.width) for row in rows)])
+        elif time.monotonic() - self._last_shown >= _PLAIN_EVERY_SECONDS:
+            self._last_shown = time.monotonic()
+            open_ = [row for row in rows if row.state not in (State.SUCCEEDED, State.FAILED)]
+            if open_:
+                self.tell("progress", ", ".join(f"{row.name} {_percent(row)}" for row in open_))
+
+
+def _percent(row: "Row") -> str:
+    if row.state is State.SUCCEEDED:
+        return "done"
+    return "failed" if row.state is State.FAILED else f"{int((row.fraction or 0) * 100)}%"
+
+
+def _row(row: "Row", width: int) -> Line:
+    """A bar with its words, as `limpet top` would draw it."""
+    done, failed = row.state is State.SUCCEEDED, row.state is State.FAILED
+    fraction = 1.0 if done else 0.0 if failed else row.fraction or 0.0
+    style = Style.GOOD if done else Style.BAD if failed else Style.PLAIN
+    cells = 20 if width >= 76 else 10
+    run = f"run {row.attempt}" if row.attempt > 1 else ""
+    if not (done or failed) and row.state is not State.RUNNING and row.attempt > 1:
+        run = f"waits for run {row.attempt}"
+    words = ", ".join(part for part in (run, clean(row.note)) if part)
+    return (
+        (f"  {padded(row.name, 11)}", Style.PLAIN),
+        (bar(fraction, cells), style),
+        (f" {padded(_percent(row), 6, right=True)}  ", style),
+        (f"{padded(row.worker, 5)}", Style.PLAIN),
+        (words, Style.FAINT),
+    )
+
+
+def _summary(checks: Sequence[Check], seconds: float, width: int) -> Iterator[Line]:
+    broken = [check.promise for check in checks if check.verdict is Verdict.BROKEN]
+    yield ()
+    yield (("What was proved" if not broken else "What was found", Style.HEAD),)
+    label = max(len(check.promise) for check in checks) + 1
+    for check in checks:
+        sign, style = _SIGNS[check.verdict]
+        room = width - label - 4
+        if room >= 36:
+            first, *rest = wrapped(check.figure, room)
+            indent = label + 4
+        else:
+            first, rest, indent = "", wrapped(check.figure, width - 4), 4
+        name = (padded(check.promise, label), Style.PLAIN)
+        yield ((f"  {sign} ", style), name, (first, Style.FAINT if style is Style.GOOD else style))
+        for line in rest:
+            yield ((" " * indent + line, Style.FAINT if style is Style.GOOD else style),)
+    yield ()
+    if broken:
+        yield ((f"Broken: {', '.join(broken)}. ", Style.BAD), (f"{seconds:.1f} s", Style.FAINT))
+    else:
+        yield (("Every promise was kept. ", Style.GOOD), (f"{seconds:.1f} s", Style.FAINT))
+        yield (("Next: limpet worker module:app, and limpet top to watch it.", Style.FAINT),)
+
+
+def _record(
+    checks: Sequence[Check], evidence: Evidence, seconds: float, folder: Path | None
+) -> dict[str, Any]:
+    return {
+        "kept": all(check.verdict is not Verdict.BROKEN for check in checks),
+        "seconds": round(seconds, 3),
+        "checks": [
+            {"promise": each.promise, "verdict": str(each.verdict), "figure": each.figure}
+            for each in checks
+        ],
+        "recoveries": [
+            {
+                "killed": each.killed,
+                "jobs": each.jobs,
+                "promised_seconds": each.promised_seconds,
+                "ready_seconds": list(each.ready),
+                "running_seconds": list(each.running),
+            }
+            for each in evidence.recoveries
+        ],
+        "jobs": len(evidence.jobs),
+        "folder": None if folder is None else str(folder),
+    }

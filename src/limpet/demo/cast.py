@@ -1,0 +1,64 @@
+"""The jobs of the demo, and what the script says should become of each."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from limpet.app import App
+from limpet.client.handle import JobHandle
+from limpet.demo.checks import Fate
+from limpet.domain.state import State
+
+QUICK_JOBS = 300
+
+
+@dataclass(slots=True)
+class Part:
+    """A job with a name of its own; its fate is rewritten when a kill hits it."""
+
+    name: str
+    handle: JobHandle[Any]
+    fate: Fate
+
+    @property
+    def id(self) -> str:
+        return self.handle.id
+
+
+@dataclass(slots=True)
+class Cast:
+    """`parts` have a line each in the picture; `quick` are many and over at once."""
+
+    parts: list[Part]
+    quick: list[str] = field(default_factory=list)
+
+    def part(self, name: str) -> Part:
+        return next(part for part in self.parts if part.name == name)
+
+
+def hand_in(app: App) -> Cast:
+    """Enqueue one job of each kind, in one write; most take long enough to be cut off."""
+    names = {
+        "download": app.find("download").call(seconds=5.0, size=40),
+        "upload": app.find("download").call(seconds=6.0, size=90),
+        "render": app.find("render").call(seconds=5.0),
+        "convert": app.find("convert").call(seconds=6.5),
+        "resize": app.find("resize").call(seconds=4.0, photos=120),
+        "pay": app.find("pay").call(),
+        "refund": app.find("refund").call(),
+    }
+    fates = {"pay": Fate(failures=2), "refund": Fate(state=State.FAILED, failures=1)}
+    handles = app.enqueue_many(list(names.values()))
+    return Cast(
+        [
+            Part(name, handle, fates.get(name, Fate()))
+            for name, handle in zip(names, handles, strict=True)
+        ]
+    )
+
+
+def hand_in_quick(app: App, cast: Cast, most: int) -> None:
+    """Some more quick ones, as long as not all are handed in."""
+    count = min(most, QUICK_JOBS - len(cast.quick))
+    if count > 0:
+        calls = [app.find("greet").call() for _ in range(count)]
+        cast.quick += [handle.id for handle in app.enqueue_many(calls)]

@@ -1,0 +1,91 @@
+"""What runs writes down that it does, by the one clock that all processes of a machine share.
+
+Each run, and each program that it starts, has a file of its own: `begin`, `alive` about every
+10 ms, `end`, each with its CLOCK_BOOTTIME. What was killed has no `end`, and its last mark is the
+last moment at which it is known to have lived.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from limpet.context import Context
+from limpet.domain.clock import SystemClock
+
+# Names the demo's folder to its workers and all below them; who carries it belongs to the demo.
+VARIABLE = "LIMPET_DEMO_FOLDER"
+SAMPLE_SECONDS = 0.01
+_DIARY = "diary"
+
+_clock = SystemClock()
+
+
+class Pen:
+    """Writes the marks of one process for one run of one job."""
+
+    def __init__(self, job: str, token: int, who: str) -> None:
+        folder = os.path.join(os.environ[VARIABLE], _DIARY)
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, f"{job}.{token}.{who}.{os.getpid()}")
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._marked = 0
+        self._mark("begin")
+
+    def alive(self) -> None:
+        """Leave a mark, but not more often than every 10 ms."""
+        if _clock.boot() - self._marked >= SAMPLE_SECONDS * 1e6:
+            self._mark("alive")
+
+    def end(self) -> None:
+        """The last mark."""
+        self._mark("end")
+        os.close(self._file)
+
+    def _mark(self, what: str) -> None:
+        self._marked = _clock.boot()
+        os.write(self._file, f"{what} {self._marked}\n".encode())
+
+
+@contextmanager
+def run_of(context: Context) -> Iterator[Pen]:
+    """The marks of a run, from its first line to its last, however it ends."""
+    pen = Pen(context.job.id, context.token, "job")
+    try:
+        yield pen
+    finally:
+        pen.end()
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What one process wrote of one run; times are microseconds of BOOTTIME.
+
+    `who`: "job", "program" or "daemon". `pid`: as that process saw itself, maybe in a namespace.
+    """
+
+    job: str
+    token: int
+    who: str
+    pid: int
+    begin: int
+    last: int
+    ended: bool
+    marks: int
+
+
+def read(folder: Path) -> list[Trace]:
+    """Every trace that is in the diary now."""
+    found = []
+    for path in sorted((folder / _DIARY).glob("*.*.*.*")):
+        job, token, who, pid = path.name.split(".")
+        # A line without its end is still being written.
+        lines = [line.split() for line in path.read_text().split("\n")[:-1]]
+        if lines:
+            times = [int(line[1]) for line in lines]
+            ended = lines[-1][0] == "end"
+            found.append(
+                Trace(job, int(token), who, int(pid), times[0], times[-1], ended, len(lines))
+            )
+    return found

@@ -1,0 +1,119 @@
+"""The way out: stop claiming, finish until the deadline, stop, confirm, release; renew last."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Protocol
+
+from limpet import log
+from limpet.domain.cause import Cause, Drained
+from limpet.domain.errors import LimpetError
+from limpet.maintenance.sweeper import recover_all
+from limpet.worker.claimer import Claimer
+from limpet.worker.crew import Crew
+from limpet.worker.dispatcher import Dispatcher
+from limpet.worker.heart import Heart
+from limpet.worker.holds import Ledger
+from limpet.worker.line import SessionOver, StoreLine
+from limpet.worker.page import now
+from limpet.worker.plan import Plan
+from limpet.worker.services import Services
+from limpet.worker.settler import at_the_end
+
+# How long jobs that must stop at the deadline may take before they are ended.
+_LAST_GRACE_SECONDS = 0.3
+# How long stop hooks may take at the end.
+_GOODBYE_SECONDS = 1.0
+_LOOK_SECONDS = 0.005
+
+
+class Asked(Protocol):
+    """How often the worker was asked to stop."""
+
+    def __call__(self) -> int: ...
+
+
+class Drain:
+    """Takes one session to its end in order."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        session: str,
+        line: StoreLine,
+        ledger: Ledger,
+        crew: Crew,
+        dispatcher: Dispatcher,
+        claimer: Claimer,
+        heart: Heart,
+        services: Services,
+    ) -> None:
+        self._plan = plan
+        self._session = session
+        self._line = line
+        self._ledger = ledger
+        self._crew = crew
+        self._dispatcher = dispatcher
+        self._claimer = claimer
+        self._heart = heart
+        self._services = services
+
+    async def run(self, seconds: float, asked: Asked, check: Callable[[], None]) -> int:
+        """End everything; the answer says how many jobs were handed back.
+
+        `check` raises if the session is lost meanwhile. A second request to stop hands back at
+        once.
+        """
+        self._claimer.claiming = False
+        self._heart.draining = True
+        self._heart.beat_soon()
+        self._dispatcher.hand_back_unstarted()
+        holds = self._ledger.holds
+        log.say("worker_draining", running=len(holds), seconds=seconds, session=self._session)
+        await self._wait(seconds, lambda: bool(holds) and asked() < 2, check)
+        if asked() < 2:
+            await self._stop_all(check)
+        released = len(holds)
+        if not holds and asked() < 2:
+            await self._say_goodbye(check)
+        return released
+
+    async def release_all(self) -> None:
+        """Hand back what is left, once nothing of it lives; then the session is over."""
+        for hold in list(self._ledger.holds.values()):
+            self._ledger.settle(hold, at_the_end(hold))
+        with contextlib.suppress(SessionOver):
+            await self._services.report()
+        self._claimer.wake()
+        await self.settled(self._plan.lease)
+        with contextlib.suppress(LimpetError):
+            await self.end(Drained())
+
+    async def settled(self, seconds: float) -> None:
+        """Until every outcome that is known has been told, or the time is up."""
+        await self._wait(seconds, lambda: self._ledger.has_untold, lambda: None)
+
+    async def end(self, cause: Cause) -> None:
+        """Mark the session dead and take back what it still had."""
+        store, name = self._line.store, self._plan.name
+        await self._line.do(lambda: store.end(self._session, cause))
+        await self._line.do(lambda: recover_all(store, self._session, cause, name))
+
+    async def _stop_all(self, check: Callable[[], None]) -> None:
+        holds = self._ledger.holds
+        for hold in list(holds.values()):
+            self._dispatcher.limits.stop(hold, Drained(), grace=_LAST_GRACE_SECONDS)
+        await self._wait(_LAST_GRACE_SECONDS, lambda: bool(holds), check)
+
+    async def _say_goodbye(self, check: Callable[[], None]) -> None:
+        """Let executors run their stop hooks."""
+        for executor in list(self._crew.executors.values()):
+            executor.end()
+        await self._wait(_GOODBYE_SECONDS, lambda: bool(self._crew.executors), check)
+
+    @staticmethod
+    async def _wait(seconds: float, while_: Callable[[], bool], check: Callable[[], None]) -> None:
+        until = now() + round(seconds * 1e6)
+        while while_() and now() < until:
+            check()
+            await asyncio.sleep(_LOOK_SECONDS)

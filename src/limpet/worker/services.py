@@ -1,0 +1,102 @@
+"""What a supervisor does beside running jobs: report, promote, sweep, prune."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from limpet import log
+from limpet.domain.errors import LimpetError, StoreRefused
+from limpet.domain.job import Report
+from limpet.domain.transition import RetryAt, Settlement, Snooze
+from limpet.maintenance.promoter import Promoter
+from limpet.maintenance.pruner import Pruner
+from limpet.maintenance.sweeper import Sweeper
+from limpet.storage.base import CHUNK
+from limpet.worker.holds import Ledger
+from limpet.worker.line import StoreLine
+
+_REPORT_SECONDS = 0.1
+_PROMOTE_SECONDS = 0.5
+_PROOF_SECONDS = 0.2
+_PRUNE_SECONDS = 60.0
+
+
+class Services:
+    """The loops of one session; each goes on after a failure."""
+
+    def __init__(
+        self, line: StoreLine, session: str, ledger: Ledger, reports: list[Report]
+    ) -> None:
+        self._line = line
+        self._session = session
+        self._ledger = ledger
+        self._reports = reports
+        self._promote = asyncio.Event()
+
+    def all(
+        self, sweeper: Sweeper, promoter: Promoter, pruner: Pruner
+    ) -> tuple[Coroutine[Any, Any, None], ...]:
+        """Every loop, to be run for as long as the session lives."""
+        return (
+            self._report_forever(),
+            self._promote_forever(promoter),
+            self._sweep_forever(sweeper),
+            self._prune_forever(pruner),
+        )
+
+    async def report(self) -> None:
+        """Tell the store what running jobs have said of themselves."""
+        if not self._reports:
+            return
+        held = self._ledger.leases()
+        while self._reports:
+            taken = self._reports[:CHUNK]
+            del self._reports[:CHUNK]
+            # What comes after the outcome was told would be refused, and stand on the timeline.
+            said = [each for each in taken if each.lease in held]
+            if said:
+                await self._line.ask("report", self._session, said)
+
+    def told(self, settlements: list[Settlement]) -> None:
+        """Some outcomes are kept; one that comes back later may be due before the next look."""
+        if any(isinstance(each, RetryAt | Snooze) for each in settlements):
+            self._promote.set()
+
+    async def _report_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_REPORT_SECONDS)
+            await self.report()
+
+    async def _promote_forever(self, promoter: Promoter) -> None:
+        while True:
+            due = await self._do("promoter", promoter.run)
+            pause = _PROMOTE_SECONDS
+            if due is not None:
+                pause = min(pause, max(0.0, (due - time.time_ns() // 1000) / 1e6))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._promote.wait(), pause)
+            self._promote.clear()
+
+    async def _sweep_forever(self, sweeper: Sweeper) -> None:
+        while True:
+            for work in (sweeper.prove, sweeper.expire):
+                await asyncio.sleep(_PROOF_SECONDS)
+                if await self._do("sweeper", work) is None:
+                    sweeper.lost_sight()
+
+    async def _prune_forever(self, pruner: Pruner) -> None:
+        while True:
+            await asyncio.sleep(_PRUNE_SECONDS)
+            await self._do("pruner", pruner.run)
+
+    async def _do(self, service: str, work: Callable[[], Any]) -> Any:
+        """One round of a service; None if the store would not have it."""
+        try:
+            return await self._line.do(work)
+        except StoreRefused as error:
+            log.say("sweep_refused", error=error, session=self._session)
+        except LimpetError as error:
+            log.say("maintenance_failed", service=service, error=error, session=self._session)
+        return None

@@ -1,0 +1,139 @@
+"""The picture of `limpet top` fits, whatever a store holds."""
+
+from typing import Any
+
+import pytest
+
+from limpet.cli.picture import picture
+from limpet.cli.style import Palette, Style, bar, clean, cut, fitted, padded, width_of, wrapped
+from limpet.domain.state import State
+from limpet.ops.overview import finished_per_second, without_password
+
+NOW = "2026-01-01T12:00:00.000+00:00"
+
+
+def queue(name: str, **counts: Any) -> dict[str, Any]:
+    zero = {
+        **{state.value: 0 for state in State},
+        **dict.fromkeys(("finished", "retried", "orphaned", "recovered"), 0),
+    }
+    return {"queue": name, "paused": False, "blocked_by": {}, **zero, **counts}
+
+
+def running(task: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "id": "01k7h82t4g7stkeejcro4ka8e0", "task": task, "queue": "default", "session": "s",
+        "worker": "ann", "attempt": 1, "begun": True, "seconds": 2.5, "cancel_requested": False,
+        "progress": None, **changes,
+    }  # fmt: skip
+
+
+def seen(**changes: Any) -> dict[str, Any]:
+    worker = {
+        "session": "s", "name": "ann", "host": "a-host.example", "pid": 4242, "state": "live",
+        "holds": 3, "heard_seconds_ago": 0.4, "lease_seconds": 10.0, "registered_at": NOW,
+    }  # fmt: skip
+    nasty = {"done": 3, "total": 4, "note": "\033[2J\r\nboo \u202e 文件文件", "at": NOW}
+    return {
+        "at": NOW,
+        "store": {"url": "sqlite:////a/b.db", "durability": "survives a crash", "engine": "x"},
+        "workers": [worker, {**worker, "name": "ben", "state": "overdue"}],
+        "queues": [
+            queue("default", ready=12, running=40, failed=1, orphaned=7),
+            queue("mail", paused=True, blocked=2, blocked_by={"needs task send": 2}),
+        ],
+        "running": [
+            running("convert", progress=nasty, attempt=2),
+            running("stop", cancel_requested=True),
+            *[running(f"task{n}") for n in range(30)],
+        ],
+        "running_total": 40,
+        "events": [
+            {"at": NOW, "event": "recovered", "job": "01k", "task": "convert", "queue": "default",
+             "cause": {"kind": "WorkerGone", "text": "every process\nis dead"}}
+        ],
+        **changes,
+    }  # fmt: skip
+
+
+def texts(width: int, height: int | None = None, **changes: Any) -> list[str]:
+    palette = Palette(colours=False, unicode=True)
+    return [
+        palette.paint(line) for line in picture(seen(**changes), {"default": 3.25}, width, height)
+    ]
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
+@pytest.mark.parametrize("height", [3, 8, 14, 24, 60])
+def test_the_picture_fits_any_terminal(width: int, height: int) -> None:
+    lines = texts(width, height)
+    assert len(lines) <= height
+    assert max(width_of(line) for line in lines) <= width
+
+
+def test_everything_is_shown_where_there_is_room() -> None:
+    whole = "\n".join(texts(160))
+    for part in (
+        "sqlite:////a/b.db", "survives a crash", "overdue", "0.4s ago", "10s", "3.2",
+        "paused; 2 needs task send", "75%", "cancel requested", "every process is dead", "8 more",
+    ):  # fmt: skip
+        assert part in whole
+
+
+def test_a_low_terminal_says_how_much_is_not_shown() -> None:
+    lines = texts(80, 20)
+    assert any("more" in line for line in lines)
+    assert any("convert" in line for line in lines)
+
+
+def test_what_a_job_wrote_cannot_move_the_cursor() -> None:
+    whole = "\n".join(texts(160))
+    assert "boo" in whole
+    assert "文件" in whole
+    assert not any(letter in whole for letter in "\033\r\u202e")
+
+
+def test_an_empty_store_says_what_to_do() -> None:
+    lines = texts(80, workers=[], queues=[], running=[], running_total=0, events=[])
+    assert any("limpet worker" in line for line in lines)
+
+
+def test_an_old_picture_says_so() -> None:
+    palette = Palette(colours=True, unicode=True)
+    lines = picture(seen(), None, 80, 24, trouble="the file is gone")
+    assert "this is old: the file is gone" in palette.paint(lines[1])
+
+
+def test_text_is_measured_in_cells_and_never_cut_within_an_escape() -> None:
+    assert width_of("文e\u0301") == 3
+    assert cut("文文文", 4) == "文…"
+    assert padded("ab", 4, right=True) == "  ab"
+    assert bar(0.5, 4) == "██░░"
+    assert clean("a\n\tb\033[1m") == "a b�[1m"
+    assert wrapped("one two three", 8) == ["one two", "three"]
+    line = fitted((("hello ", Style.BAD), ("world", Style.GOOD)), 8)
+    assert Palette(True, True).paint(line) == "\033[31mhello \033[0m\033[32mw…\033[0m"
+    assert Palette(False, False).paint((("█░…✓", Style.GOOD),)) == "#-~+"
+
+
+def test_finished_jobs_per_second_are_told_by_queue() -> None:
+    before = {"at": NOW, "queues": [queue("a", finished=10)]}
+    after = {
+        "at": "2026-01-01T12:00:02.000+00:00",
+        "queues": [queue("a", finished=30), queue("b", finished=4)],
+    }
+    assert finished_per_second(before, after) == {"a": 10.0, "b": 2.0}
+    assert finished_per_second(after, after) == {}
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:////a/b.db", "sqlite:////a/b.db"),
+        ("redis://me:hunter2@host:1/0", "redis://me:***@host:1/0"),
+        ("redis://:hunter2@host/0", "redis://:***@host/0"),
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+    ],
+)
+def test_a_password_in_the_url_is_not_shown(url: str, shown: str) -> None:
+    assert without_password(url) == shown

@@ -1,0 +1,256 @@
+"""The parts of the worker that can be looked at without a worker."""
+
+import fcntl
+import mmap
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from limpet.domain.cause import Cause, Drained, NotStarted, StoreOutage, WorkerKilled
+from limpet.domain.event import Event, EventName, unheard_loss
+from limpet.domain.job import ClaimedJob, Counters
+from limpet.domain.lease import Lease
+from limpet.domain.transition import Complete
+from limpet.log import WORDING
+from limpet.worker import frames, locks, page, processes
+from limpet.worker.desk import _Reader
+from limpet.worker.plan import VARIABLE, Plan, from_environment
+
+SOURCES = Path(__file__).parents[2] / "src" / "limpet"
+
+
+def claimed(job: str = "01k7h7egouaedbkfnefms35cmt", args: str = "{}") -> ClaimedJob:
+    return ClaimedJob(
+        Lease(job, "s", 1),
+        "task",
+        "default",
+        1,
+        1,
+        Counters(),
+        False,
+        False,
+        1,
+        args,
+        "{}",
+        (),
+        None,
+    )
+
+
+# -- frames
+
+
+def test_frames_come_back_whole_however_the_stream_is_cut() -> None:
+    sent = [
+        (frames.RUN, [claimed(args="x" * 3000)], {"a": {"kind": "Drained"}}),
+        (frames.DONE, [Complete(Lease("j", "s", 2), '"r"', ("a",))]),
+        (frames.PING, 7),
+        (frames.OUTCOME, frames.Outcome(Lease("j", "s", 2), "retry", 1.5, {"kind": "X"})),
+    ]
+    stream = b"".join(frames.pack(*each) for each in sent)
+    for size in (1, 2, 3, 5, 7, 100, 1000, len(stream)):
+        splitter = frames.Splitter()
+        heard = [
+            frame
+            for at in range(0, len(stream), size)
+            for frame in splitter.feed(stream[at : at + size])
+        ]
+        assert [frame[0] for frame in heard] == [each[0] for each in sent]
+        assert heard[0].jobs == sent[0][1]
+        assert heard[1].completes == sent[1][1]
+        assert heard[3].outcome == sent[3][1]
+
+
+def test_a_huge_frame_is_not_copied_for_each_piece() -> None:
+    stream = frames.pack(frames.RUN, [claimed(args="x" * 30_000_000)], {})
+    splitter = frames.Splitter()
+    begun = time.process_time()
+    heard = [
+        frame
+        for at in range(0, len(stream), 65536)
+        for frame in splitter.feed(stream[at : at + 65536])
+    ]
+    assert len(heard) == 1
+    assert time.process_time() - begun < 1.0  # copying each time took over ten
+
+
+# -- the page
+
+
+@pytest.mark.skipif(not processes.LINUX, reason="seals are Linux's")
+def test_only_the_first_to_map_the_page_can_write_it() -> None:
+    descriptor = page.create()
+    writer = page.Page(descriptor, writable=True)
+    reader = page.Page(descriptor)
+    writer.moment = page.now() + 1_000_000
+    assert reader.moment == writer.moment
+    assert [reader.over] == [False]
+    with pytest.raises(PermissionError):
+        mmap.mmap(descriptor, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_WRITE)
+    with pytest.raises(PermissionError):
+        os.write(descriptor, b"x")
+    with pytest.raises(TypeError):
+        reader.moment = 0
+    writer.moment = page.now() - 1
+    assert [reader.over] == [True]
+    os.close(descriptor)
+
+
+# -- the kernel timer
+
+
+def is_running(process: "subprocess.Popen[bytes]") -> bool:
+    return process.poll() is None
+
+
+@pytest.mark.skipif(not processes.LINUX, reason="timers that kill are Linux's")
+def test_a_stopped_process_is_ended_by_its_own_timer() -> None:
+    code = (
+        "import time\n"
+        "from limpet.worker.processes import KernelTimer\n"
+        "timer = KernelTimer(1.0, asleep=True)\n"
+        "print('armed', flush=True)\n"
+        "while True:\n"
+        "    timer.rearm()\n"
+        "    time.sleep(0.02)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(1.3)
+    assert is_running(process), "re-armed, it lives on"
+    os.kill(process.pid, signal.SIGSTOP)
+    assert process.wait(timeout=10) == -signal.SIGKILL
+    process.stdout.close()
+
+
+# -- the locks
+
+
+def _take(folder: Path, monkeypatch: pytest.MonkeyPatch) -> locks.HeldLocks:
+    monkeypatch.setattr(locks, "run_directory", lambda: str(folder))
+    return locks.take("session")
+
+
+def _dead(held: locks.HeldLocks, **changes: object) -> bool:
+    facts: dict[str, object] = {"path": held.path, "inode": held.inode, "nonce": held.nonce}
+    facts.update(changes)
+    return locks.proves_death("no such session", **facts)  # type: ignore[arg-type]
+
+
+def test_locks_prove_death_only_when_every_holder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = _take(tmp_path, monkeypatch)
+    assert not _dead(held)
+    os.close(held.core)
+    assert not _dead(held), "an executor still has the first lock"
+    os.close(held.whole)
+    assert not _dead(held, inode=held.inode + 1), "another file of that name proves nothing"
+    assert not _dead(held, nonce="other"), "nor does one with another nonce"
+    assert not _dead(held, path=held.path + "x"), "nor a missing one"
+    assert _dead(held)
+    assert not os.path.exists(held.path)
+    assert not _dead(held), "gone files prove nothing"
+
+
+def test_a_finder_ends_what_carries_the_mark_before_it_is_sure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = _take(tmp_path, monkeypatch)
+    marked = f"test-{os.getpid()}"
+    stray = subprocess.Popen(["sleep", "60"], env={**os.environ, processes.MARK: marked})
+    held.let_go()
+    assert locks.proves_death(marked, held.path, held.inode, held.nonce)
+    assert stray.wait(timeout=5) == -signal.SIGKILL
+
+
+def test_a_lock_is_free_only_when_the_last_heir_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = _take(tmp_path, monkeypatch)
+    heir = subprocess.Popen(["sleep", "60"], pass_fds=(held.whole,))
+    held.let_go()
+    assert not _dead(held)
+    heir.kill()
+    heir.wait()
+    assert _dead(held)
+    assert fcntl.LOCK_EX
+
+
+def test_files_of_sessions_long_dead_are_tidied_away_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "run_directory", lambda: str(tmp_path))
+    for name in ("dead", "alive", "fresh"):
+        held = locks.take(name)
+        if name != "alive":
+            held.let_go()
+        if name != "fresh":
+            for path in tmp_path.glob(f"{name}*"):
+                os.utime(path, (0, 0))
+    locks.take("new").let_go()
+    assert {path.name.partition(".")[0] for path in tmp_path.iterdir()} == {"alive", "fresh", "new"}
+
+
+# -- what the hook hears
+
+
+def _event(name: EventName, cause: Cause | None = None) -> Event:
+    return Event(0, name, "s", 1, cause)
+
+
+LOST = WorkerKilled(signal=9)
+
+
+@pytest.mark.parametrize(
+    ("events", "heard"),
+    [
+        ([], None),
+        ([_event(EventName.ORPHANED, LOST)], LOST),
+        ([_event(EventName.RECOVERED, LOST)], LOST),
+        ([_event(EventName.ORPHANED, LOST), _event(EventName.RELEASED, NotStarted())], LOST),
+        ([_event(EventName.ORPHANED, LOST), _event(EventName.RELEASED, Drained())], None),
+        ([_event(EventName.ORPHANED, LOST), _event(EventName.RETRIED, LOST)], None),
+        ([_event(EventName.ORPHANED, LOST), _event(EventName.SNOOZED)], None),
+        ([_event(EventName.RECOVERED, StoreOutage(1.0))], None),
+        ([_event(EventName.ORPHANED, LOST), _event(EventName.RECOVERED, StoreOutage(1.0))], LOST),
+    ],
+)
+def test_a_hook_hears_of_a_loss_that_no_attempt_has_answered_to(
+    events: list[Event], heard: Cause | None
+) -> None:
+    assert unheard_loss(events) == heard
+
+
+# -- the rest
+
+
+def test_a_plan_reaches_the_next_process_and_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan("shop:app", queues={"email": 5, "video": None}, max_rss=10)
+    monkeypatch.setenv(VARIABLE, plan.environment()[VARIABLE])
+    assert from_environment() == plan
+    assert VARIABLE not in os.environ
+
+
+def test_a_request_cannot_carry_code() -> None:
+    import io
+
+    good = pickle.dumps(("job", ("id",), {"fence": Lease("j", "s", 1)}))
+    assert _Reader(io.BytesIO(good)).load()[2]["fence"] == Lease("j", "s", 1)
+    for bad in (os.system, processes.kill, subprocess.Popen, eval):
+        with pytest.raises(pickle.UnpicklingError):
+            _Reader(io.BytesIO(pickle.dumps(bad))).load()
+
+
+def test_every_action_that_is_said_has_its_words_and_every_word_is_said() -> None:
+    text = "".join(path.read_text() for path in SOURCES.rglob("*.py") if path.name != "log.py")
+    said = set(re.findall(r'(?:log\.say\(|say_of\(\w+,)\s*"(\w+)"', text))
+    assert said == set(WORDING)

@@ -1,0 +1,29 @@
+"""The tasks of these tests, by topic."""
+
+from worker.tasks import (
+    attacks,
+    cancelling,
+    inside,
+    leaving,
+    limits,
+    looping,
+    orphans,
+    queues,
+    reports,
+    results,
+    retries,
+)
+
+__all__ = [
+    "attacks",
+    "cancelling",
+    "inside",
+    "leaving",
+    "limits",
+    "looping",
+    "orphans",
+    "queues",
+    "reports",
+    "results",
+    "retries",
+]

@@ -1,0 +1,251 @@
+"""What users do that nobody expects."""
+
+import asyncio
+import contextlib
+import logging
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from worker.base import app, once, soon
+from worker.notes import note, notes
+from worker.tasks.results import add
+
+from limpet import Context
+
+
+@app.task
+def hoards(path: str) -> int:
+    note(path, "run")
+    held: list[bytes] = []
+    if len(notes(path, "run")) == 1:
+        until = time.monotonic() + 15
+        while time.monotonic() < until:
+            if len(held) < 60:
+                held.append(b"x" * 8_000_000)
+            time.sleep(0.02)
+    return len(notes(path, "run"))
+
+
+@app.task(retry=once)
+def prints(count: int) -> int:
+    for n in range(count):
+        print("a line that nobody asked for", n, "x" * 80)
+    return count
+
+
+@app.task(retry=once)
+async def prints_async(count: int) -> int:
+    for n in range(count):
+        print("a line that nobody asked for", n, "x" * 80)
+    return count
+
+
+@app.task(retry=soon)
+def closes_all_files(path: str) -> str:
+    note(path, "run")
+    os.closerange(3, 1024)
+    return "closed"
+
+
+@app.task(retry=soon)
+async def closes_all_files_async(path: str) -> str:
+    note(path, "run")
+    os.closerange(3, 1024)
+    return "closed"
+
+
+@app.task(retry=once)
+def closes_the_standard_files() -> str:
+    for descriptor in (0, 1, 2):
+        os.close(descriptor)
+    return "closed"
+
+
+@app.task(retry=once)
+def closes_standard_output() -> str:
+    sys.stdout.close()
+    sys.stderr.close()
+    return "closed"
+
+
+@app.task(retry=once)
+def takes_all_signals() -> str:
+    for number in range(1, 65):
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_IGN)
+    return "taken"
+
+
+@app.task(retry=once)
+def waits_to_be_stopped(path: str, seconds: float = 30) -> None:
+    note(path, "begin")
+    try:
+        time.sleep(seconds)
+    finally:
+        note(path, "clean")
+
+
+@app.task(retry=once)
+def leaves_an_alarm(seconds: float) -> int:
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    return os.getpid()
+
+
+@app.task(retry=soon)
+def sleeps_a_bit(path: str, seconds: float) -> int:
+    note(path, "run")
+    time.sleep(seconds)
+    return len(notes(path, "run"))
+
+
+class Alarm(Exception): ...
+
+
+@app.task(retry=once)
+def is_alarmed_while_it_asks(times: int) -> list[str]:
+    """A time limit of the usual kind, around calls that talk to the store."""
+
+    def ring(number: int, frame: object) -> None:
+        raise Alarm
+
+    wrong = []
+    chance = random.Random(1)
+    signal.signal(signal.SIGALRM, ring)
+    for n in range(times):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0002 + 0.003 * chance.random())
+            job = add.enqueue(n, 1)
+            details = app.job(job.id).details
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if details.id != job.id:
+                wrong.append(f"{n}: asked for {job.id} and got {details.id}")
+        except Alarm:
+            pass
+        except Exception as error:
+            wrong.append(f"{n}: {type(error).__name__}: {error}")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return wrong[:5]
+
+
+@app.task(retry=once)
+def forks(path: str, how: str) -> str:
+    """Forks, and the child does not know that it must not come back."""
+    child = os.fork()
+    if child == 0:
+        note(path, "child")
+        if how == "returns":
+            return "the child's result"
+        if how == "raises":
+            raise ValueError("the child's error")
+        if how == "exits":
+            sys.exit(0)
+        if how == "logs":
+            logging.getLogger("child").error("from the child")
+            os._exit(0)
+        if how == "enqueues":
+            try:
+                add.enqueue(1, 1)
+            except Exception as error:
+                note(path, "refused", text=str(error))
+            os._exit(0)
+    os.waitpid(child, 0)
+    note(path, "parent")
+    return "the parent's result"
+
+
+@app.task(retry=once)
+async def forks_async(path: str, how: str) -> str:
+    child = os.fork()
+    if child == 0:
+        note(path, "child")
+        if how == "returns":
+            return "the child's result"
+        if how == "raises":
+            raise ValueError("the child's error")
+        if how == "exits":
+            sys.exit(0)
+    for _ in range(1000):
+        if os.waitpid(child, os.WNOHANG)[0]:  # noqa: ASYNC222 - does not wait
+            break
+        await asyncio.sleep(0.005)
+    note(path, "parent")
+    return "the parent's result"
+
+
+def _log_much(lines: int) -> None:
+    for n in range(lines):
+        logging.getLogger("child").error("%d %s", n, "y" * 3000)
+
+
+@app.task(retry=once)
+def logs_from_processes(ctx: Context, processes: int, lines: int) -> str:
+    """Children of a fork inherit the logging of their parent, and with it the way to the job."""
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=_log_much, args=(lines,)) for _ in range(processes)]
+    for child in children:
+        child.start()
+    for n in range(lines):
+        ctx.log.info("%d %s", n, "z" * 3000)
+    for child in children:
+        child.join()
+    return "all"
+
+
+@app.task(retry=once)
+def changes_folder(path: str) -> str:
+    os.makedirs(path, exist_ok=True)
+    os.chdir(path)
+    return os.getcwd()
+
+
+@app.task(retry=once)
+def waits_elsewhere() -> int:
+    from worker.tasks.results import add_async
+
+    return add_async.enqueue(2, 2).result(timeout=8)
+
+
+@app.task(retry=once)
+def spoils_the_environment() -> str:
+    os.environ.clear()
+    sys.path.clear()
+    return "spoiled"
+
+
+@app.task(retry=once)
+def asks_a_person() -> str:
+    try:
+        return input("your name? ")
+    except EOFError:
+        return "nobody there"
+
+
+@app.task(name="ein:Name-mit.allem_0", retry=once)
+def oddly_named() -> str:
+    return "odd"
+
+
+@app.task(retry=once)
+def takes_anything(**rest: Any) -> int:
+    return len(rest)
+
+
+@app.task(retry=once)
+def traces() -> str:
+    def tracer(frame: Any, event: str, argument: Any) -> Any:
+        return tracer
+
+    sys.settrace(tracer)
+    sys.setrecursionlimit(150)
+    return "traced"
+
+
+@app.task(retry=once)
+def starts_something_long() -> int:
+    return subprocess.run(["sleep", "0.05"], check=True).returncode
