@@ -132,7 +132,6 @@ class Dispatcher:
 
     def _hand_over(self, executor: Executor, waiting: deque[Hold], count: int) -> None:
         executor.give([waiting.popleft() for _ in range(count)])
-        executor.stuck_since = None
 
     def _give_alone(self, hold: Hold) -> None:
         free = [each for each in self.crew.of_kind(LANE) if each.for_suspect and not each.holds]
@@ -337,8 +336,8 @@ class Dispatcher:
         if not waiting or executor.last_waiting != waiting or executor.has_unread:
             executor.last_waiting = waiting
             executor.stuck_since = moment
-        elif executor.stuck_since is not None and moment - executor.stuck_since > _HELD_UP:
-            executor.stuck_since = None
+        elif moment - executor.stuck_since > _HELD_UP:
+            executor.stuck_since = moment
             self._take_back(executor)
 
     def _look_for_slow_start(self, executor: Executor, moment: int) -> None:

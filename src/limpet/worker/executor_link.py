@@ -49,7 +49,7 @@ class Executor(asyncio.Protocol):
         self.started_at = self.pinged_at = self.heard_at = now()
         self.blamed = self.told_blame = False
         self.last_waiting = 0
-        self.stuck_since: int | None = None
+        self.stuck_since = now()
         self._crew = crew
         self._splitter = Splitter()
         self._transport: Any = None
