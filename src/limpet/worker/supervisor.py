@@ -83,7 +83,7 @@ class Supervisor:
         self._crew = Crew(
             plan, self._session, descriptors["page"], descriptors["whole"], self._dispatcher
         )
-        self._dispatcher.crew = self._crew
+        self._dispatcher.crew = self._dispatcher.placement.crew = self._crew
         self._dispatcher.on_begun = self._on_begun
 
     # -- a life
@@ -160,13 +160,14 @@ class Supervisor:
             self._ledger,
             line.ask,
             self._dispatch,
-            self._dispatcher.suspect_room,
-            self._dispatcher.places,
-            self._dispatcher.takes_ahead,
+            self._dispatcher.placement.suspect_room,
+            self._dispatcher.placement.places,
+            self._dispatcher.placement.takes_ahead,
             self._services.report,
             self._services.told,
         )
         self._dispatcher.claimer = self._claimer
+        self._dispatcher.placement.most_lanes = self._claimer.lanes
         self._heart = Heart(
             self._session,
             self._plan,
@@ -201,8 +202,9 @@ class Supervisor:
         answer = await line.ask("register", new)
         self._heart.registered(asked)
         self._registered = True
+        most = {LOOP: self._plan.async_jobs, LANE: self._claimer.lanes}
         for kind, digest in zip((LOOP, LANE), answer.pools, strict=True):
-            if names[kind]:
+            if names[kind] and most[kind]:
                 self._claimer.digests[kind] = digest
                 self._crew.start(kind)
 
