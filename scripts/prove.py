@@ -3,7 +3,10 @@
 `make test` runs the same code for a shorter time. Ends with 1 if a proof does not hold.
 """
 
+import json
+import os
 import platform
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -14,9 +17,13 @@ import apsw
 from crash import in_a_process
 from turns import LARGEST_RATIO, LONGEST_WAIT_SECONDS, run
 
-REPORT = Path(__file__).parent.parent / "benchmarks" / "results" / "prove.md"
+ROOT = Path(__file__).parent.parent
+REPORT = ROOT / "benchmarks" / "results" / "prove.md"
+TESTS = ROOT / "tests"
 SECONDS = 20.0
 KILLS = 500
+STORM_JOBS = 2_000
+STORM_KILLS = 30
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,35 @@ def killed_before_each_statement() -> Proof:
     )
 
 
-PROOFS: list[Callable[[], Proof]] = [fair_turns, killed_at_random, killed_before_each_statement]
+def workers_killed_every_second() -> Proof:
+    sizes = ["--jobs", str(STORM_JOBS), "--workers", "3", "--kills", str(STORM_KILLS)]
+    done = subprocess.run(
+        [sys.executable, "-m", "lifecycle.storm", *sizes],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        stdout=subprocess.PIPE,
+        check=False,
+        text=True,
+    )
+    found = json.loads(done.stdout)
+    return Proof(
+        f"{STORM_JOBS:,} jobs, three workers, a whole worker killed with -9 every second for "
+        f"{STORM_KILLS} s: every job succeeds, no two attempts of one overlap, every stale write "
+        f"is refused, nothing is left running.",
+        done.returncode == 0
+        and found["kills"] == STORM_KILLS
+        and found["succeeded"] == STORM_JOBS
+        and found["stale_refused"] == found["stale_writes"] > 0,
+        found["said"],
+        found["troubles"],
+    )
+
+
+PROOFS: list[Callable[[], Proof]] = [
+    fair_turns,
+    killed_at_random,
+    killed_before_each_statement,
+    workers_killed_every_second,
+]
 
 
 def main() -> int:

@@ -282,6 +282,11 @@ class _Register:
 _opened: "weakref.WeakSet[App]" = weakref.WeakSet()
 
 
+def opened() -> list[App]:
+    """Every app of this process that is not closed."""
+    return list(_opened)
+
+
 @atexit.register
 def _close_all() -> None:
     for app in list(_opened):

@@ -56,6 +56,10 @@ WORDING: dict[str, tuple[int, str]] = {
     "executor_started": (_D, "{kind} executor {executor} started"),
     "executor_died": (_W, "{kind} executor {executor} ended: {cause}; it ran {jobs} jobs"),
     "executor_failed": (_E, "an executor could not start ({error}); trying again in {seconds:g} s"),
+    "executor_garbled": (
+        _E,
+        "{kind} executor {executor} cannot be understood ({error}) and is ended",
+    ),
     "executor_recycled": (_D, "{kind} executor {executor} is replaced after {jobs} jobs"),
     "executor_doomed": (
         _W,

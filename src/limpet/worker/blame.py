@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet import log
-from limpet.worker.crew import Executor
+from limpet.worker.executor_link import Executor
 from limpet.worker.page import now
 
 _PING = 1_000_000

@@ -63,13 +63,16 @@ class Claimer:
         ask: Callable[..., Awaitable[Any]],
         dispatch: Callable[[list[Hold]], Awaitable[None]],
         suspect_room: Callable[[], int],
+        places: Callable[[str, int], int],
         takes_ahead: Callable[[str], bool],
         before: Callable[[], Awaitable[None]],
         told: Callable[[list[Settlement]], None],
     ) -> None:
-        """`takes_ahead`: whether an executor of that kind would take more than it can start.
-        `before`: done before each exchange. `told`: hears what the store has taken.
+        """`places`: how many of a kind's places can be used now. `takes_ahead`: whether an
+        executor of that kind would take more than it can start. `before`: done before each
+        exchange. `told`: hears what the store has taken.
         """
+        self._places = places
         self._takes_ahead = takes_ahead
         self._before = before
         self._told = told
@@ -83,7 +86,6 @@ class Claimer:
         self._wake = asyncio.Event()
         self.claiming = False
         self.paused = False  # executors cannot start just now
-        self.closed: set[str] = set()  # kinds of which none has got ready yet
         self.may_have_more = True
         self.in_flight = False
         self.exchanges = 0
@@ -170,12 +172,12 @@ class Claimer:
 
     def _want(self) -> Want | None:
         pools = []
-        for kind, places in ((LOOP, self._plan.async_jobs), (LANE, self.lanes)):
-            if kind not in self.digests or kind in self.closed:
+        for kind, most in ((LOOP, self._plan.async_jobs), (LANE, self.lanes)):
+            if kind not in self.digests:
                 continue
             rate = self.rates[kind]
             rate.measure(busy=self.used[kind] > 0)
-            free = places - self.used[kind]
+            free = self._places(kind, most) - self.used[kind]
             ahead = int(rate.per_second * AHEAD_SECONDS) if self._takes_ahead(kind) else 0
             room = min(free + ahead, CHUNK)
             # Not one by one while much is under way: a batch costs hardly more than one job.

@@ -12,8 +12,9 @@ from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.transition import Cancel, Release
 from limpet.worker.blame import Blame
 from limpet.worker.claimer import Claimer
-from limpet.worker.crew import Crew, Executor
+from limpet.worker.crew import Crew
 from limpet.worker.desk import Desk
+from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
     BLOCKED,
     DONE,
@@ -139,6 +140,14 @@ class Dispatcher:
         executor.for_suspect = True
         self._hand_over(executor, deque([hold]), 1)
 
+    def places(self, kind: str, most: int) -> int:
+        """How many jobs executors of that kind can have, less those that do not get ready."""
+        executors = [each for each in self.crew.of_kind(kind) if not each.for_suspect]
+        slow = sum(each.slow for each in executors)
+        if kind == LANE:
+            return most - slow
+        return 0 if slow and slow == len(executors) else most
+
     def takes_ahead(self, kind: str) -> bool:
         """Whether an executor of that kind would take more than it can start at once."""
         return any(each.takes_more for each in self.crew.of_kind(kind))
@@ -168,9 +177,8 @@ class Dispatcher:
     def _started(self, executor: Executor, error: str = "") -> None:
         executor.start_error = error
         if not error:
-            executor.ready = True
+            executor.ready, executor.slow = True, False
             self._failed_starts = 0
-            self.claimer.closed.discard(executor.kind)
             self.claimer.rang()
 
     def _done(self, executor: Executor, completes: list[Any]) -> None:
@@ -305,6 +313,8 @@ class Dispatcher:
         waiting = self._waiting[kind]
         if not waiting:
             self._waiting_since[kind] = moment
+        elif any(not each.ready and not each.slow for each in self.crew.of_kind(kind)):
+            self._waiting_since[kind] = moment  # one is coming
         elif moment - self._waiting_since[kind] > _HELD_UP:
             self._hand_back(list(waiting), kind, "no executor had room for it")
             waiting.clear()
@@ -333,11 +343,9 @@ class Dispatcher:
 
     def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
         waited = moment - executor.started_at
-        if waited > _SLOW_START:
-            if not any(each.ready for each in self.crew.of_kind(executor.kind)):
-                self.claimer.closed.add(executor.kind)
-            if executor.unstarted:
-                self._take_back(executor)
+        if waited > _SLOW_START and not executor.slow:
+            executor.slow = True
+            self._take_back(executor)
         if waited > _LONGEST_START and not executor.doomed:
             executor.start_error = "its on_start hooks did not end"
             self.limits.doom(executor)

@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from limpet import context
+from limpet.app import opened
 from limpet.worker import processes
 from limpet.worker.attempt import this_is_the_executor
 from limpet.worker.containment import watch_threads
 from limpet.worker.frames import LOOP, READY, pack
 from limpet.worker.page import Page
 from limpet.worker.plan import Plan, from_environment
-from limpet.worker.registry import Registry, load_registry
+from limpet.worker.registry import Registry, absolute, load_registry
+from limpet.worker.remote import RemoteStore
 
 # How an executor leaves whose supervisor is gone.
 LEFT_ALONE = 74
@@ -106,6 +108,15 @@ def keep_job_log() -> None:
     """See to it that lines go to their job; a new configuration of logging takes handlers off."""
     if _job_log not in _root.handlers:
         _root.addHandler(_job_log)
+
+
+def talk_through(given: Surroundings) -> None:
+    """Let every app on the store of this worker use it through the supervisor."""
+    url = given.registry.app.url
+    store = RemoteStore(given.desk, url, given.session, given.page)
+    for app in opened():
+        if absolute(app.url) == url:
+            app.store_through(store)
 
 
 def run_hooks(

@@ -15,7 +15,7 @@ from limpet.storage.base import CHUNK
 from limpet.worker.frames import Outcome
 
 if TYPE_CHECKING:
-    from limpet.worker.crew import Executor
+    from limpet.worker.executor_link import Executor
 
 
 class Limit(msgspec.Struct, frozen=True):

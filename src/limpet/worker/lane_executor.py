@@ -25,7 +25,14 @@ from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import containment, processes
 from limpet.worker.attempt import Attempt, Result, is_forked, run_async, run_sync, unknown_task
-from limpet.worker.executor import Surroundings, keep_job_log, run_hooks, run_stop_hooks, started
+from limpet.worker.executor import (
+    Surroundings,
+    keep_job_log,
+    run_hooks,
+    run_stop_hooks,
+    started,
+    talk_through,
+)
 from limpet.worker.frames import (
     DONE,
     END,
@@ -38,11 +45,11 @@ from limpet.worker.frames import (
     Channel,
     Outcome,
 )
-from limpet.worker.remote import RemoteStore
 
 # Outcomes of jobs this quick are told together. Should the next one take its time all the same, the
 # supervisor sees that more than one has begun, and its signal makes us tell.
 _QUICK_SECONDS = 0.0005
+_ALL_SIGNALS = signal.valid_signals()
 _MOST_WAITING = 50
 
 
@@ -68,8 +75,7 @@ class LaneExecutor:
         self._done: list[Complete] = []
         self._times: dict[str, float] = {}  # task → how long it took last, in seconds
         self._ending = False
-        store = RemoteStore(given.desk, self._app.url, given.session, given.page, self._shield)
-        self._app.store_through(store)
+        talk_through(given)
 
     def run(self) -> int:
         """Until the supervisor says that there is nothing more to do."""
@@ -259,5 +265,10 @@ class LaneExecutor:
         self._say(REPORT, lease.job, lease.token, progress, lines)
 
     def _say(self, *frame: Any) -> None:
-        with self._shield(), self._sending:
-            self._channel.send(*frame)
+        # A task's own signal handler may raise; not in the middle of a frame.
+        before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _ALL_SIGNALS)
+        try:
+            with self._shield(), self._sending:
+                self._channel.send(*frame)
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, before)

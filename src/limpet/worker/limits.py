@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from limpet.domain.cause import Cause, DeadlinePassed, Stalled, TimedOut
-from limpet.worker.crew import Executor
+from limpet.worker.executor_link import Executor
 from limpet.worker.frames import LANE
 from limpet.worker.holds import Hold, say_of
 from limpet.worker.page import now

@@ -22,6 +22,7 @@ from limpet.worker.executor import (
     run_hooks,
     run_stop_hooks,
     started,
+    talk_through,
 )
 from limpet.worker.frames import (
     BLOCKED,
@@ -39,7 +40,6 @@ from limpet.worker.frames import (
     Splitter,
     pack,
 )
-from limpet.worker.remote import RemoteStore
 
 
 class LoopExecutor(asyncio.Protocol):
@@ -58,8 +58,7 @@ class LoopExecutor(asyncio.Protocol):
         self._ending = False
         self._transport: Any = None
         self._main = threading.get_ident()
-        store = RemoteStore(given.desk, self._app.url, given.session, given.page)
-        self._app.store_through(store)
+        talk_through(given)
 
     def run(self) -> int:
         """Until the supervisor says that there is nothing more to do."""

@@ -6,11 +6,12 @@ to the store directly, because nobody else has that connection.
 
 import os
 import pickle
+import queue
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from limpet import context
@@ -35,11 +36,6 @@ VERBS = frozenset(
 )  # fmt: skip
 
 
-@contextmanager
-def _unshielded() -> Iterator[None]:
-    yield
-
-
 class RemoteStore:
     """The verbs that a task may use, each one request to the supervisor."""
 
@@ -49,14 +45,14 @@ class RemoteStore:
         url: str,
         session: str,
         page: LeasePage,
-        shield: Callable[[], AbstractContextManager[None]] = _unshielded,
     ) -> None:
         self._sock = sock
         self._url = url
         self._session = session
         self._page = page
-        self._shield = shield
         self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._asked: queue.SimpleQueue[tuple[bytes, Future[bytes]]] = queue.SimpleQueue()
         self._owner = os.getpid()
         self._direct: base.Store | None = None
 
@@ -69,12 +65,28 @@ class RemoteStore:
         if self._page.over:
             raise StoreUnavailable("the lease of this worker is over; the attempt must end.")
         request = pickle.dumps((verb, args, kwargs))
-        with self._lock, self._shield():
-            self._sock.sendall(_LENGTH.pack(len(request)) + request)
-            failed, answer = pickle.loads(self._read())
+        asked: Future[bytes] = Future()
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="limpet-desk", daemon=True)
+                self._thread.start()
+        self._asked.put((request, asked))
+        failed, answer = pickle.loads(asked.result())
         if failed:
             raise answer
         return answer
+
+    def _serve(self) -> None:
+        """Ask and read in a thread of its own: only the main thread's code can be cut short, by a
+        signal handler that raises, and half an answer read would be the next one's.
+        """
+        while True:
+            request, asked = self._asked.get()
+            try:
+                self._sock.sendall(_LENGTH.pack(len(request)) + request)
+                asked.set_result(self._read())
+            except BaseException as error:
+                asked.set_exception(error)
 
     def _read(self) -> bytes:
         size = _LENGTH.unpack(self._exactly(4))[0]

@@ -162,6 +162,7 @@ class Supervisor:
             line.ask,
             self._dispatch,
             self._dispatcher.suspect_room,
+            self._dispatcher.places,
             self._dispatcher.takes_ahead,
             self._services.report,
             self._services.told,

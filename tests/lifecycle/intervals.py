@@ -1,0 +1,238 @@
+"""When attempts ran, as they and their subprocesses say it themselves, and whether two overlapped.
+
+Whoever runs for an attempt appends records to one file: a begin, a sample every 10 ms and an end,
+each with CLOCK_BOOTTIME, the job, its token and the role of the writer. An attempt lasts from its
+begin to the last record of anything that carries its token, subprocesses and daemons included.
+
+Standard library only, and a program as well, so that the same code records in an async task, in a
+sync one, and in a plain subprocess:
+
+    python -I intervals.py child FILE JOB TOKEN SECONDS           samples until killed or over
+    python -I intervals.py daemon FILE JOB TOKEN SECONDS          the same, double-forked
+    python -I intervals.py bare-daemon FILE JOB TOKEN SECONDS     and without an environment
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+EVERY_SECONDS = 0.01
+# Nothing that these tests start outlives this, whatever goes wrong with them.
+LONGEST_SECONDS = 120.0
+
+Role = Literal["job", "subprocess", "daemon", "thread", "hook"]
+Kind = Literal["begin", "sample", "end"]
+ROLES: tuple[Role, ...] = ("job", "subprocess", "daemon", "thread", "hook")
+KINDS: tuple[Kind, ...] = ("begin", "sample", "end")
+_LAST_FIELD = "."
+
+
+def boottime() -> int:
+    """CLOCK_BOOTTIME in nanoseconds: the clock of leases, the same in every process."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class Record(NamedTuple):
+    """One line of the file; `at` is BOOTTIME in nanoseconds, `pid` as its writer sees it."""
+
+    at: int
+    job: str
+    token: int
+    pid: int
+    role: Role
+    kind: Kind
+
+
+class Recorder:
+    """Appends the records of one writer."""
+
+    def __init__(self, file: str | Path, job: str, token: int, role: Role = "job") -> None:
+        self.file = str(file)
+        self.job = job
+        self.token = token
+        self.role: Role = role
+        self._descriptor = os.open(
+            self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666
+        )
+
+    def write(self, kind: Kind) -> None:
+        """Append one record, in one write.
+
+        A writer that is killed where its record crosses a page leaves half a line; the line break
+        in front of each record keeps the next writer's whole.
+        """
+        words = (boottime(), self.job, self.token, os.getpid(), self.role, kind, _LAST_FIELD)
+        os.write(self._descriptor, ("\n" + " ".join(map(str, words)) + "\n").encode())
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def run(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
+        """Record for that long, or until `over`."""
+        until = time.monotonic() + min(seconds, LONGEST_SECONDS)
+        self.write("begin")
+        while time.monotonic() < until and not over():
+            self.write("sample")
+            time.sleep(EVERY_SECONDS)
+        self.write("end")
+
+    async def arun(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
+        """As `run`, without blocking the event loop."""
+        until = time.monotonic() + min(seconds, LONGEST_SECONDS)
+        self.write("begin")
+        while time.monotonic() < until and not over():
+            self.write("sample")
+            await asyncio.sleep(EVERY_SECONDS)
+        self.write("end")
+
+    def command(self, how: Literal["child", "daemon", "bare-daemon"], seconds: float) -> list[str]:
+        """The command line of a subprocess that records for the same attempt."""
+        words = (__file__, how, self.file, self.job, self.token, seconds)
+        return [sys.executable, "-I", "-S", *map(str, words)]
+
+
+def read(file: str | Path) -> list[Record]:
+    """The records in the order of their times; half lines of killed writers are left out."""
+    try:
+        text = Path(file).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    return sorted(record for line in text.split("\n") if (record := _parse(line)) is not None)
+
+
+def _parse(line: str) -> Record | None:
+    words = line.split(" ")
+    if len(words) != len(Record._fields) + 1 or words[-1] != _LAST_FIELD:
+        return None
+    at, job, token, pid = words[:4]
+    role = next((each for each in ROLES if each == words[4]), None)
+    kind = next((each for each in KINDS if each == words[5]), None)
+    if role is None or kind is None or not (at.isdecimal() and token.isdecimal()):
+        return None
+    return Record(int(at), job, int(token), int(pid), role, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt as it was recorded: from its begin to the last word of any of its processes."""
+
+    job: str
+    token: int
+    first: int
+    last: int
+    last_role: Role
+    begins: int
+    pid: int
+
+    def meets(self, other: "Attempt") -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def attempts(records: Iterable[Record]) -> dict[str, list[Attempt]]:
+    """The attempts of each job, in the order in which they began."""
+    by_token: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
+    for record in sorted(records):
+        by_token[record.job, record.token].append(record)
+    found: defaultdict[str, list[Attempt]] = defaultdict(list)
+    for (job, token), lines in by_token.items():
+        begins = [line for line in lines if line.role == "job" and line.kind == "begin"]
+        first, last = (begins or lines)[0], lines[-1]
+        # What ran before its attempt began is as wrong as what runs after it ended.
+        start = min(first.at, lines[0].at)
+        found[job].append(Attempt(job, token, start, last.at, last.role, len(begins), first.pid))
+    return {job: sorted(them, key=lambda each: each.first) for job, them in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two attempts of one job that ran at the same time."""
+
+    earlier: Attempt
+    later: Attempt
+
+    def __str__(self) -> str:
+        together = (min(self.earlier.last, self.later.last) - self.later.first) / 1e6
+        return (
+            f"job {self.later.job}: token {self.later.token} began while token "
+            f"{self.earlier.token} went on ({self.earlier.last_role}), {together:.1f} ms together"
+        )
+
+
+def overlaps(records: Iterable[Record]) -> list[Overlap]:
+    """Every pair of attempts of one job whose intervals meet."""
+    return [
+        Overlap(earlier, later)
+        for them in attempts(records).values()
+        for earlier, later in combinations(them, 2)
+        if earlier.meets(later)
+    ]
+
+
+def doubles(records: Iterable[Record]) -> list[str]:
+    """Attempts that began more than once under one token."""
+    return [
+        f"job {each.job} began {each.begins} times under token {each.token}"
+        for them in attempts(records).values()
+        for each in them
+        if each.begins > 1
+    ]
+
+
+# -- the program
+
+
+def main(words: list[str]) -> None:
+    how, file, job, token, seconds = words
+    if how == "child":
+        Recorder(file, job, int(token), "subprocess").run(float(seconds))
+    elif how == "daemon-itself":
+        Recorder(file, job, int(token), "daemon").run(float(seconds))
+    elif how in ("daemon", "bare-daemon"):
+        environment = {} if how == "bare-daemon" else dict(os.environ)
+        _daemonise()
+        itself = [sys.executable, "-I", "-S", __file__, "daemon-itself", *words[1:]]
+        os.execve(sys.executable, itself, environment)
+    else:
+        raise SystemExit(f"unknown role {how!r}")
+
+
+def _daemonise() -> None:
+    """Leave session, parent, folder and streams, as a daemon does."""
+    for _ in range(2):
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+    os.chdir("/")
+    for stream in range(3):
+        os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+
+
+def start_daemon(recorder: Recorder, seconds: float, *, bare: bool) -> None:
+    """Start a daemon that records for the attempt; returns when it has begun."""
+    had = _daemons(recorder)
+    subprocess.run(recorder.command("bare-daemon" if bare else "daemon", seconds), check=True)
+    give_up = time.monotonic() + 20
+    while _daemons(recorder) == had:
+        if time.monotonic() > give_up:
+            raise TimeoutError("the daemon did not begin")
+        time.sleep(EVERY_SECONDS)
+
+
+def _daemons(recorder: Recorder) -> int:
+    return sum(
+        record.kind == "begin" and record.role == "daemon" and record.token == recorder.token
+        for record in read(recorder.file)
+        if record.job == recorder.job
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,125 @@
+"""Asked to stop: what can finish does, the rest is handed over in time, and nobody pays."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+from lifecycle.app import is_deaf, is_deaf_in_its_loop, steady, steady_sync
+from lifecycle.orphans import assert_no_orphans
+from lifecycle.place import START_SECONDS, Handle, Place, allowance, wall_of
+from lifecycle.tree import PARTS, Settings, Worker
+
+from limpet.domain.cause import Drained
+from limpet.domain.event import EventName
+from limpet.domain.state import State
+
+pytestmark = pytest.mark.timeout(120)
+
+# Longer than the lease, so that a session that stopped renewing would be found dead.
+DRAIN_SECONDS = 4.0
+LEASE_SECONDS = 2.5
+HANDED_OVER_AFTER_SECONDS = 1.0
+EXIT_AFTER_SECONDS = 3.0
+SETTINGS = Settings(lease=LEASE_SECONDS, drain=DRAIN_SECONDS, lanes=3)
+
+
+def assert_uncharged(place: Place, *jobs: Handle) -> None:
+    for job in jobs:
+        assert place.job(job).state is State.SUCCEEDED
+        assert place.job(job).counters == (0, 0, 0)
+
+
+def test_a_job_longer_than_the_drain_is_handed_over_at_its_deadline(place: Place) -> None:
+    """Although the jobs ignore everything that they are told."""
+    worker = place.worker(settings=SETTINGS)
+    hearing: list[Handle] = [steady.enqueue(word="over"), steady_sync.enqueue(word="over")]
+    deaf: list[Handle] = [is_deaf.enqueue(word="over"), is_deaf_in_its_loop.enqueue(word="over")]
+    short: list[Handle] = [steady.enqueue(word="soon"), steady_sync.enqueue(word="soon")]
+    place.until_begun(*hearing, *deaf, *short)
+    place.worker(settings=SETTINGS)
+    told = time.time()
+    worker.signal(signal.SIGTERM)
+    place.say("soon")
+    place.until_final(short, DRAIN_SECONDS)
+    late: Handle = steady.enqueue(seconds=0.1)
+    place.until_final([late], DRAIN_SECONDS)
+    assert worker.popen.poll() is None
+    code = worker.wait(DRAIN_SECONDS + EXIT_AFTER_SECONDS + allowance())
+    exited = time.time() - told
+    assert code is not None, "it does not exit"
+    assert exited <= DRAIN_SECONDS + EXIT_AFTER_SECONDS + allowance()
+    place.until_begun(*hearing, *deaf, times=2)
+    place.say("over")
+    place.until_final([*hearing, *deaf])
+    assert_uncharged(place, *hearing, *deaf, *short, late)
+    deadline = told + DRAIN_SECONDS
+    for job in [*hearing, *deaf]:
+        first, second = place.attempts(job)
+        assert first.last < second.first
+        assert wall_of(first.last) >= deadline - HANDED_OVER_AFTER_SECONDS, "stopped too early"
+        started = wall_of(second.first) - deadline
+        assert started <= HANDED_OVER_AFTER_SECONDS + allowance()
+        released = [event.cause for event in place.events(job, EventName.RELEASED)]
+        assert released.count(Drained()) == 1
+    for job in [*short, late]:
+        assert len(place.attempts(job)) == 1
+    assert_no_orphans(place)
+
+
+def test_a_second_signal_hands_over_at_once(place: Place) -> None:
+    worker = place.worker(settings=Settings(drain=60.0))
+    jobs: list[Handle] = [is_deaf.enqueue(word="over"), steady.enqueue(word="over")]
+    place.until_begun(*jobs)
+    worker.signal(signal.SIGTERM)
+    time.sleep(1)
+    assert worker.popen.poll() is None
+    worker.signal(signal.SIGTERM)
+    assert worker.wait(EXIT_AFTER_SECONDS + allowance()) is not None, "it does not exit"
+    assert [place.job(job).state for job in jobs] == [State.READY] * 2
+    place.say("over")
+    place.worker()
+    place.until_final(jobs)
+    assert_uncharged(place, *jobs)
+    assert_no_orphans(place)
+
+
+def ctrl_c(worker: Worker) -> None:
+    """As a terminal sends it: to every process of the group."""
+    os.killpg(worker.pid, signal.SIGINT)
+
+
+def group_wide_term(worker: Worker) -> None:
+    """As a service manager sends it: to every process of the worker, wherever it is."""
+    pids = [each.pid for each in worker.processes() if each.comm in PARTS]
+    worker.signal(signal.SIGTERM, *pids)
+
+
+@pytest.mark.parametrize("stop", [ctrl_c, group_wide_term])
+def test_ctrl_c_and_a_group_wide_sigterm_charge_nobody(
+    place: Place, stop: Callable[[Worker], None]
+) -> None:
+    worker = place.worker(settings=SETTINGS)
+    short: list[Handle] = [
+        steady.enqueue(word="soon"),
+        steady_sync.enqueue(word="soon", child=stop is ctrl_c),
+    ]
+    long: list[Handle] = [steady.enqueue(word="over"), steady_sync.enqueue(word="over")]
+    place.until_begun(*short, *long)
+    stop(worker)
+    time.sleep(1)
+    # One request to stop, however many processes heard it: the drain goes on.
+    assert worker.popen.poll() is None
+    assert [place.job(job).state for job in [*short, *long]] == [State.RUNNING] * 4
+    place.say("soon")
+    place.until_final(short, DRAIN_SECONDS)
+    assert worker.wait(DRAIN_SECONDS + EXIT_AFTER_SECONDS) is not None, "it does not exit"
+    assert [place.job(job).state for job in long] == [State.READY] * 2
+    place.say("over")
+    place.worker()
+    place.until_final(long, START_SECONDS)
+    assert_uncharged(place, *short, *long)
+    for job in short:
+        assert len(place.attempts(job)) == 1
+    assert_no_orphans(place)
