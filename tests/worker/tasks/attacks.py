@@ -120,10 +120,10 @@ def is_alarmed_while_it_asks(times: int) -> list[str]:
     for n in range(times):
         with contextlib.suppress(Alarm):
             try:
-                signal.setitimer(signal.ITIMER_REAL, 0.0002 + 0.003 * chance.random())
+                signal.setitimer(signal.ITIMER_REAL, 0.0001 + 0.0012 * chance.random())
                 job = add.enqueue(n, 1)
                 details = app.job(job.id).details
-            except (LookupError, TypeError, AttributeError, LimpetError) as error:
+            except (LookupError, RuntimeError, TypeError, AttributeError, LimpetError) as error:
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 wrong.append(f"{n}: {type(error).__name__}: {error}")
             else:
