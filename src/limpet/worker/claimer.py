@@ -111,11 +111,12 @@ class Claimer:
 
     async def run(self) -> None:
         """Exchange whenever there is a reason to."""
+        loop = asyncio.get_running_loop()
         while True:
-            try:
-                await asyncio.wait_for(self._wake.wait(), _SLOW_POLL_SECONDS)
-            except TimeoutError:
-                self.may_have_more = True
+            # Not `wait_for`, which makes a task of each wait: this is the way of every pick-up.
+            poll = loop.call_later(_SLOW_POLL_SECONDS, self.rang)
+            await self._wake.wait()
+            poll.cancel()
             self._wake.clear()
             while self._has_reason():
                 if 0 < self._ledger.news < self._worth_telling():
