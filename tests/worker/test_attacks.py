@@ -115,7 +115,8 @@ def test_an_alarm_left_by_one_job_does_not_kill_the_next(narrow: Place) -> None:
     assert narrow.job(job).counters == (0, 0, 0)
 
 
-def test_a_call_cut_short_by_the_tasks_own_alarm_does_not_mix_up_answers(spoilt: Place) -> None:
+def test_a_call_cut_short_by_the_tasks_own_alarm_does_not_mix_up_answers(place: Place) -> None:
+    place.worker("--lanes", "1")
     assert attacks.is_alarmed_while_it_asks.enqueue(1_000).result(timeout=20) == []
     # The next job of that lane can hand in jobs too: no lock was left held, no write under way.
     assert len(inside.enqueues.enqueue().result(timeout=10)) == 2
