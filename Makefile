@@ -8,10 +8,10 @@ STAMP := $(VENV)/.installed
 SOURCES := src tests scripts benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help install test format lint types layers unit chart mutants prove demo bench clean
+.PHONY: help install test format lint types layers unit chart mutants prove demo peers bench bench-store clean
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## Make .venv with Limpet and everything needed to work on it
 
@@ -54,8 +54,15 @@ prove: install ## The long proofs, at the sizes that the README promises
 demo: install ## Kill a worker, watch the recovery, in half a minute
 	$(BIN)/limpet demo
 
-bench: install ## Measure the SQLite store; the table goes to benchmarks/results/
+peers: install ## Install Huey, BullMQ and Redis, which Limpet is measured beside
+	PYTHONPATH=benchmarks $(BIN)/python -m peers.install
+
+bench: install peers ## Measure a worker beside its peers, and the store; tables go to benchmarks/results/
+	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/sqlite_store.py
 
-clean: ## Remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+bench-store: install ## Measure the SQLite store alone; the table goes to benchmarks/results/
+	$(BIN)/python benchmarks/sqlite_store.py
+
+clean: ## Remove .venv, the peers and caches
+	rm -rf $(VENV) .venv-peers benchmarks/peers/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

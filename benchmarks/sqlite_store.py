@@ -1,7 +1,7 @@
 """Measures the SQLite store, verb by verb, and writes benchmarks/results/sqlite_store.md.
 
-Run by `make bench`; `--quick` is a smoke run of a few seconds that writes nothing. The method and
-what to make of the figures are in benchmarks/README.md.
+Run by `make bench-store`; `--quick` is a smoke run of a few seconds that writes nothing. The method
+and what to make of the figures are in benchmarks/README.md.
 """
 
 import argparse
@@ -353,7 +353,7 @@ def heading(size: Size) -> list[str]:
     return [
         "# The SQLite store, measured",
         "",
-        "Written by `make bench`; method and caveats are in [../README.md](../README.md).",
+        "Written by `make bench-store`; method and caveats are in [../README.md](../README.md).",
         "",
         f"Python {platform.python_version()}, apsw {apsw.apsw_version()}, SQLite "
         f"{apsw.sqlite_lib_version()}, {os.cpu_count()} cores, {platform.system()} "

@@ -1,0 +1,54 @@
+"""A part of the benchmark, which can run with the others or alone."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import scale
+from contender import Contender, Trouble
+from figures import Figures
+from processes import wait_for_quiet
+
+Measures = Sequence[tuple[Contender, Callable[[], None]]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """`measures`: what one run takes, in turn. `report`: the lines of its table."""
+
+    name: str
+    measures: Callable[[scale.Scale, Figures], Measures]
+    report: Callable[[Figures], list[str]]
+
+
+def take(part: Part, chosen: scale.Scale, figures: Figures) -> None:
+    """One run of everything in it; each run begins at another place of the order."""
+    measures = part.measures(chosen, figures)
+    turn = figures.run % max(len(measures), 1)
+    for contender, measure in [*measures[turn:], *measures[:turn]]:
+        why = contender.missing()
+        try:
+            if why is not None:
+                raise Trouble(why)
+            wait_for_quiet(chosen.patience_seconds)
+            measure()
+        except Trouble as trouble:
+            figures.miss(f"{contender.name} ({part.name})", str(trouble))
+
+
+def run_alone(part: Part, said: str | None) -> None:
+    """The command line of a part."""
+    parser = argparse.ArgumentParser(description=said)
+    parser.add_argument("--quick", action="store_true", help="a smoke run")
+    parser.add_argument("--only", default="", help="only rows whose name has this in it")
+    given = parser.parse_args()
+    chosen = scale.QUICK if given.quick else scale.FULL
+    figures = Figures()
+    only = Part(
+        part.name,
+        lambda s, f: [row for row in part.measures(s, f) if given.only in row[0].name],
+        part.report,
+    )
+    for figures.run in range(chosen.runs):
+        take(only, chosen, figures)
+    print("\n" + "\n".join(part.report(figures)))

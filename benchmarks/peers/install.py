@@ -1,0 +1,74 @@
+"""Installs the systems that Limpet is measured beside; run by `make peers`.
+
+Huey goes into a virtual environment of its own, BullMQ into node_modules here, both in the exact
+versions that the files beside this one name. redis-server, node and npm are taken from the PATH, or
+installed with apt-get where this runs as root. What can not be installed is said in one sentence;
+the benchmark then goes without it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+
+from peers.installed import HERE, REQUIREMENTS, VENV, bullmq_missing, huey_missing, modules_missing
+
+
+class Failed(Exception):
+    """A step did not work; the sentence says which."""
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(
+        command, cwd=HERE, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode:
+        lines = [line for line in done.stdout.splitlines() if line.strip()]
+        last = lines[-1].strip() if lines else "it printed nothing"
+        raise Failed(f"`{' '.join(command)}` ended with {done.returncode}: {last}")
+
+
+def program(name: str, package: str) -> None:
+    """Have a program on the PATH."""
+    if shutil.which(name):
+        return
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise Failed(f"{name} is not on the PATH, and only root with apt-get could install it")
+    run("apt-get", "install", "--yes", "--no-install-recommends", package)
+
+
+def huey() -> None:
+    if huey_missing() is None:
+        return
+    if not (VENV / "bin" / "python").exists():
+        run(sys.executable, "-m", "venv", str(VENV))
+    pip = (str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", "--requirement", str(REQUIREMENTS))
+
+
+def bullmq() -> None:
+    program("redis-server", "redis-server")
+    program("node", "nodejs")
+    if modules_missing() is not None:
+        program("npm", "npm")
+        run("npm", "install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund")
+
+
+def main() -> int:
+    parts: list[tuple[str, Callable[[], None], Callable[[], str | None]]] = [
+        ("Huey", huey, huey_missing),
+        ("BullMQ", bullmq, bullmq_missing),
+    ]
+    for name, install, missing in parts:
+        try:
+            install()
+        except (Failed, OSError) as error:
+            print(f"{name} will not be measured: {error}.")
+        else:
+            print(missing() or f"{name} is there.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

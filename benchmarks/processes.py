@@ -1,0 +1,126 @@
+"""A worker's processes as the kernel shows them: who they are, what they weigh, how they end."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+PROC = Path("/proc")
+QUIET_CORES = 0.2
+
+
+def tree(root: int) -> list[int]:
+    """That process and all that descend from it, parents first."""
+    children: dict[int, list[int]] = {}
+    for folder in PROC.iterdir():
+        if folder.name.isdigit():
+            parent = _parent(int(folder.name))
+            children.setdefault(parent, []).append(int(folder.name))
+    found = [root]
+    for pid in found:
+        found += children.get(pid, [])
+    return [pid for pid in found if (PROC / str(pid)).exists()]
+
+
+def _parent(pid: int) -> int:
+    # The second field is the name, in brackets, and may hold anything.
+    fields = _read(pid, "stat").rpartition(")")[2].split()
+    return int(fields[1]) if fields else 0
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return (PROC / str(pid) / name).read_text()
+    except OSError:
+        return ""
+
+
+def name(pid: int) -> str:
+    """What the process calls itself; Limpet's say what they are, as in `limpet-lane`."""
+    return _read(pid, "comm").strip()
+
+
+def named(root: int, wanted: str) -> list[int]:
+    """The processes of that tree which call themselves so."""
+    return [pid for pid in tree(root) if name(pid) == wanted]
+
+
+def seen_from_inside(pid: int) -> tuple[int, int]:
+    """Its pid as it sees itself, and its pid namespace."""
+    try:
+        namespace = os.stat(f"/proc/{pid}/ns/pid").st_ino
+    except OSError:
+        return 0, 0
+    for line in _read(pid, "status").splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1]), namespace
+    return pid, namespace
+
+
+def pss_megabytes(pids: list[int]) -> float:
+    """Memory of all of them, in which a page that several share counts once."""
+    kilobytes = 0
+    for pid in pids:
+        for line in _read(pid, "smaps_rollup").splitlines():
+            if line.startswith("Pss:"):
+                kilobytes += int(line.split()[1])
+    return kilobytes * 1024 / 1e6
+
+
+def stop(process: "subprocess.Popen[bytes]", seconds: float = 15) -> None:
+    """Ask it to end; what is left of its tree after that time is killed."""
+    if process.poll() is None:
+        pids = tree(process.pid)
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        kill(pid for pid in pids if pid != process.pid and _parent(pid) == 1)
+    if process.poll() is None:
+        kill(tree(process.pid))
+    process.wait()
+
+
+def kill(pids: Iterable[int]) -> int:
+    """SIGKILL to each; the answer is the time before the first, as in `tally`."""
+    at = time.monotonic_ns()
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return at
+
+
+class Others:
+    """Cores that were busy with anything but this benchmark since this was made."""
+
+    def __init__(self) -> None:
+        self._began = (time.monotonic(), _busy_seconds(), _own_seconds())
+
+    def cores(self) -> float:
+        began, busy, own = self._began
+        others = (_busy_seconds() - busy) - (_own_seconds() - own)
+        return max(0.0, others / (time.monotonic() - began))
+
+
+def wait_for_quiet(seconds: float) -> None:
+    """Until others use little of the machine, or the time is up: a busy minute spoils a figure."""
+    give_up = time.monotonic() + seconds
+    while time.monotonic() < give_up:
+        others = Others()
+        time.sleep(0.5)
+        if others.cores() < QUIET_CORES:
+            return
+
+
+def _busy_seconds() -> float:
+    user, nice, system, _idle, _waiting, irq, soft, steal = map(
+        int, (PROC / "stat").read_text().split(maxsplit=9)[1:9]
+    )
+    return float(user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    """Of this process and of those it has waited for."""
+    return sum(os.times()[:4])

@@ -1,0 +1,171 @@
+"""How long a job waits for its next start after a part of its worker was killed or frozen."""
+
+import os
+import random
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import processes
+from contender import Contender
+from crew import Crew, Held
+from figures import NOT_MEASURED, Figures, reached, table
+from limpet_contender import Limpet
+from part import Part, run_alone
+from scale import Scale
+
+LEASE_SECONDS, DRAIN_SECONDS = 10, 2
+LIMPET = Limpet(
+    "sync", "full", ("--lease", f"{LEASE_SECONDS}s", "--drain", f"{DRAIN_SECONDS}s", "--lanes", "2")
+)
+START, READY = "s to the next start", "s until ready again"
+OVERLAP, CHARGED = "s that two runs overlapped", "orphans charged"
+LOAD = "load average"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What is done to a worker, and how long the design lets its job wait.
+
+    `neighbour`: a second worker on the same host, because the first does not come back.
+    """
+
+    name: str
+    limit_seconds: float
+    kill: Callable[[Held], int]
+    neighbour: bool = False
+    kinds: tuple[str, ...] = ("async", "sync")
+
+
+def _part(name: str, number: int = signal.SIGKILL) -> Callable[[Held], int]:
+    def kill(held: Held) -> int:
+        (pid,) = processes.named(held.worker.pid, name)
+        at = time.monotonic_ns()
+        os.kill(pid, number)
+        return at
+
+    return kill
+
+
+def _executor(held: Held) -> int:
+    return processes.kill([held.executor])
+
+
+def _guardian(held: Held, number: int = signal.SIGKILL) -> int:
+    at = time.monotonic_ns()
+    held.worker.send_signal(number)
+    return at
+
+
+def _everyone(held: Held) -> int:
+    return processes.kill(processes.tree(held.worker.pid))
+
+
+CAUSES = [
+    Cause("executor of async tasks, kill -9", 0.1, _executor, kinds=("async",)),
+    Cause("executor of sync tasks, kill -9", 0.1, _executor, kinds=("sync",)),
+    Cause("zygote, kill -9", 1, _part("limpet-zygote")),
+    Cause("supervisor, kill -9", 1, _part("limpet-super")),
+    Cause("guardian, kill -9, a neighbour takes over", 1, _guardian, neighbour=True),
+    Cause("whole tree, kill -9, a neighbour takes over", 1, _everyone, neighbour=True),
+    Cause(
+        f"supervisor, SIGSTOP, lease {LEASE_SECONDS} s",
+        LEASE_SECONDS / 4 + 1,
+        _part("limpet-super", signal.SIGSTOP),
+    ),
+    Cause(
+        f"SIGTERM, drain {DRAIN_SECONDS} s, a neighbour takes over",
+        DRAIN_SECONDS + 1,
+        lambda held: _guardian(held, signal.SIGTERM),
+        neighbour=True,
+    ),
+]
+
+
+def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[], None]]]:
+    """Each cause in turn; the kills of one cause are its runs."""
+
+    def measure(cause: Cause) -> Callable[[], None]:
+        return lambda: recover(cause, scale.kills, figures)
+
+    # All of them are taken in the first run: a kill is a repetition of its own.
+    return [] if figures.run else [(LIMPET, measure(cause)) for cause in CAUSES]
+
+
+def recover(cause: Cause, kills: int, figures: Figures) -> None:
+    draw = random.Random(kills)
+    with LIMPET.place() as place, Crew(LIMPET, place) as crew:
+        for number in range(kills):
+            crew.fill_up(2 if cause.neighbour else 1)
+            held = crew.hold(cause.kinds[number % len(cause.kinds)])
+            # Anywhere between two renewals.
+            time.sleep(draw.uniform(0.1, 1.5))
+            wall = time.time()
+            at = cause.kill(held)
+            again = crew.next_start(held)
+            job = crew.finished(held)
+            figures.run = number
+            figures.add(cause.name, START, (again.at - at) / 1e9)
+            figures.add(cause.name, READY, crew.ready_again(held) - wall)
+            figures.add(cause.name, OVERLAP, max(0, crew.last_pulse(held) - again.at) / 1e9)
+            figures.add(cause.name, CHARGED, job.counters.orphans)
+            figures.add(cause.name, LOAD, os.getloadavg()[0])
+    figures.run = 0
+
+
+def report(figures: Figures) -> list[str]:
+    head = [
+        "what was done, and to whom",
+        "kills",
+        "limit, s",
+        "least",
+        "median",
+        "most",
+        "ready again, most",
+        "overlaps",
+        "orphans charged",
+        LOAD,
+        "reached",
+    ]
+    rows = [_row(cause, figures) for cause in CAUSES]
+    return [
+        "## Recovery",
+        "",
+        "Seconds from the kill to the *start* of the job's next attempt; the limits of the design "
+        "are for the moment at which the job is ready again, which comes before and is shown "
+        "beside, as the timeline has it. Reached: the slowest start was within the limit and no "
+        "two runs overlapped. For a drain the design has no figure beyond its deadline; "
+        "1 s after it is allowed here. *Load average*: of the machine, the median; what starts an "
+        "interpreter anew takes as much longer as others leave it less of the processor.",
+        "",
+        *table(head, rows),
+    ]
+
+
+def _row(cause: Cause, figures: Figures) -> list[str]:
+    times = list(figures.of(cause.name, START).values())
+    if not times:
+        return [cause.name, "0", f"{cause.limit_seconds:g}", *[NOT_MEASURED] * 8]
+    ready = max(figures.of(cause.name, READY).values())
+    overlaps = sum(value > 0 for value in figures.of(cause.name, OVERLAP).values())
+    charged = sum(figures.of(cause.name, CHARGED).values())
+    cells = [min(times), statistics.median(times), max(times), ready]
+    good = max(times) <= cause.limit_seconds and not overlaps
+    return [
+        cause.name,
+        str(len(times)),
+        f"{cause.limit_seconds:g}",
+        *(f"{cell:.3f}" for cell in cells),
+        str(overlaps),
+        f"{charged:.0f}",
+        f"{statistics.median(figures.of(cause.name, LOAD).values()):.1f}",
+        reached(good),
+    ]
+
+
+PART = Part("recovery", measures, report)
+
+if __name__ == "__main__":
+    run_alone(PART, __doc__)
