@@ -41,7 +41,7 @@ def _import(name: str, module_name: str) -> ModuleType:
             f"app {name!r}: {module_name} needs the module {missing!r}, which is not installed."
         ) from error
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        said = " ".join(str(error).split())[:500]
+        said = " ".join(str(error).split())[:500].rstrip(".")
         raise InvalidOption(
             f"app {name!r}: importing {module_name} raised {type(error).__name__}: {said}. "
             f"(--debug shows where.)"

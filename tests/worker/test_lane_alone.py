@@ -96,21 +96,9 @@ def lane(tmp_path: Path) -> Iterator[Lane]:
     lane.close()
 
 
-def test_a_lane_says_what_it_has_done_when_the_next_job_is_not_quick_after_all(lane: Lane) -> None:
-    lane.give(*[0.0] * 5)
-    while len(lane.told(10)) == 1:
-        pass  # until it knows that the task is quick, and tells several together
-    lane.give(*[0.0] * 5, 60.0)
-    kept = lane.told(0.5)
-    assert kept == [], "they wait for the next, which would be quick as a rule"
-    os.kill(lane.process.pid, processes.STOP_SIGNAL)
-    assert lane.told(10) == [f"job-{n}" for n in range(5)]
-
-
-def test_a_lane_tells_each_outcome_at_once_before_a_task_that_it_does_not_know(lane: Lane) -> None:
-    lane.give(0.001, 0.0)
-    assert lane.told(10) == ["job-0"]
-    assert lane.told(10) == ["job-1"]
+def test_a_lane_tells_each_outcome_before_the_next_job_begins(lane: Lane) -> None:
+    lane.give(0.0, 0.0, 0.0, 60.0)
+    assert [lane.told(10) for _ in range(3)] == [["job-0"], ["job-1"], ["job-2"]]
 
 
 def test_a_lane_starts_nothing_past_the_moment_of_the_lease(lane: Lane) -> None:

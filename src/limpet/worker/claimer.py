@@ -98,7 +98,7 @@ class Claimer:
     @property
     def found_nothing(self) -> bool:
         """Whether there was nothing to do, twice in a row."""
-        return self.idle_claims > 1
+        return self.idle_claims > 1 or not self.digests
 
     def wake(self) -> None:
         """There is something to tell, or room to take more."""

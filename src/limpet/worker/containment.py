@@ -35,9 +35,10 @@ class Offspring:
 
     def living(self) -> list[str]:
         """What still runs, in words; work that has not begun is withdrawn."""
-        self.threads = {thread for thread in list(self.threads) if thread.is_alive()}
-        self.futures = {each for each in list(self.futures) if not (each.cancel() or each.done())}
-        self.tasks = {task for task in list(self.tasks) if not task.done()}
+        # In place, because other threads of the attempt may add to them meanwhile.
+        self.threads -= {each for each in tuple(self.threads) if not each.is_alive()}
+        self.futures -= {each for each in tuple(self.futures) if each.cancel() or each.done()}
+        self.tasks -= {each for each in tuple(self.tasks) if each.done()}
         return [
             *(f"thread {thread.name!r}" for thread in self.threads),
             *("work in a thread pool" for _ in self.futures),

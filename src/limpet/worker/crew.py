@@ -12,7 +12,19 @@ from limpet import log
 from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, WorkerFrozen, WorkerKilled
 from limpet.worker import processes
 from limpet.worker.executor_link import Executor
-from limpet.worker.frames import ADOPTED, DIED, FORK, KILL, PLACE, SIGNAL, Channel, Splitter
+from limpet.worker.frames import (
+    ADOPTED,
+    DIED,
+    FAILED,
+    FORK,
+    KILL,
+    PING,
+    PLACE,
+    PONG,
+    SIGNAL,
+    Channel,
+    Splitter,
+)
 from limpet.worker.page import now
 from limpet.worker.plan import Order, Plan
 
@@ -40,9 +52,24 @@ class Crew:
         self._number = 0
         self._pid = 0
         self._splitter = Splitter()
+        self._answers = False
+        self._heard_at = self._asked_at = now()
         self._starting: set[asyncio.Task[None]] = set()
 
     # -- the zygote
+
+    def ask_zygote(self, moment: int, patience: int) -> None:
+        """Ask it now and then; one that does not answer for that long can neither start nor end
+        executors.
+        """
+        if not self._answers:
+            return
+        if moment - self._heard_at > patience:
+            self._answers = False
+            self.listener.on_zygote_death("it does not answer")
+        elif moment - self._asked_at > patience // 4:
+            self._asked_at = moment
+            self._tell(PING)
 
     def start_zygote(self, *, namespace: bool) -> None:
         """Start the zygote; it says what it found when it has imported the app."""
@@ -75,6 +102,7 @@ class Crew:
             loop.remove_reader(self._channel.sock)
             loop.call_later(0.002, self.reap)
             return
+        self._heard_at = now()
         for frame in self._splitter.feed(data):
             self._zygote_said(frame)
 
@@ -88,7 +116,13 @@ class Crew:
             executor = self.executors.get(frame[1])
             if executor is not None:
                 executor.died(self._cause(*frame[2:]))
-        else:
+        elif frame[0] == FAILED:
+            executor = self.executors.get(frame[1])
+            if executor is not None:
+                executor.start_error = frame[2]
+                executor.died(None)
+        elif frame[0] != PONG:
+            self._answers = True  # it has imported the app, and only listens now
             self.listener.on_zygote(frame)
 
     def _cause(self, status: int, over: int, frozen: float, by_kernel: bool) -> Cause | None:
@@ -137,11 +171,11 @@ class Crew:
         finally:
             self._channel.sock.setblocking(False)
 
-    def end_everything(self, between: Callable[[], None]) -> None:
-        """Kill the zygote and everything below; what cannot be killed here, the guardian will."""
+    def end_everything(self, between: Callable[[], None]) -> bool:
+        """Kill the zygote and everything below; False if something would not die."""
         me = os.getpid()
-        processes.end_all(lambda: processes.descendants(me), 1.0, between)
-        processes.end_all(lambda: processes.marked(self._session), 0.5, between)
+        gone = processes.end_all(lambda: processes.descendants(me), 1.0, between)
+        return gone and processes.end_all(lambda: processes.marked(self._session), 0.5, between)
 
     async def heard_out(self, seconds: float = 0.2) -> None:
         """Until what dead executors said has been read."""

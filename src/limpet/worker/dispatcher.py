@@ -63,11 +63,7 @@ class Dispatcher:
         self.on_zygote_death = on_zygote_death
         self._later = later
         self.tasks: dict[str, TaskFacts] = {}
-        self.limits = Limits(
-            plan,
-            lambda name: self.tasks[name].takes_context,
-            lambda: on_zygote_death("it does not answer"),
-        )
+        self.limits = Limits(plan, lambda name: self.tasks[name].takes_context)
         self._blame = Blame(later)
         self.placement = Placement()
         self.reports: list[Report] = []
@@ -231,14 +227,13 @@ class Dispatcher:
     def tick(self) -> None:
         """Look who has begun, who is held up, who exceeds a limit, who does not answer."""
         moment = now()
+        self.crew.ask_zygote(moment, round(self._plan.frozen * 1e6))
         fresh = False
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
             if executor.lingers(moment, round(self._plan.grace * 1e6)):
                 self.limits.doom(executor)  # its stop hooks do not end
-            if executor.keeps_outcomes(moment, _HELD_UP):
-                executor.ask_for_outcomes()
             if executor.kind == LOOP and executor.ready and executor.holds:
                 self._blame.look(executor, moment)
         for kind in (LOOP, LANE):
@@ -338,6 +333,7 @@ class Dispatcher:
         for kind, waiting in self.placement.waiting.items():
             if hold in waiting:
                 waiting.remove(hold)
+                self.limits.forget(hold)
                 self.claimer.used[kind] -= 1
                 self._ledger.settle(hold, Cancel(hold.lease))
         self.placement.place()

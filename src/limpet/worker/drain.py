@@ -29,7 +29,7 @@ _PAUSE_SECONDS = 0.1
 
 
 class Asked(Protocol):
-    """How often the worker was asked to stop."""
+    """How often the worker was asked to stop, or whether it was."""
 
     def __call__(self) -> int: ...
 
@@ -79,14 +79,18 @@ class Drain:
             await self._say_goodbye(check)
         return released
 
-    async def release_all(self) -> None:
-        """Hand back what is left, once nothing of it lives; then the session is over."""
+    async def release_all(self, lost: Callable[[], bool]) -> None:
+        """Hand back what is left, once nothing of it lives; then the session is over.
+
+        `lost`: whether the session has ended meanwhile, so that nothing can be told any more.
+        """
         for hold in list(self._ledger.holds.values()):
             self._ledger.settle(hold, at_the_end(hold))
         with contextlib.suppress(SessionOver):
             await self._services.report()
         self._claimer.wake()
-        await self.settled(self._plan.lease)
+        untold = self._ledger
+        await self._wait(self._plan.lease, lambda: untold.has_untold and not lost(), lambda: None)
         with contextlib.suppress(LimpetError):
             await self.end(Drained())
 

@@ -61,6 +61,8 @@ def run_executor(
         signal.signal(number, nothing)
     processes.take_signals()
     work, desk, permits, notes = descriptors
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)  # not for the programs that tasks start
     os.set_blocking(permits, False)
     os.set_blocking(notes, False)
     given = Surroundings(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _COUNT = struct.Struct("i")
 # Large arguments go in several frames, so that the first job need not wait for the last.
 _FRAME_BYTES = 256 * 1024
+_RUSH = 2_000
 
 
 class Executor(asyncio.Protocol):
@@ -46,7 +47,6 @@ class Executor(asyncio.Protocol):
         self.jobs = 0
         self.start_error = ""
         self.kill_at: int | None = None
-        self.killed_at: int | None = None
         self.started_at = self.pinged_at = self.heard_at = now()
         self.blamed = self.told_blame = False
         self.last_waiting = 0
@@ -185,15 +185,6 @@ class Executor(asyncio.Protocol):
         self.pinged_at = now()
         self.say(PING, self.pinged_at)
 
-    def keeps_outcomes(self, moment: int, after: int) -> bool:
-        """Whether a lane has begun more than one job and said nothing for a while."""
-        several = len(self.holds) - len(self.unstarted) > 1
-        return self.kind == LANE and several and moment - self.heard_at > after
-
-    def ask_for_outcomes(self) -> None:
-        self.heard_at = now()  # not again before it had the time to answer
-        self._crew.signal(self, processes.STOP_SIGNAL)
-
     def ask_what_blocks(self) -> None:
         self._crew.signal(self, processes.ASK_SIGNAL)
 
@@ -208,7 +199,13 @@ class Executor(asyncio.Protocol):
     # -- hearing
 
     def data_received(self, data: bytes) -> None:
-        self.heard_at = now()
+        moment = now()
+        if moment - self.heard_at < _RUSH:
+            # While outcomes come by the thousand they are read together; what is in the socket is
+            # safe there, whatever becomes of the executor.
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(_RUSH / 1e6, self._read_on)
+        self.heard_at = moment
         try:
             for frame in self._splitter.feed(data):
                 self._crew.listener.on_frame(self, frame)
@@ -216,6 +213,10 @@ class Executor(asyncio.Protocol):
             # Something else wrote into its socket; nothing that it says can be trusted now.
             log.say("executor_garbled", kind=self.kind, executor=self.number, error=error)
             self.kill()
+
+    def _read_on(self) -> None:
+        if not self._closed:
+            self._transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True

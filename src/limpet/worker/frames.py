@@ -50,6 +50,7 @@ REFUSED: Final = 32  # [REFUSED, why the app cannot be used]
 DIED: Final = (
     33  # [DIED, executor, wait status, bytes if too many, seconds if frozen, by the kernel]
 )
+FAILED: Final = 35  # [FAILED, executor, why it could not be started]
 CHANGED: Final = 34  # [CHANGED, file]
 
 

@@ -28,6 +28,8 @@ _LONGEST_PERIOD = 0.25
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 # A supervisor that lived this long was not part of a crash loop.
 _HEALTHY_SECONDS = 30.0
+# So many times in a row it is started again at once.
+_FREE_DEATHS = 3
 # Beyond the drain: how long the supervisor may take to stop, confirm and release.
 _LAST_SECONDS = 2.5
 
@@ -73,22 +75,25 @@ class Guardian:
         self._notices: dict[int, tuple[subprocess.Popen[bytes], locks.HeldLocks]] = {}
         self._killed_for_lease = False
         self._first = True
+        self._deaths = 0
 
     def run(self) -> int:
         """Until the worker has stopped; the answer is the exit code."""
         processes.set_name("limpet-guard")
+        # What the shell started before it became the worker is not ours to end.
+        self._foreign = set(processes.children_of_self())
         processes.adopt_orphans()
-        wake, self._wake = os.pipe()
-        for end in (wake, self._wake):
+        self._wake_reader, wake = os.pipe()
+        for end in (self._wake_reader, wake):
             os.set_blocking(end, False)
-        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, _noticed)
         processes.take_signals()
         self._timer = processes.KernelTimer(self._plan.frozen, asleep=False)
         while True:
             session = self._start()
-            code = self._watch(session, wake)
+            code = self._watch(session)
             after = self._bury(session, code)
             if after is not None:
                 self._wait_for_notices()
@@ -125,16 +130,16 @@ class Guardian:
         self._killed_for_lease = False
         return _Session(session, held, view, process, ours)
 
-    def _watch(self, session: _Session, wake: int) -> int:
+    def _watch(self, session: _Session) -> int:
         """Until the supervisor is dead; the answer is its exit code, negative for a signal."""
         poll = select.poll()
-        poll.register(wake, select.POLLIN)
+        poll.register(self._wake_reader, select.POLLIN)
         poll.register(session.link, select.POLLIN)
         period = min(_LONGEST_PERIOD, self._plan.lease / 20) * 1000
         while True:
             for descriptor, _ in poll.poll(period):
-                if descriptor == wake:
-                    self._signalled(session, wake)
+                if descriptor == self._wake_reader:
+                    self._signalled(session)
                 elif not self._listen(session):
                     poll.unregister(session.link)
             self._timer.rearm()
@@ -145,17 +150,26 @@ class Guardian:
             self._keep_to_the_lease(session)
             self._keep_to_the_drain(session)
 
-    def _signalled(self, session: _Session, wake: int) -> None:
-        for number in os.read(wake, 512):
+    def _signalled(self, session: _Session | None) -> None:
+        """Take note of signals, and pass them on while there is a supervisor."""
+        try:
+            numbers = os.read(self._wake_reader, 512)
+        except BlockingIOError:
+            return
+        for number in numbers:
             if number in (signal.SIGTERM, signal.SIGINT):
                 self._signals += 1
                 if self._signals <= 2:
                     self._stopping_since = time.monotonic()  # the second begins anew, at once
-                with contextlib.suppress(OSError):
-                    session.link.send(b"stop\n")
+                self._pass_on(session, b"stop\n")
             elif number == signal.SIGHUP:
-                with contextlib.suppress(OSError):
-                    session.link.send(b"reload\n")
+                self._pass_on(session, b"reload\n")
+
+    @staticmethod
+    def _pass_on(session: _Session | None, word: bytes) -> None:
+        if session is not None:
+            with contextlib.suppress(OSError):
+                session.link.send(word)
 
     def _listen(self, session: _Session) -> bool:
         """Hear what the supervisor says of itself; False when it says nothing any more."""
@@ -163,17 +177,17 @@ class Guardian:
             while text := session.link.recv(65536):
                 session.heard += text
         except BlockingIOError:
-            pass
+            goes_on = True
         except OSError:
-            return False
+            goes_on = False
         else:
-            return False
+            goes_on = False
         *lines, session.heard = session.heard.split(b"\n")
         for line in lines:
             told = json.loads(line)
             session.url = told.get("url", session.url)
             session.ready = session.ready or told.get("ready", False)
-        return True
+        return goes_on
 
     def _reap(self, supervisor: int | None = None) -> None:
         """Reap what was left to us; the supervisor's end is read by whoever watches it."""
@@ -186,8 +200,10 @@ class Guardian:
                 return
             if found.si_pid in self._notices:
                 process, held = self._notices.pop(found.si_pid)
-                process.wait()
+                told = process.wait() == 0
                 held.let_go()
+                if told:
+                    held.remove()
             else:
                 os.waitpid(found.si_pid, 0)
 
@@ -218,8 +234,9 @@ class Guardian:
         """End what a supervisor left, tell the store, and decide: an exit code, or go on."""
         me = os.getpid()
         notices = set(self._notices)
-        processes.end_all(
-            lambda: (processes.descendants(me) | processes.marked(session.id)) - notices,
+        others = self._foreign | notices
+        gone = processes.end_all(
+            lambda: processes.descendants(me, others) | (processes.marked(session.id) - notices),
             between=self._timer.rearm,
         )
         self._reap()
@@ -229,8 +246,11 @@ class Guardian:
         if code in (DONE, WRONG_USAGE, ANEW) or not session.url:
             session.locks.let_go()
             session.locks.remove()
-        else:
+        elif gone:
             self._post(session, code)
+        else:
+            say("something of the worker would not die; its lease decides when its jobs go on")
+            session.locks.let_go()
         if code == DONE or self._stopping_since is not None:
             return code if code in (DONE, WRONG_USAGE) else 1
         if code == WRONG_USAGE:
@@ -238,10 +258,11 @@ class Guardian:
         if not session.ready:
             say(f"the supervisor ended with {code} before it was ready")
         if session.ready and lived > _HEALTHY_SECONDS:
-            self._pause = _FIRST_PAUSE
-        elif not session.ready:
+            self._pause, self._deaths = _FIRST_PAUSE, 0
+        self._deaths += 1
+        if not session.ready or self._deaths > _FREE_DEATHS:
             self._back_off()
-        return None
+        return 1 if self._stopping_since is not None else None
 
     def _back_off(self) -> None:
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
@@ -249,6 +270,7 @@ class Guardian:
         until = time.monotonic() + self._pause
         while time.monotonic() < until and self._stopping_since is None:
             self._timer.rearm()
+            self._signalled(None)
             time.sleep(0.05)
 
     def _post(self, session: _Session, code: int) -> None:

@@ -38,7 +38,6 @@ class Heart:
         self._lost = lost
         self._wake = asyncio.Event()
         self.draining = False
-        self.worst_seconds = 0.0
 
     def registered(self, asked: int) -> None:
         """The lease began no earlier than `asked`, the clock read before registering."""
@@ -61,7 +60,6 @@ class Heart:
 
     def _note_lateness(self) -> None:
         late = (now() - self._due) / 1e6
-        self.worst_seconds = max(self.worst_seconds, late)
         if late > _LATE_SECONDS:
             log.say("heartbeat_late", seconds=late, session=self._session)
 
@@ -69,7 +67,9 @@ class Heart:
         asked = now()
         self._due = asked + round(self._plan.renewal * 1e6)
         answer: Renewed = await self._ask("renew", self._session, self._untold(), self.draining)
-        if answer.standing in (Standing.LIVE, Standing.DRAINING):
+        if self._page.over:
+            self._lost("the store answered after the lease")  # everything is being ended by now
+        elif answer.standing in (Standing.LIVE, Standing.DRAINING):
             self._page.moment = max(self._page.moment, self._certain_until(asked))
             self._renewed(answer)
         else:

@@ -14,7 +14,6 @@ import os
 import select
 import signal
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -46,11 +45,7 @@ from limpet.worker.frames import (
     Outcome,
 )
 
-# Outcomes of jobs this quick are told together. Should the next one take its time all the same, the
-# supervisor sees that more than one has begun, and its signal makes us tell.
-_QUICK_SECONDS = 0.0005
 _ALL_SIGNALS = signal.valid_signals()
-_MOST_WAITING = 50
 
 
 class LaneExecutor:
@@ -72,8 +67,7 @@ class LaneExecutor:
         self._sending = threading.Lock()
         self._interrupted = False
         self._recalled = False
-        self._done: list[Complete] = []
-        self._times: dict[str, float] = {}  # task → how long it took last, in seconds
+        self._looking = False
         self._ending = False
         talk_through(given)
 
@@ -90,7 +84,6 @@ class LaneExecutor:
         self._handlers = [(number, _signal.getsignal(number)) for number in kept]
         while not (self._ending and not self._inbox):
             if not self._run_next():
-                self._flush()
                 self._hear(self._channel.receive())
         run_stop_hooks(self._app.stop_hooks, self._loop, self._base)
         return 0
@@ -131,12 +124,12 @@ class LaneExecutor:
 
     def _look(self, number: int, frame: object) -> None:
         """Handle the signal: look what the supervisor says while a task runs."""
-        if self._attempt is None:
+        if self._attempt is None or self._looking:
             return
+        self._looking = True
         while self._channel.has_frames or select.select([self._channel], [], [], 0)[0]:
             self._hear(self._channel.receive())
-        if self._shields == 0:
-            self._flush()
+        self._looking = False
         self._give_way()
 
     def _give_way(self) -> None:
@@ -179,9 +172,6 @@ class LaneExecutor:
         except BlockingIOError:
             return False  # it was recalled, or will be; the supervisor says so
         claimed, lost = self._inbox.popleft()
-        if self._done and not self._may_wait(claimed.task):
-            self._flush()
-        begun = time.perf_counter()
         task = self._given.registry.tasks.get(claimed.task)
         if task is None:
             self._say(OUTCOME, unknown_task(claimed))
@@ -202,16 +192,9 @@ class LaneExecutor:
             containment.belongs_to(None)
             self._attempt = None
             self._as_before()
-        self._times[claimed.task] = time.perf_counter() - begun
         self._send(result, doomed)
         self._answer_recall()
         return True
-
-    def _may_wait(self, task: str) -> bool:
-        """Whether outcomes may wait for the next job: not if it could take its time, or die."""
-        if len(self._done) >= _MOST_WAITING:
-            return False
-        return self._times.get(task, 1.0) < _QUICK_SECONDS
 
     def _as_before(self) -> None:
         """Take back what a task did to the process: alarms, handlers, the current folder."""
@@ -240,16 +223,11 @@ class LaneExecutor:
             self._loop.run_until_complete(containment.await_end(attempt.left))
         return result
 
-    def _flush(self) -> None:
-        if self._done:
-            done, self._done = self._done, []
-            self._say(DONE, done)
-
     def _send(self, result: Result, doomed: str) -> None:
+        # Before the next one begins: it may take its time, or the process with it.
         if isinstance(result, Complete) and not doomed:
-            self._done.append(result)
+            self._say(DONE, (result,))
             return
-        self._flush()
         if doomed:
             if isinstance(result, Complete):
                 result = Outcome(

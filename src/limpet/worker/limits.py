@@ -14,20 +14,11 @@ from limpet.worker.holds import Hold, say_of
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
 
-# An executor that was to be killed and is not dead after this time: the zygote does not listen.
-_DEAF = 2_000_000
-
 
 class Limits:
     """The jobs that have a limit or were asked to stop."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        takes_context: Callable[[str], bool],
-        zygote_is_deaf: Callable[[], None],
-    ) -> None:
-        self._zygote_is_deaf = zygote_is_deaf
+    def __init__(self, plan: Plan, takes_context: Callable[[str], bool]) -> None:
         self._grace = round(plan.grace * 1e6)
         self._plan = plan
         self._takes_context = takes_context
@@ -52,7 +43,8 @@ class Limits:
         hold.force_at = now() + patience
         # A lane's task that has a context may look for itself before it is interrupted.
         gentle = executor.kind == LANE and self._takes_context(hold.claimed.task)
-        hold.interrupt_at = now() + patience // 2 if gentle else None
+        # And again at half time: a signal between two jobs of a lane goes unheard.
+        hold.interrupt_at = now() + patience // 2 if executor.kind == LANE else None
         executor.stop(hold, cause, interrupt=not gentle)
         self.watch(hold)
         say_of(hold, "job_stopping", cause=cause)
@@ -79,11 +71,8 @@ class Limits:
         for executor in list(self._doomed.values()):
             waits = any(each.goes_on for each in executor.holds.values())
             if executor.kill_at is not None and (moment >= executor.kill_at or not waits):
-                executor.kill_at, executor.killed_at = None, moment
+                executor.kill_at = None
                 executor.kill()
-            if executor.killed_at is not None and moment - executor.killed_at > _DEAF:
-                executor.killed_at = None
-                self._zygote_is_deaf()
 
     def _insist(self, hold: Hold, moment: int) -> None:
         executor = hold.executor

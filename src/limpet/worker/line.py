@@ -1,7 +1,7 @@
 """The supervisor's line to the store: verbs in threads, said again until the store answers."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -73,9 +73,16 @@ class StoreLine:
 
     async def ask(self, verb: str, *args: Any) -> Any:
         """One verb, said again until the store answers; its last word ends the session."""
+        return await self._insist(lambda: self.call(verb, *args))
+
+    async def persist(self, work: Callable[[], Any]) -> Any:
+        """Something that uses the store, tried again until it could be done."""
+        return await self._insist(lambda: self.do(work))
+
+    async def _insist(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
         while True:
             try:
-                answer = await self.call(verb, *args)
+                answer = await attempt()
             except _WRONG_PLACE as error:
                 raise SessionOver(str(error), StoreOutage(0.0), WRONG_USAGE) from error
             except _FORGOTTEN as error:

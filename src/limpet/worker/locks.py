@@ -46,10 +46,6 @@ class HeldLocks(NamedTuple):
     whole: int
     core: int
 
-    @property
-    def descriptors(self) -> tuple[int, int]:
-        return (self.whole, self.core)
-
     def let_go(self) -> None:
         """Close this process's share; the lock is free when everybody has."""
         os.close(self.whole)
@@ -105,7 +101,8 @@ def proves_death(session: str, path: str, inode: int, nonce: str) -> bool:
     if core is None:
         return False
     try:
-        processes.end_all(lambda: processes.marked(session), seconds=1.0)
+        if not processes.end_all(lambda: processes.marked(session), seconds=1.0):
+            return False
         whole = _lock(path, inode, nonce)
         if whole is None:
             return False

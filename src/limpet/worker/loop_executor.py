@@ -110,7 +110,8 @@ class LoopExecutor(asyncio.Protocol):
         if found is not None and found[0].claimed.lease.token == token:
             attempt, task = found
             attempt.stop, attempt.knows = cause_of(cause), True
-            task.cancel()
+            # Behind its first step: one that never began would never say how it ended.
+            self._loop.call_soon(task.cancel)
 
     def _finish_if_idle(self) -> None:
         if self._ending and not self._running and not self._inbox and not self._over.done():

@@ -4,6 +4,7 @@ The supervisor maps it for writing and then seals it, so that whoever maps it la
 Standard library only, because the guardian imports it.
 """
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -46,7 +47,9 @@ class Page:
         self._words = memoryview(self._map).cast("Q")
         if writable and LINUX:
             seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals | fcntl.F_SEAL_SEAL)
+            # Kernels before 5.1 do not know the seal; then the page is only not given away.
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals | fcntl.F_SEAL_SEAL)
 
     @property
     def moment(self) -> int:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 LINUX = sys.platform == "linux"
 SUPPORTED = LINUX or sys.platform == "darwin"
@@ -139,6 +139,15 @@ def spawn(
         take_signals()
 
 
+def allow_many_files() -> None:
+    """Raise this process's limit of open files as far as it may."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 # -- the kernel timer
 
 
@@ -255,8 +264,8 @@ def children_of_self() -> list[int]:
     return found
 
 
-def descendants(root: int) -> set[int]:
-    """Every process below `root`, as far as this namespace shows."""
+def descendants(root: int, but: Container[int] = ()) -> set[int]:
+    """Every process below `root`, as far as this namespace shows; not `but` and what is below."""
     below: dict[int, list[int]] = {}
     for pid, parent in _parents().items():
         below.setdefault(parent, []).append(pid)
@@ -264,7 +273,7 @@ def descendants(root: int) -> set[int]:
     wanted = [root]
     while wanted:
         for pid in below.get(wanted.pop(), ()):
-            if pid not in found:
+            if pid not in found and pid not in but:
                 found.add(pid)
                 wanted.append(pid)
     return found
@@ -312,22 +321,28 @@ def marked(session: str) -> set[int]:
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether the process is dead and only waits to be reaped; one that is gone counts as such."""
-    return LINUX and _state(pid) in (b"Z", b"X", b"")
+    """Whether the process is dead and only waits to be reaped; one that is gone counts as such.
+
+    One whose first thread has ended shows as a zombie too, while the others go on.
+    """
+    state, threads = _state(pid)
+    return LINUX and (state == b"" or (state in (b"Z", b"X") and threads <= 1))
 
 
 def is_stopped(pid: int) -> bool:
     """Whether somebody has stopped the process (SIGSTOP, a debugger)."""
-    return LINUX and _state(pid) in (b"T", b"t")
+    return LINUX and _state(pid)[0] in (b"T", b"t")
 
 
-def _state(pid: int) -> bytes:
+def _state(pid: int) -> tuple[bytes, int]:
+    """Its state, nothing if it is gone, and how many threads it has."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except OSError:
-        return b""
-    return text[text.rindex(b")") + 2 :].split()[0]
+        return b"", 0
+    fields = text[text.rindex(b")") + 2 :].split()
+    return fields[0], int(fields[17])
 
 
 def kill(pids: Iterable[int], signal_number: int = signal.SIGKILL) -> None:
@@ -371,19 +386,14 @@ def resident_bytes(pid: int) -> int:
 
 
 def out_of_memory_kills() -> int:
-    """How many processes of this cgroup the kernel has ended for their use of memory."""
-    try:
-        with open("/proc/self/cgroup") as file:
-            own = next(line.rstrip("\n")[3:] for line in file if line.startswith("0::"))
-        with open(f"/sys/fs/cgroup{own}/memory.events") as file:
+    """How many processes the kernel has ended for their use of memory: of this cgroup, or at all."""
+    for find in (_events_of_cgroup, lambda: "/proc/vmstat"):
+        with contextlib.suppress(OSError, StopIteration, ValueError), open(find()) as file:
             return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
-    except (OSError, StopIteration, ValueError):
-        return _machine_kills()
+    return 0
 
 
-def _machine_kills() -> int:
-    try:
-        with open("/proc/vmstat") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
-    except (OSError, StopIteration, ValueError):
-        return 0
+def _events_of_cgroup() -> str:
+    with open("/proc/self/cgroup") as file:
+        own = next(line.rstrip("\n")[3:] for line in file if line.startswith("0::"))
+    return f"/sys/fs/cgroup{own}/memory.events"

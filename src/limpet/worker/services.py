@@ -34,6 +34,7 @@ class Services:
         self._ledger = ledger
         self._reports = reports
         self._promote = asyncio.Event()
+        self._reporting = asyncio.Lock()
 
     def all(
         self, sweeper: Sweeper, promoter: Promoter, pruner: Pruner
@@ -47,7 +48,11 @@ class Services:
         )
 
     async def report(self) -> None:
-        """Tell the store what running jobs have said of themselves."""
+        """Tell the store what running jobs have said; when this returns, all of it is told."""
+        async with self._reporting:
+            await self._report()
+
+    async def _report(self) -> None:
         if not self._reports:
             return
         held = self._ledger.leases()

@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -38,6 +37,7 @@ from limpet.worker.heart import BEGUN_SECONDS, Heart
 from limpet.worker.holds import Hold, Ledger
 from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
+from limpet.worker.parts import Parts
 from limpet.worker.plan import Plan, from_environment
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.services import Services
@@ -61,13 +61,12 @@ class Supervisor:
             descriptors["link"], self._guardian, self._asked, self._guardian_gone
         )
         loop = asyncio.get_running_loop()
-        self._over: asyncio.Future[SessionOver] = loop.create_future()
+        self._parts = Parts()
         self._catalog: asyncio.Future[Catalog] = loop.create_future()
         self._stop = asyncio.Event()
         self._signals = 0
         self._reload = False
         self._registered = self._ended = False
-        self._parts: set[asyncio.Task[None]] = set()
         self._ledger = Ledger()
         self._line: StoreLine | None = None
         desk = Desk(self._call)
@@ -78,7 +77,7 @@ class Supervisor:
             self._on_zygote,
             self._on_zygote_death,
             loop.call_later,
-            lambda: self._page.over,
+            lambda: self._page.over or self._ended,
         )
         self._crew = Crew(
             plan, self._session, descriptors["page"], descriptors["whole"], self._dispatcher
@@ -92,28 +91,37 @@ class Supervisor:
         """From the first breath to the last; the answer is the exit code for the guardian."""
         self._settle_in()
         try:
-            await self._first(asyncio.ensure_future(self._begin()))
-            await self._first(asyncio.ensure_future(self._stop.wait()))
+            begin = asyncio.ensure_future(self._begin())
+            stop = asyncio.ensure_future(self._stop.wait())
+            await self._parts.any_of(begin, stop)
+            if not begin.done() and not self._registered:
+                begin.cancel()
+                await self._confirm_death()
+                return DONE
+            await self._parts.first(begin)
+            await self._parts.first(stop)
             return await self._leave()
         except SessionOver as end:
             return await self._lose(end)
 
     def _settle_in(self) -> None:
         processes.set_name("limpet-super")
+        asyncio.get_running_loop().set_exception_handler(self._parts.callback_failed)
         processes.adopt_orphans()
         self._link.follow()
         self._timer = processes.KernelTimer(self._plan.frozen, asleep=True)
-        self._serve(self._tick_forever())
+        self._parts.serve(self._tick_forever())
 
     async def _begin(self) -> None:
         """Import, open, sweep, register: in this order, so that nothing is claimed too early."""
         self._crew.start_zygote(namespace=self._plan.pid_namespace)
-        catalog = await self._first(self._catalog)
+        catalog = await self._parts.first(self._catalog)
+        processes.allow_many_files()  # each executor has five; its own limit stays as it was
         line = await self._open_store(catalog.url)
         self._say_how_strong(catalog)
         self._put_together(line, catalog)
         sweeper = Sweeper(line.store, self._session, _proof)
-        await line.do(sweeper.prove)
+        await line.persist(sweeper.prove)
         await self._register(line, catalog)
         self._start(line, sweeper, catalog)
         self._link.tell(ready=True)
@@ -175,7 +183,7 @@ class Supervisor:
             line.ask,
             self._claimer.untold,
             self._on_renewed,
-            lambda reason: self._end(SessionOver(reason, StoreOutage(0.0))),
+            lambda reason: self._parts.end(SessionOver(reason, StoreOutage(0.0))),
         )
         self._reconciler = Reconciler(
             self._session, line, self._ledger, self._dispatcher, self._claimer
@@ -212,42 +220,11 @@ class Supervisor:
         kept = {State(name): timedelta(seconds=each) for name, each in catalog.retention.items()}
         loops = self._services.all(sweeper, Promoter(line.store), Pruner(line.store, kept))
         for part in (self._claimer.run(), self._heart.run(), *loops):
-            self._serve(part)
+            self._parts.serve(part)
         line.listen(Topic.READY, self._claimer.rang)
         line.listen(Topic.CANCEL, self._heart.beat_soon)
         self._claimer.claiming = True
         self._claimer.wake()
-
-    # -- parts and their end
-
-    def _serve(self, part: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(part)
-        self._parts.add(task)
-        task.add_done_callback(self._part_ended)
-
-    def _part_ended(self, task: "asyncio.Task[None]") -> None:
-        self._parts.discard(task)
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        if not isinstance(error, SessionOver):
-            # A defect of ours: a new session is better than a worker that half works.
-            log.logger.error("a part of the supervisor failed", exc_info=error)
-            error = SessionOver(f"{type(error).__name__}: {error}", StoreOutage(0.0))
-        self._end(error)
-
-    def _end(self, end: SessionOver) -> None:
-        if not self._over.done():
-            self._over.set_result(end)
-
-    def _check(self) -> None:
-        if self._over.done():
-            raise self._over.result()
-
-    async def _first(self, waited_for: "asyncio.Future[Any]") -> Any:
-        """What is waited for, unless the session ends before."""
-        await asyncio.wait([waited_for, self._over], return_when=asyncio.FIRST_COMPLETED)
-        self._check()
-        return waited_for.result()
 
     # -- jobs
 
@@ -274,14 +251,13 @@ class Supervisor:
     def _on_renewed(self, answer: Renewed) -> None:
         self._reconciler.cancel_asked(answer)
         if self._reconciler.disagrees(answer):
-            self._serve(self._reconciler.compare())
+            self._parts.serve(self._reconciler.compare())
 
     async def _tick_forever(self) -> None:
         """Show that we are scheduled, keep to the lease, look at every limit."""
         period = min(_TICK_SECONDS, self._plan.frozen / 5)
         while True:
-            self._timer.rearm()
-            self._page.tick = now()
+            self._show_life()
             if self._page.over and not self._ended:
                 self._lease_ran_out()
             self._crew.reap()
@@ -293,7 +269,7 @@ class Supervisor:
     def _lease_ran_out(self) -> None:
         since = (self._line and self._line.failing_since) or self._page.moment
         outage = StoreOutage(round((now() - since) / 1e6, 1))
-        self._end(SessionOver("its lease ran out", outage))
+        self._parts.end(SessionOver("its lease ran out", outage))
 
     # -- guardian and zygote
 
@@ -303,16 +279,16 @@ class Supervisor:
         self._stop.set()
 
     def _guardian_gone(self) -> None:
-        if not self._over.done():
+        if not self._parts.are_over():
             log.say("guardian_gone", session=self._session)
             cause = WorkerKilled(signal=None, process="guardian")
-            self._end(SessionOver("the guardian is gone", cause, code=1))
+            self._parts.end(SessionOver("the guardian is gone", cause, code=1))
 
     def _on_zygote(self, frame: Any) -> None:
         if frame[0] == CATALOG and not self._catalog.done():
             self._catalog.set_result(catalog_of(frame[1]))
         elif frame[0] == REFUSED:
-            self._end(SessionOver(frame[1], Requested(), WRONG_USAGE))
+            self._parts.end(SessionOver(frame[1], Requested(), WRONG_USAGE))
         elif frame[0] == CHANGED and not self._reload:
             log.say("reloading", what=frame[1], session=self._session)
             self._reload = True
@@ -327,9 +303,14 @@ class Supervisor:
         if self._page.over:
             self._lease_ran_out()  # which is why it ended itself, or was ended
             return
+        if not self._catalog.done():
+            reason = f"importing {self._plan.app} ended the process ({how})"
+            code = WRONG_USAGE if self._is_first else ANEW
+            self._parts.end(SessionOver(reason, Requested(), code))
+            return
         log.say("zygote_died", how=how, session=self._session)
         number = int(how.split()[1]) if how.startswith("signal") else None
-        self._end(SessionOver("the zygote died", WorkerKilled(number, process="zygote")))
+        self._parts.end(SessionOver("the zygote died", WorkerKilled(number, process="zygote")))
 
     # -- the end
 
@@ -337,28 +318,41 @@ class Supervisor:
         """The worker was asked to stop, has nothing left to do, or has new code to load."""
         anew = self._reload and not self._signals
         seconds = self._plan.grace if anew else self._plan.drain
-        released = await self._drain.run(seconds, lambda: self._signals, self._check)
-        await self._confirm_death()
-        await self._drain.release_all()
+        released = await self._drain.run(seconds, lambda: self._signals, self._parts.check)
+        if not await self._confirm_death():
+            return 1
+        await self._drain.release_all(self._parts.are_over)
         log.say("worker_stopped", released=released, session=self._session)
-        return ANEW if anew else DONE
+        return ANEW if anew and not self._signals else DONE
 
     async def _lose(self, end: SessionOver) -> int:
         """The session is over against its will: end everything, then tell what can be told."""
-        await self._confirm_death()
+        if not await self._confirm_death():
+            return 1
         if end.code == WRONG_USAGE:
             log.say("refused", reason=end, session=self._session)
         elif self._registered:
             log.say("session_over", reason=end, session=self._session)
-            if not await self._drain.lose(end.cause, lambda: self._signals):
+            until = now() + round(self._plan.lease * 1e6)
+            alone = end.code not in (ANEW, DONE)  # there is no guardian to ask us to stop
+            asked = lambda: bool(self._signals or (alone and now() > until))  # noqa: E731
+            if not await self._drain.lose(end.cause, asked):
                 return 1  # the guardian will try
         return end.code
 
-    async def _confirm_death(self) -> None:
-        """Nothing of a job may live when it is handed back; what it said last still counts."""
+    async def _confirm_death(self) -> bool:
+        """Nothing of a job may live when it is handed back; what it said last still counts.
+
+        False if something would not die: then nothing is handed back, and the lease decides.
+        """
         self._ended = True
-        self._crew.end_everything(self._timer.rearm)
+        gone = self._crew.end_everything(self._show_life)
         await self._crew.heard_out()
+        return gone
+
+    def _show_life(self) -> None:
+        self._timer.rearm()
+        self._page.tick = now()
 
 
 def _proof(session: Session) -> bool:

@@ -7,6 +7,7 @@ each of which imports it anew.
 """
 
 import contextlib
+import errno
 import gc
 import hashlib
 import json
@@ -24,9 +25,12 @@ from limpet.worker.frames import (
     CATALOG,
     CHANGED,
     DIED,
+    FAILED,
     FORK,
     KILL,
+    PING,
     PLACE,
+    PONG,
     REFUSED,
     SIGNAL,
     Channel,
@@ -37,6 +41,7 @@ from limpet.worker.registry import Registry, load_registry
 
 _PERIOD = 0.1
 _LOOK_SECONDS = 0.25
+_STRAY_SECONDS = 5.0
 _MOST_SOURCES = 5_000
 _NOT_SOURCES = ("venv", "node_modules", "__pycache__", "site-packages")
 
@@ -51,6 +56,8 @@ class Zygote:
         self._page = Page(order.page)
         self._registry = registry
         self._pids: dict[int, int] = {}  # executor → pid
+        self._dead: list[tuple[int, int]] = []  # executor, wait status: not yet told
+        self._dead_since = 0.0
         self._over: dict[int, int] = {}  # executor → bytes, when they were too many
         self._lowered: set[int] = set()
         self._stopped: dict[int, float] = {}  # executor → since when
@@ -71,7 +78,7 @@ class Zygote:
         poll.register(wake, select.POLLIN)
         looked = time.monotonic()
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(_PERIOD * 1000)}
+            ready = {descriptor for descriptor, _ in poll.poll(2 if self._dead else _PERIOD * 1000)}
             if self._page.over:
                 os._exit(self._end_everything())
             if wake in ready:
@@ -93,11 +100,10 @@ class Zygote:
                 self._look_at_sources()
 
     def _obey(self, frame: Any) -> None:
-        if frame[0] == FORK:
-            descriptors = [self._channel.descriptors.popleft() for _ in range(4)]
-            self._pids[frame[1]] = self._start(frame[2], descriptors)
-            for descriptor in descriptors:
-                os.close(descriptor)
+        if frame[0] == PING:
+            self._channel.send(PONG)
+        elif frame[0] == FORK:
+            self._fork(frame[1], frame[2])
         elif frame[0] == KILL and frame[1] in self._pids:
             processes.kill([self._pids[frame[1]]])
         elif frame[0] == SIGNAL and frame[1] in self._pids:
@@ -105,22 +111,36 @@ class Zygote:
 
     # -- executors
 
+    def _fork(self, executor: int, kind: str) -> None:
+        waiting = self._channel.descriptors
+        descriptors = [waiting.popleft() for _ in range(min(4, len(waiting)))]
+        try:
+            if len(descriptors) < 4:
+                raise OSError(errno.EMFILE, "too many open files")
+            self._pids[executor] = self._start(kind, descriptors)
+        except OSError as error:
+            # No more processes, memory or files just now: those that run have no part in it.
+            self._channel.send(FAILED, executor, f"it could not be forked: {error.strerror}")
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
     def _start(self, kind: str, descriptors: list[int]) -> int:
         if self._registry is None:
             return self._spawn(kind, descriptors)
+        zygote = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
-                self._become(kind, descriptors)
+                self._become(zygote, kind, descriptors)
             finally:
                 os._exit(70)
         return pid
 
-    def _become(self, kind: str, descriptors: list[int]) -> None:
+    def _become(self, zygote: int, kind: str, descriptors: list[int]) -> None:
         """In the forked child: leave the zygote behind and run as an executor."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        zygote = os.getppid()
         processes.die_with_parent()
         if os.getppid() != zygote:
             os._exit(71)  # the zygote died before it could be followed
@@ -149,7 +169,6 @@ class Zygote:
     # -- death
 
     def _reap(self) -> None:
-        dead: list[tuple[int, int]] = []
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -157,13 +176,16 @@ class Zygote:
                 break
             if pid == 0:
                 break
-            dead += [(executor, status) for executor, its in self._pids.items() if its == pid]
-        if not dead:
-            return
-        for executor, _ in dead:
-            del self._pids[executor]
-        # What the dead leave behind is ours now. Nobody is told before it is gone.
-        self._end_strays()
+            dead = [executor for executor, its in self._pids.items() if its == pid]
+            for executor in dead:
+                del self._pids[executor]
+                self._dead.append((executor, status))
+                self._dead_since = self._dead_since or time.monotonic()
+        if self._dead and self._strays_are_gone():
+            self._tell_deaths()
+
+    def _tell_deaths(self) -> None:
+        dead, self._dead, self._dead_since = self._dead, [], 0.0
         kills = processes.out_of_memory_kills()
         by_kernel, self._memory_kills = kills > self._memory_kills, kills
         for executor, status in dead:
@@ -172,15 +194,17 @@ class Zygote:
             over, frozen = self._over.pop(executor, 0), self._frozen.pop(executor, 0.0)
             self._channel.send(DIED, executor, status, over, frozen, by_kernel)
 
-    def _end_strays(self) -> None:
-        def strays() -> list[int]:
-            known = set(self._pids.values())
-            return [pid for pid in processes.children_of_self() if pid not in known]
+    def _strays_are_gone(self) -> bool:
+        """End what the dead left behind, which is ours now; nobody is told before it is gone.
 
-        processes.end_all(strays)
-        for pid in strays():
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+        One step at a time, so that the zygote hears everything meanwhile. What cannot be killed
+        at all, such as a program of another user, is waited for in vain only for so long.
+        """
+        known = set(self._pids.values())
+        strays = [pid for pid in processes.children_of_self() if pid not in known]
+        living = [pid for pid in strays if not processes.is_zombie(pid)]
+        processes.kill(living)
+        return not living or time.monotonic() - self._dead_since > _STRAY_SECONDS
 
     def _end_everything(self) -> int:
         me = os.getpid()
