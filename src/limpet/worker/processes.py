@@ -386,7 +386,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def out_of_memory_kills() -> int:
-    """How many processes the kernel has ended for their use of memory: of this cgroup, or at all."""
+    """How many processes the kernel has ended for their use of memory, in this cgroup or at all."""
     for find in (_events_of_cgroup, lambda: "/proc/vmstat"):
         with contextlib.suppress(OSError, StopIteration, ValueError), open(find()) as file:
             return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
