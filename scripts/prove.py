@@ -96,6 +96,7 @@ def workers_killed_every_second() -> Proof:
         done.returncode == 0
         and found["kills"] == STORM_KILLS
         and found["succeeded"] == STORM_JOBS
+        and found["left_at_last_kill"] > 0
         and found["stale_refused"] == found["stale_writes"] > 0,
         found["said"],
         found["troubles"],

@@ -27,6 +27,8 @@ from limpet.domain.state import State
 from limpet.domain.transition import Complete
 
 SETTINGS = Settings(lease=3.0, lanes=2, async_jobs=8)
+# How much work there is, as a share of what could be done until the last kill.
+WORK = 1.1
 STALE = '"written by a late holder"'
 # Every so many jobs run in a lane, and every other of those has a subprocess.
 LANE_EVERY, CHILD_EVERY = 5, 10
@@ -39,6 +41,7 @@ class Found:
     jobs: int = 0
     workers: int = 0
     kills: int = 0
+    left_at_last_kill: int = 0
     seconds: float = 0.0
     attempts: int = 0
     orphans: int = 0
@@ -52,7 +55,8 @@ class Found:
 
     def said(self) -> str:
         return (
-            f"{self.jobs} jobs, {self.workers} workers, {self.kills} kills, all finished after "
+            f"{self.jobs} jobs, {self.workers} workers, {self.kills} kills (at the last one "
+            f"{self.left_at_last_kill} jobs were left), all finished after "
             f"{self.seconds:.0f} s: {self.succeeded} succeeded in {self.attempts} attempts, "
             f"{self.orphans} of them lost with their worker; longest from kill to recovery "
             f"{self.longest_recovery_seconds:.2f} s; {self.stale_refused} of {self.stale_writes} "
@@ -64,7 +68,9 @@ def storm(place: Place, jobs: int, workers: int, kills: int, seed: int) -> Found
     """Kill a worker every second, that many times, and judge what is left."""
     chance = random.Random(seed)
     found = Found(jobs=jobs, workers=workers, seed=seed)
-    _enqueue(jobs, chance)
+    # So long that there is work until the last kill, if no worker ever were down.
+    slots = workers * (SETTINGS.lanes + SETTINGS.async_jobs)
+    _enqueue(jobs, WORK * kills * slots / jobs, chance)
     running = [place.begin_worker("w", SETTINGS) for _ in range(workers)]
     place.until(lambda: len(_live(place)) == workers, START_SECONDS, "all have a session")
     began = time.monotonic()
@@ -73,6 +79,7 @@ def storm(place: Place, jobs: int, workers: int, kills: int, seed: int) -> Found
         time.sleep(max(0.0, began + number + 1 - time.monotonic()))
         victim = running.pop(chance.randrange(len(running)))
         running.append(place.begin_worker("w", SETTINGS))
+        found.left_at_last_kill = place.unfinished()
         _kill(place, victim, order, number + seed, found, killed)
     _finish(place, found)
     found.seconds = time.monotonic() - began
@@ -82,10 +89,10 @@ def storm(place: Place, jobs: int, workers: int, kills: int, seed: int) -> Found
     return found
 
 
-def _enqueue(jobs: int, chance: random.Random) -> None:
+def _enqueue(jobs: int, mean_seconds: float, chance: random.Random) -> None:
     calls = []
     for number in range(jobs):
-        seconds = chance.uniform(0.05, 0.5)
+        seconds = mean_seconds * chance.uniform(0.2, 1.8)
         if number % LANE_EVERY == 0:
             child = number % CHILD_EVERY == 0
             calls.append(steady_sync.call(seconds=seconds, child=child))

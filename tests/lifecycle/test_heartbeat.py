@@ -1,6 +1,7 @@
 """Whatever a job does with its process or the machine, the heartbeat of its worker goes on."""
 
 import os
+import time
 
 import pytest
 from lifecycle.app import (
@@ -71,9 +72,12 @@ def test_executors_give_way_to_the_processes_that_keep_the_lease(place: Place) -
     place.until_begun(job)
     for part in Part:
         for each in worker.part(part):
-            own, of_session = niceness(each.pid)
-            assert own == (10 if part in EXECUTORS else 0), str(each)
-            assert of_session in (None, own), str(each)
+            wanted = 10 if part in EXECUTORS else 0
+            # Without privileges the kernel may want to be asked again a moment later.
+            give_up = time.monotonic() + 5
+            while (found := niceness(each.pid)) not in ((wanted, None), (wanted, wanted)):
+                assert time.monotonic() < give_up, f"{each}: {found}"
+                time.sleep(0.05)
     place.say("over")
     place.until_final([job])
     assert_no_orphans(place)

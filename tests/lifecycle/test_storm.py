@@ -15,6 +15,7 @@ def test_nothing_is_lost_doubled_or_written_late_in_a_storm_of_kills(one_place: 
     assert found.succeeded == 200
     assert found.kills == 6
     assert found.orphans > 0, "the kills hit nobody"
+    assert found.left_at_last_kill > 0, "there was nothing left to kill"
     assert found.stale_writes > 0
     assert found.stale_refused == found.stale_writes
     limit = RECOVERED_AFTER_SECONDS + 2 * allowance()

@@ -9,6 +9,9 @@ from limpet.domain.session import Session
 from limpet.storage.answers import Recovered
 from limpet.storage.base import Store
 
+# A store that took this long for one answer may have kept others from renewing too.
+_LONG_SECONDS = 0.5
+
 Proof = Callable[[Session], bool]
 """Whether every process of a session is certainly dead, as far as this host can tell."""
 
@@ -57,12 +60,13 @@ class Sweeper:
         """
         if self._watching_since is None:
             self._watching_since = time.monotonic()
-        if time.monotonic() - self._watching_since < self._longest_lease:
+        begun = time.monotonic()
+        if begun - self._watching_since < self._longest_lease:
             return 0
-        return sum(
-            recover_all(self._store, each.id, each.cause, each.name)
-            for each in self._store.expire()
-        )
+        dead = self._store.expire()
+        if time.monotonic() - begun > _LONG_SECONDS:
+            self.lost_sight()
+        return sum(recover_all(self._store, each.id, each.cause, each.name) for each in dead)
 
     def lost_sight(self) -> None:
         """The store did not answer: begin to watch anew."""

@@ -167,7 +167,8 @@ class SweepVerbs(Protocol):
     """What keeps the store in order. Any process may call them, many at once, at any time."""
 
     def expire(self) -> tuple[Session, ...]:
-        """Live or draining → dead for sessions whose moment is over. Atomic. The answer lists
+        """Live or draining → dead for sessions whose moment was over when this was called (not
+        those that it passed for while the call waited for the store). Atomic. The answer lists
         every dead session that still has jobs, so a repeat finds what a killed sweeper left.
         """
         ...

@@ -2,7 +2,6 @@
 
 import socket
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +28,7 @@ from limpet.worker.frames import (
 from limpet.worker.holds import Hold, Ledger, say_of
 from limpet.worker.limits import Limits
 from limpet.worker.page import now
+from limpet.worker.placement import Placement
 from limpet.worker.plan import Plan
 from limpet.worker.settler import after_death, settlement_of
 
@@ -36,8 +36,6 @@ from limpet.worker.settler import after_death, settlement_of
 _HELD_UP = 50_000
 # How long jobs wait for an executor that starts, and how long it may take at all.
 _SLOW_START, _LONGEST_START = 1_000_000, 60_000_000
-# How many suspects of the loop may run alone at a time, each in a lane of its own.
-_SUSPECT_LANES = 2
 _LONGEST_PAUSE = 10.0
 
 
@@ -71,12 +69,10 @@ class Dispatcher:
             lambda: on_zygote_death("it does not answer"),
         )
         self._blame = Blame(later)
+        self.placement = Placement()
         self.reports: list[Report] = []
-        self._waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
         self._waiting_since = {LOOP: 0, LANE: 0}
         self._failed_starts = 0
-        self._may_start = True
-        self._cause: Cause | None = None
 
     # -- giving
 
@@ -92,69 +88,10 @@ class Dispatcher:
             kind = LANE if facts.in_lane else LOOP
             self.claimer.used[kind] += 1
             if hold.claimed.suspect and kind == LOOP:
-                self._give_alone(hold)
+                self.placement.give_alone(hold)
             else:
-                self._waiting[kind].append(hold)
-        self.place()
-
-    def place(self) -> None:
-        """Give what waits to whoever has room."""
-        if waiting := self._waiting[LOOP]:
-            executor = next((each for each in self.crew.of_kind(LOOP) if each.takes_more), None)
-            if executor is None and self._may_start and not self._coming(LOOP):
-                executor = self.crew.start(LOOP)
-            if executor is not None:
-                self._hand_over(executor, waiting, len(waiting))
-        if waiting := self._waiting[LANE]:
-            self._place_in_lanes(waiting)
-
-    def _coming(self, kind: str) -> bool:
-        """Whether an executor of that kind will soon take jobs again, so that none is started."""
-        return any(each.recalling and not each.doomed for each in self.crew.of_kind(kind))
-
-    def _place_in_lanes(self, waiting: deque[Hold]) -> None:
-        lanes = [each for each in self.crew.of_kind(LANE) if not each.for_suspect]
-        open_ = [each for each in lanes if each.takes_more]
-        idle = sum(1 for each in open_ if not each.holds)
-        alive = sum(1 for each in lanes if not each.doomed)
-        while self._may_start and idle < len(waiting) and alive < self.claimer.lanes:
-            open_.append(self.crew.start(LANE))
-            idle += 1
-            alive += 1
-        if not open_:
-            return
-        # Evenly, the emptiest first: a job must not wait behind another while a lane is idle.
-        open_.sort(key=lambda each: len(each.holds))
-        level = -(-(len(waiting) + sum(len(each.holds) for each in open_)) // len(open_))
-        for executor in open_:
-            if count := min(max(level - len(executor.holds), 0), len(waiting)):
-                self._hand_over(executor, waiting, count)
-
-    def _hand_over(self, executor: Executor, waiting: deque[Hold], count: int) -> None:
-        executor.give([waiting.popleft() for _ in range(count)])
-        executor.stuck_since = None
-
-    def _give_alone(self, hold: Hold) -> None:
-        free = [each for each in self.crew.of_kind(LANE) if each.for_suspect and not each.holds]
-        executor = next((each for each in free if each.takes_more), None) or self.crew.start(LANE)
-        executor.for_suspect = True
-        self._hand_over(executor, deque([hold]), 1)
-
-    def places(self, kind: str, most: int) -> int:
-        """How many jobs executors of that kind can have, less those that do not get ready."""
-        executors = [each for each in self.crew.of_kind(kind) if not each.for_suspect]
-        slow = sum(each.slow for each in executors)
-        if kind == LANE:
-            return most - slow
-        return 0 if slow and slow == len(executors) else most
-
-    def takes_ahead(self, kind: str) -> bool:
-        """Whether an executor of that kind would take more than it can start at once."""
-        return any(each.takes_more for each in self.crew.of_kind(kind))
-
-    def suspect_room(self) -> int:
-        busy = sum(1 for each in self.crew.of_kind(LANE) if each.for_suspect and each.holds)
-        return max(0, _SUSPECT_LANES - busy)
+                self.placement.waiting[kind].append(hold)
+        self.placement.place()
 
     # -- hearing
 
@@ -170,7 +107,7 @@ class Dispatcher:
             self._started(executor, *frame[1:])
         elif kind == RECALLED:
             executor.recalling = False
-            self.place()
+            self.placement.place()
         elif kind == BLOCKED:
             self._blame.heard(executor, *frame[1:])
 
@@ -268,7 +205,7 @@ class Dispatcher:
         failed = not intended or executor.start_error
         if not executor.ready and failed and not executor.retiring:
             self._hold_off(executor.start_error or "it ended before it was ready")
-        self.place()
+        self.placement.place()
 
     def _finished_by_death(self, executor: Executor, count: int) -> None:
         self.claimer.used[executor.pool] -= count
@@ -279,14 +216,14 @@ class Dispatcher:
         self._failed_starts += 1
         pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE)
         log.say("executor_failed", error=error, seconds=pause)
-        self._may_start = False
+        self.placement.may_start = False
         self.claimer.paused = True
         self._later(pause, self._go_on)
 
     def _go_on(self) -> None:
-        self._may_start = True
+        self.placement.may_start = True
         self.claimer.paused = False
-        self.place()
+        self.placement.place()
         self.claimer.rang()
 
     # -- every tick
@@ -298,6 +235,8 @@ class Dispatcher:
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
+            if executor.lingers(moment, round(self._plan.grace * 1e6)):
+                self.limits.doom(executor)  # its stop hooks do not end
             if executor.keeps_outcomes(moment, _HELD_UP):
                 executor.ask_for_outcomes()
             if executor.kind == LOOP and executor.ready and executor.holds:
@@ -310,7 +249,7 @@ class Dispatcher:
 
     def _look_for_waiting(self, kind: str, moment: int) -> None:
         """Hand back what nobody here has taken for a while."""
-        waiting = self._waiting[kind]
+        waiting = self.placement.waiting[kind]
         if not waiting:
             self._waiting_since[kind] = moment
         elif any(not each.ready and not each.slow for each in self.crew.of_kind(kind)):
@@ -334,12 +273,17 @@ class Dispatcher:
             self._look_for_slow_start(executor, moment)
             return
         waiting = len(executor.unstarted)
-        if not waiting or executor.last_waiting != waiting or executor.has_unread:
+        if not waiting or executor.last_waiting != waiting or self._reads_yet(executor):
             executor.last_waiting = waiting
             executor.stuck_since = moment
-        elif executor.stuck_since is not None and moment - executor.stuck_since > _HELD_UP:
-            executor.stuck_since = None
+        elif moment - executor.stuck_since > _HELD_UP:
+            executor.stuck_since = moment
             self._take_back(executor)
+
+    @staticmethod
+    def _reads_yet(executor: Executor) -> bool:
+        """Whether it has not been able to begin, because its frames are still on their way."""
+        return executor.has_unread and not any(each.goes_on for each in executor.holds.values())
 
     def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
         waited = moment - executor.started_at
@@ -362,10 +306,10 @@ class Dispatcher:
         room = len(others) if kind == LANE else (len(back) if others else 0)
         if executor.for_suspect:
             room = 0  # it must be alone where it runs
-        self._waiting[kind].extend(back[:room])
+        self.placement.waiting[kind].extend(back[:room])
         self._hand_back(back[room:], kind, "a job that goes on was ahead of it")
         if back:
-            self.place()
+            self.placement.place()
 
     def hand_back_unstarted(self) -> None:
         """The worker is to stop: others can have what has not started."""
@@ -373,7 +317,7 @@ class Dispatcher:
         for executor in self.crew.executors.values():
             kind = executor.pool
             self._hand_back(executor.take_back(), kind, why)
-        for kind, waiting in self._waiting.items():
+        for kind, waiting in self.placement.waiting.items():
             self._hand_back(list(waiting), kind, why)
             waiting.clear()
 
@@ -390,11 +334,11 @@ class Dispatcher:
         if executor is not None:
             for each in executor.take_back():
                 kind = executor.pool
-                self._waiting[kind].append(each)
-        for kind, waiting in self._waiting.items():
+                self.placement.waiting[kind].append(each)
+        for kind, waiting in self.placement.waiting.items():
             if hold in waiting:
                 waiting.remove(hold)
                 self.claimer.used[kind] -= 1
                 self._ledger.settle(hold, Cancel(hold.lease))
-        self.place()
+        self.placement.place()
         self.claimer.wake()

@@ -25,6 +25,7 @@ _LAST_GRACE_SECONDS = 0.3
 # How long stop hooks may take at the end.
 _GOODBYE_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
+_PAUSE_SECONDS = 0.1
 
 
 class Asked(Protocol):
@@ -88,6 +89,22 @@ class Drain:
         await self.settled(self._plan.lease)
         with contextlib.suppress(LimpetError):
             await self.end(Drained())
+
+    async def lose(self, cause: Cause, asked: Asked) -> bool:
+        """Tell the outcomes that are known, and the cause of all that are lost; True if told.
+
+        For as long as the store does not answer: an outage is to cost no job anything.
+        """
+        self._claimer.claiming = False
+        self._claimer.wake()
+        while True:
+            await self.settled(1.0)
+            with contextlib.suppress(LimpetError):
+                await self.end(cause)
+                return True
+            if asked():
+                return False
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     async def settled(self, seconds: float) -> None:
         """Until every outcome that is known has been told, or the time is up."""

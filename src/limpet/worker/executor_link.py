@@ -39,6 +39,7 @@ class Executor(asyncio.Protocol):
         self.ready = False
         self.slow = False  # it should have been ready long ago
         self.doomed = False  # it will be killed; nothing more is given to it
+        self._idle_since = now()
         self.retiring = False  # it ends when it has finished what it has
         self.recalling = False
         self.for_suspect = False
@@ -49,7 +50,7 @@ class Executor(asyncio.Protocol):
         self.started_at = self.pinged_at = self.heard_at = now()
         self.blamed = self.told_blame = False
         self.last_waiting = 0
-        self.stuck_since: int | None = None
+        self.stuck_since = now()
         self._crew = crew
         self._splitter = Splitter()
         self._transport: Any = None
@@ -63,6 +64,17 @@ class Executor(asyncio.Protocol):
         self._notes, self._note_writer = os.pipe()
         for descriptor in (self._permits, self._permit_writer, self._notes):
             os.set_blocking(descriptor, False)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it stands for one of the executors that there may be."""
+        return not self.doomed and bool(self.holds or not self.retiring)
+
+    def lingers(self, moment: int, after: int) -> bool:
+        """Whether it has had nothing left to do but to leave, for that long."""
+        if not self.retiring or self.holds:
+            self._idle_since = moment
+        return moment - self._idle_since > after and self.retiring
 
     @property
     def pool(self) -> str:

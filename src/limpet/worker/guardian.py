@@ -148,8 +148,9 @@ class Guardian:
     def _signalled(self, session: _Session, wake: int) -> None:
         for number in os.read(wake, 512):
             if number in (signal.SIGTERM, signal.SIGINT):
-                self._stopping_since = self._stopping_since or time.monotonic()
                 self._signals += 1
+                if self._signals <= 2:
+                    self._stopping_since = time.monotonic()  # the second begins anew, at once
                 with contextlib.suppress(OSError):
                     session.link.send(b"stop\n")
             elif number == signal.SIGHUP:

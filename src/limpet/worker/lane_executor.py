@@ -1,4 +1,4 @@
-"""The lane: runs `def` tasks one at a time in its main thread, and has no other thread.
+"""The lane: runs `def` tasks one at a time in its main thread, and needs no other thread.
 
 While a task runs nobody reads the supervisor's frames; a signal makes the main thread look, between
 two of the task's own steps, and interrupts a call that sleeps. So the lane can be stopped without a

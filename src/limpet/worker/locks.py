@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from limpet.worker import processes
 
-_CORE = ".core"
+_LOCK, _CORE = ".lock", ".core"
 _OLD_SECONDS = 24 * 3600.0
 
 
@@ -66,7 +66,7 @@ def take(session: str) -> HeldLocks:
     """Make and lock the files of a new session."""
     folder = run_directory()
     _tidy(folder)
-    path = os.path.join(folder, f"{session}.lock")
+    path = os.path.join(folder, session + _LOCK)
     nonce = os.urandom(8).hex()
     whole, core = _make(path, nonce), _make(path + _CORE, nonce)
     return HeldLocks(path, os.fstat(whole).st_ino, nonce, whole, core)
@@ -78,6 +78,8 @@ def _tidy(folder: str) -> None:
     Older than any lease, so no proof of death is taken from anybody who still waits for one.
     """
     for name in os.listdir(folder):
+        if not name.endswith((_LOCK, _LOCK + _CORE)):
+            continue
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
             if time.time() - os.stat(path).st_mtime > _OLD_SECONDS:

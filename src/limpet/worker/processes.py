@@ -74,10 +74,25 @@ def lower_priority() -> None:
     """Let the supervisor have the processor first, and the kernel's memory killer look here."""
     with contextlib.suppress(OSError):
         os.nice(10)
-    # Where the kernel groups processes by session, niceness counts only within the session.
-    for name, value in (("oom_score_adj", "300"), ("autogroup", "10")):
-        with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w") as file:
-            file.write(value)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("300")
+    lower_group(os.getpid())
+
+
+def lower_group(pid: int) -> bool:
+    """Lower the session of a process; False if the kernel wants to be asked again later.
+
+    Where it groups processes by session, niceness counts only within the group. Without privileges
+    a group can be changed ten times a second at most, by whomever.
+    """
+    try:
+        with open(f"/proc/{pid}/autogroup", "w") as file:
+            file.write("10")
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # there are no such groups here
+    return True
 
 
 def thread_count() -> int:

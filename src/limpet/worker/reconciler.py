@@ -1,7 +1,7 @@
 """Compares what the store thinks the session holds with what it holds."""
 
 from limpet import log
-from limpet.domain.cause import NotStarted, Requested
+from limpet.domain.cause import Drained, NotStarted, Requested
 from limpet.storage.answers import Renewed
 from limpet.worker.claimer import Claimer
 from limpet.worker.dispatcher import Dispatcher
@@ -39,6 +39,8 @@ class Reconciler:
 
     async def compare(self) -> None:
         """Ask what the store thinks we hold; hand back what we do not know, end what we lost."""
+        if self._claimer.in_flight:
+            return
         exchanges = self._claimer.exchanges
         held = set(await self._line.ask("held", self._session))
         if self._claimer.in_flight or self._claimer.exchanges != exchanges:
@@ -56,4 +58,5 @@ class Reconciler:
         for lease in missing:
             hold = self._ledger.find(lease.job, lease.token)
             if hold is not None:
-                self._dispatcher.cancel(hold, Requested("the lease was lost"))
+                # What it says will be refused; should we be wrong, it is handed back, uncharged.
+                self._dispatcher.cancel(hold, Drained())

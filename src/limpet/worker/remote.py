@@ -11,8 +11,7 @@ import socket
 import struct
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeAlias
 
 from limpet import context
 from limpet.domain.errors import StoreUnavailable
@@ -27,6 +26,7 @@ from limpet.storage.registry import open_store
 from limpet.worker.page import Page as LeasePage
 
 _LENGTH = struct.Struct("<I")
+_Box: TypeAlias = "queue.SimpleQueue[bytes | BaseException]"
 
 VERBS = frozenset(
     {
@@ -52,7 +52,7 @@ class RemoteStore:
         self._page = page
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._asked: queue.SimpleQueue[tuple[bytes, Future[bytes]]] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[tuple[bytes, _Box]] = queue.SimpleQueue()
         self._owner = os.getpid()
         self._direct: base.Store | None = None
 
@@ -65,13 +65,17 @@ class RemoteStore:
         if self._page.over:
             raise StoreUnavailable("the lease of this worker is over; the attempt must end.")
         request = pickle.dumps((verb, args, kwargs))
-        asked: Future[bytes] = Future()
+        # Not a future: its lock is Python code, which an exception can leave half-way.
+        box: _Box = queue.SimpleQueue()
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="limpet-desk", daemon=True)
                 self._thread.start()
-        self._asked.put((request, asked))
-        failed, answer = pickle.loads(asked.result())
+        self._asked.put((request, box))
+        said = box.get()
+        if isinstance(said, BaseException):
+            raise said
+        failed, answer = pickle.loads(said)
         if failed:
             raise answer
         return answer
@@ -81,12 +85,12 @@ class RemoteStore:
         signal handler that raises, and half an answer read would be the next one's.
         """
         while True:
-            request, asked = self._asked.get()
+            request, box = self._asked.get()
             try:
                 self._sock.sendall(_LENGTH.pack(len(request)) + request)
-                asked.set_result(self._read())
+                box.put(self._read())
             except BaseException as error:
-                asked.set_exception(error)
+                box.put(error)
 
     def _read(self) -> bytes:
         size = _LENGTH.unpack(self._exactly(4))[0]

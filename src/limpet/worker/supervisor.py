@@ -6,7 +6,6 @@ one, so there is one way to begin.
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
@@ -15,8 +14,8 @@ from datetime import timedelta
 from typing import Any
 
 from limpet import log
-from limpet.domain.cause import Cause, Requested, StoreOutage, WorkerKilled
-from limpet.domain.errors import InvalidOption, LimpetError
+from limpet.domain.cause import Requested, StoreOutage, WorkerKilled
+from limpet.domain.errors import InvalidOption
 from limpet.domain.event import unheard_loss
 from limpet.domain.session import NewSession, Session, SessionKind, SessionLock
 from limpet.domain.state import State
@@ -84,7 +83,7 @@ class Supervisor:
         self._crew = Crew(
             plan, self._session, descriptors["page"], descriptors["whole"], self._dispatcher
         )
-        self._dispatcher.crew = self._crew
+        self._dispatcher.crew = self._dispatcher.placement.crew = self._crew
         self._dispatcher.on_begun = self._on_begun
 
     # -- a life
@@ -161,13 +160,14 @@ class Supervisor:
             self._ledger,
             line.ask,
             self._dispatch,
-            self._dispatcher.suspect_room,
-            self._dispatcher.places,
-            self._dispatcher.takes_ahead,
+            self._dispatcher.placement.suspect_room,
+            self._dispatcher.placement.places,
+            self._dispatcher.placement.takes_ahead,
             self._services.report,
             self._services.told,
         )
         self._dispatcher.claimer = self._claimer
+        self._dispatcher.placement.most_lanes = self._claimer.lanes
         self._heart = Heart(
             self._session,
             self._plan,
@@ -202,8 +202,9 @@ class Supervisor:
         answer = await line.ask("register", new)
         self._heart.registered(asked)
         self._registered = True
+        most = {LOOP: self._plan.async_jobs, LANE: self._claimer.lanes}
         for kind, digest in zip((LOOP, LANE), answer.pools, strict=True):
-            if names[kind]:
+            if names[kind] and most[kind]:
                 self._claimer.digests[kind] = digest
                 self._crew.start(kind)
 
@@ -349,7 +350,8 @@ class Supervisor:
             log.say("refused", reason=end, session=self._session)
         elif self._registered:
             log.say("session_over", reason=end, session=self._session)
-            await self._tell_losses(end.cause)
+            if not await self._drain.lose(end.cause, lambda: self._signals):
+                return 1  # the guardian will try
         return end.code
 
     async def _confirm_death(self) -> None:
@@ -357,18 +359,6 @@ class Supervisor:
         self._ended = True
         self._crew.end_everything(self._timer.rearm)
         await self._crew.heard_out()
-
-    async def _tell_losses(self, cause: Cause) -> None:
-        """Tell the outcomes that are known, and the cause of all that are lost."""
-        self._claimer.claiming = False
-        self._claimer.wake()
-        # For as long as the store does not answer: an outage is to cost no job anything.
-        while not self._signals:
-            await self._drain.settled(1.0)
-            with contextlib.suppress(LimpetError):
-                await self._drain.end(cause)
-                return
-            await asyncio.sleep(0.1)
 
 
 def _proof(session: Session) -> bool:

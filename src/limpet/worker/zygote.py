@@ -52,6 +52,7 @@ class Zygote:
         self._registry = registry
         self._pids: dict[int, int] = {}  # executor → pid
         self._over: dict[int, int] = {}  # executor → bytes, when they were too many
+        self._lowered: set[int] = set()
         self._stopped: dict[int, float] = {}  # executor → since when
         self._frozen: dict[int, float] = {}  # executor → seconds, when they were too many
         self._memory_kills = processes.out_of_memory_kills()
@@ -88,6 +89,7 @@ class Zygote:
                 looked = time.monotonic()
                 self._look_at_memory()
                 self._look_for_stopped()
+                self._lower_groups()
                 self._look_at_sources()
 
     def _obey(self, frame: Any) -> None:
@@ -166,6 +168,7 @@ class Zygote:
         by_kernel, self._memory_kills = kills > self._memory_kills, kills
         for executor, status in dead:
             self._stopped.pop(executor, None)
+            self._lowered.discard(executor)
             over, frozen = self._over.pop(executor, 0), self._frozen.pop(executor, 0.0)
             self._channel.send(DIED, executor, status, over, frozen, by_kernel)
 
@@ -193,6 +196,11 @@ class Zygote:
             if used > limit and executor not in self._over:
                 self._over[executor] = used
                 processes.kill([pid])
+
+    def _lower_groups(self) -> None:
+        for executor, pid in self._pids.items():
+            if executor not in self._lowered and processes.lower_group(pid):
+                self._lowered.add(executor)
 
     def _look_for_stopped(self) -> None:
         """An executor that is stopped holds jobs and does not run them: as good as dead."""

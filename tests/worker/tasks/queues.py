@@ -50,3 +50,10 @@ def long_one(path: str, seconds: float) -> None:
     note(path, "long")
     time.sleep(seconds)
     note(path, "long end")
+
+
+@app.task
+def moody(seconds: float = 0.0) -> None:
+    """Quick as a rule."""
+    if seconds:
+        time.sleep(seconds)

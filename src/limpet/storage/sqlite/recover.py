@@ -18,9 +18,11 @@ from limpet.storage.sqlite.settle import lose_one, release_one
 from limpet.storage.sqlite.transaction import Row, Transaction
 
 
-def expire(tx: Transaction) -> tuple[Session, ...]:
-    """Mark what is overdue, and list what is dead and still has jobs; see `SweepVerbs.expire`."""
-    for session, renewed_at in tx.run("recover", "overdue", boot=tx.boot, now_lease=tx.now_lease):
+def expire(tx: Transaction, asked: int) -> tuple[Session, ...]:
+    """Mark what was overdue when it was asked for (lease clock), and list what is dead and still
+    has jobs; see `SweepVerbs.expire`.
+    """
+    for session, renewed_at in tx.run("recover", "overdue", boot=tx.boot, now_lease=asked):
         end(tx, session, WorkerVanished(last_seen=renewed_at))
     widowed = {str(row[0]) for row in tx.run("recover", "widowed")}
     return tuple(each for id_ in sorted(widowed) for each in sessions(tx, with_dead=True, one=id_))

@@ -111,7 +111,9 @@ class SqliteStore:
 
     def expire(self) -> tuple[Session, ...]:
         self._db.look_for_foreign_again()
-        return self._db.write(recover.expire)
+        # Who became overdue while this waited for its turn may only have waited for one too.
+        asked = self._db.clock.boot()
+        return self._db.write(lambda tx: recover.expire(tx, asked))
 
     def recover(self, session: str) -> answers.Recovered:
         return self._db.write(lambda tx: recover.recover(tx, session), rows=base.CHUNK)

@@ -1,0 +1,92 @@
+"""Which executor gets which job, and how many jobs there is room for."""
+
+from collections import deque
+
+from limpet.worker.crew import Crew
+from limpet.worker.executor_link import Executor
+from limpet.worker.frames import LANE, LOOP
+from limpet.worker.holds import Hold
+
+# How many suspects of the loop may run alone at a time, each in a lane of its own.
+_SUSPECT_LANES = 2
+
+
+class Placement:
+    """The jobs that wait for an executor, and the executors that there may be."""
+
+    crew: Crew
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
+        self.may_start = True
+        self.most_lanes = 1
+
+    def place(self) -> None:
+        """Give what waits to whoever has room."""
+        if waiting := self.waiting[LOOP]:
+            loops = self._executors(LOOP)
+            executor = next((each for each in loops if each.takes_more), None)
+            if executor is None and self._may_start_loop(loops):
+                executor = self.crew.start(LOOP)
+            if executor is not None:
+                _hand_over(executor, waiting, len(waiting))
+        if waiting := self.waiting[LANE]:
+            self._place_in_lanes(waiting)
+
+    def _place_in_lanes(self, waiting: deque[Hold]) -> None:
+        lanes = self._executors(LANE)
+        open_ = [each for each in lanes if each.takes_more]
+        idle = sum(1 for each in open_ if not each.holds)
+        for _ in range(min(self._startable(lanes), len(waiting) - idle)):
+            open_.append(self.crew.start(LANE))
+        if not open_:
+            return
+        # Evenly, the emptiest first: a job must not wait behind another while a lane is idle.
+        open_.sort(key=lambda each: len(each.holds))
+        level = -(-(len(waiting) + sum(len(each.holds) for each in open_)) // len(open_))
+        for executor in open_:
+            if count := min(max(level - len(executor.holds), 0), len(waiting)):
+                _hand_over(executor, waiting, count)
+
+    def give_alone(self, hold: Hold) -> None:
+        """Give a suspect of the loop to a lane of its own."""
+        free = [each for each in self.crew.of_kind(LANE) if each.for_suspect and not each.holds]
+        executor = next((each for each in free if each.takes_more), None) or self.crew.start(LANE)
+        executor.for_suspect = True
+        executor.give([hold])
+
+    # -- room
+
+    def places(self, kind: str, most: int) -> int:
+        """How many jobs executors of that kind can have: those that are there and take jobs, or
+        have one, and those that may be started.
+        """
+        executors = self._executors(kind)
+        if kind == LANE:
+            usable = sum(1 for each in executors if each.takes_more or each.holds)
+            return usable + self._startable(executors)
+        open_ = any(each.takes_more for each in executors)
+        return most if open_ or self._may_start_loop(executors) else 0
+
+    def takes_ahead(self, kind: str) -> bool:
+        """Whether an executor of that kind would take more than it can start at once."""
+        return any(each.takes_more for each in self._executors(kind))
+
+    def suspect_room(self) -> int:
+        """How many suspects of the loop can run alone now."""
+        busy = sum(1 for each in self.crew.of_kind(LANE) if each.for_suspect and each.holds)
+        return max(0, _SUSPECT_LANES - busy)
+
+    def _startable(self, lanes: list[Executor]) -> int:
+        alive = sum(1 for each in lanes if each.is_alive)
+        return max(0, self.most_lanes - alive) if self.may_start else 0
+
+    def _may_start_loop(self, loops: list[Executor]) -> bool:
+        return self.may_start and not any(each.is_alive and not each.retiring for each in loops)
+
+    def _executors(self, kind: str) -> list[Executor]:
+        return [each for each in self.crew.of_kind(kind) if not each.for_suspect]
+
+
+def _hand_over(executor: Executor, waiting: deque[Hold], count: int) -> None:
+    executor.give([waiting.popleft() for _ in range(count)])
