@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import scale
 from contender import Contender, Trouble
 from figures import Figures
-from processes import wait_for_quiet
 
 Measures = Sequence[tuple[Contender, Callable[[], None]]]
 
@@ -30,7 +29,6 @@ def take(part: Part, chosen: scale.Scale, figures: Figures) -> None:
         try:
             if why is not None:
                 raise Trouble(why)
-            wait_for_quiet(chosen.patience_seconds)
             measure()
         except Trouble as trouble:
             figures.miss(f"{contender.name} ({part.name})", str(trouble))

@@ -88,16 +88,17 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
     """Each cause in turn; the kills of one cause are its runs."""
 
     def measure(cause: Cause) -> Callable[[], None]:
-        return lambda: recover(cause, scale.kills, figures)
+        return lambda: recover(cause, scale.kills, scale.patience_seconds / 4, figures)
 
     # All of them are taken in the first run: a kill is a repetition of its own.
     return [] if figures.run else [(LIMPET, measure(cause)) for cause in CAUSES]
 
 
-def recover(cause: Cause, kills: int, figures: Figures) -> None:
+def recover(cause: Cause, kills: int, patience_seconds: float, figures: Figures) -> None:
     draw = random.Random(kills)
     with LIMPET.place() as place, Crew(LIMPET, place) as crew:
         for number in range(kills):
+            processes.wait_for_quiet(patience_seconds)
             crew.fill_up(2 if cause.neighbour else 1)
             held = crew.hold(cause.kinds[number % len(cause.kinds)])
             # Anywhere between two renewals.
