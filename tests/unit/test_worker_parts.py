@@ -254,3 +254,16 @@ def test_every_action_that_is_said_has_its_words_and_every_word_is_said() -> Non
     text = "".join(path.read_text() for path in SOURCES.rglob("*.py") if path.name != "log.py")
     said = set(re.findall(r'(?:log\.say\(|say_of\(\w+,)\s*"(\w+)"', text))
     assert said == set(WORDING)
+
+
+def test_a_system_without_the_means_is_refused_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from limpet.cli.main import main
+
+    monkeypatch.setattr(processes, "SUPPORTED", False)
+    monkeypatch.setattr(sys, "platform", "plan9")
+    assert main(["worker", "shop:app"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("limpet: a worker cannot keep its promises on plan9")
+    assert said.count("\n") == 1
