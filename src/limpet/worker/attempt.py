@@ -135,7 +135,7 @@ async def run_async(attempt: Attempt, registry: Registry) -> Result:
 
 
 def run_sync(
-    attempt: Attempt, registry: Registry, interruptible: Callable[[], AbstractContextManager[None]]
+    attempt: Attempt, registry: Registry, interruptible: AbstractContextManager[None]
 ) -> Result:
     """Run a `def` task and say how it ended; only within `interruptible` may it be interrupted."""
     task, ctx = attempt.task, _entered(attempt)
@@ -144,7 +144,7 @@ def run_sync(
     except Exception as misfit:
         return _put_aside(attempt, misfit)
     try:
-        with interruptible():
+        with interruptible:
             if attempt.lost is not None:
                 _hear(attempt, ctx, arguments)
             if attempt.claimed.last_run:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from limpet import log
 from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, WorkerFrozen, WorkerKilled
+from limpet.domain.transition import Complete
 from limpet.worker import processes
 from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
@@ -32,6 +33,7 @@ from limpet.worker.plan import Order, Plan
 class Listener(Protocol):
     """Who hears what executors and the zygote say."""
 
+    def on_done(self, executor: Executor, completes: list[Complete]) -> None: ...
     def on_frame(self, executor: Executor, frame: Any) -> None: ...
     def on_death(self, executor: Executor, cause: Cause | None) -> None: ...
     def on_request(self, executor: Executor, sock: socket.socket) -> None: ...

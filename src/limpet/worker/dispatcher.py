@@ -8,7 +8,7 @@ from typing import Any
 from limpet import log
 from limpet.domain.cause import Cause, ExecutorExited, NotStarted
 from limpet.domain.job import LogLine, Progress, Report
-from limpet.domain.transition import Cancel, Release
+from limpet.domain.transition import Cancel, Complete, Release
 from limpet.worker.blame import Blame
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
@@ -16,7 +16,6 @@ from limpet.worker.desk import Desk
 from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
     BLOCKED,
-    DONE,
     LANE,
     LOOP,
     OUTCOME,
@@ -93,9 +92,7 @@ class Dispatcher:
 
     def on_frame(self, executor: Executor, frame: Any) -> None:
         kind = frame[0]
-        if kind == DONE:
-            self._done(executor, frame.completes)
-        elif kind == OUTCOME:
+        if kind == OUTCOME:
             self._ended(executor, frame.outcome)
         elif kind == REPORT:
             self._reported(*frame[1:])
@@ -114,7 +111,7 @@ class Dispatcher:
             self._failed_starts = 0
             self.claimer.rang()
 
-    def _done(self, executor: Executor, completes: list[Any]) -> None:
+    def on_done(self, executor: Executor, completes: list[Complete]) -> None:
         ledger, count = self._ledger, 0
         for complete in completes:
             hold = ledger.find(complete.lease.job, complete.lease.token)

@@ -15,8 +15,9 @@ import msgspec
 from limpet import log
 from limpet.domain.cause import Cause
 from limpet.domain.job import ClaimedJob
+from limpet.domain.transition import Complete
 from limpet.worker import processes
-from limpet.worker.frames import END, LANE, LOOP, PING, RECALL, RUN, STOP, Splitter, pack
+from limpet.worker.frames import DONE, END, LANE, LOOP, PING, RECALL, RUN, STOP, Splitter, pack
 from limpet.worker.holds import Hold
 from limpet.worker.page import now
 
@@ -206,9 +207,19 @@ class Executor(asyncio.Protocol):
             self._transport.pause_reading()
             asyncio.get_running_loop().call_later(_RUSH / 1e6, self._read_on)
         self.heard_at = moment
+        listener = self._crew.listener
+        done: list[Complete] = []
         try:
             for frame in self._splitter.feed(data):
-                self._crew.listener.on_frame(self, frame)
+                if frame[0] == DONE:
+                    done += frame.completes
+                    continue
+                if done:
+                    listener.on_done(self, done)
+                    done = []
+                listener.on_frame(self, frame)
+            if done:
+                listener.on_done(self, done)
         except msgspec.DecodeError as error:
             # Something else wrote into its socket; nothing that it says can be trusted now.
             log.say("executor_garbled", kind=self.kind, executor=self.number, error=error)

@@ -152,14 +152,13 @@ class LaneExecutor:
             self._shields -= 1
         self._give_way()
 
-    @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
+    def __enter__(self) -> None:
+        """Begin a piece of code that may be interrupted: the task's own."""
         self._shields -= 1
-        try:
-            self._give_way()
-            yield
-        finally:
-            self._shields += 1
+        self._give_way()
+
+    def __exit__(self, *error: object) -> None:
+        self._shields += 1
 
     # -- jobs
 
@@ -186,8 +185,11 @@ class LaneExecutor:
             if task.is_async:
                 result = self._run_async(attempt, own)
             else:
-                result = own.run(run_sync, attempt, self._given.registry, self._interruptible)
-            doomed = containment.wait_for_end(attempt.left) or self._children.end_others()
+                result = own.run(run_sync, attempt, self._given.registry, self)
+            left = attempt.left
+            alone = not (left.threads or left.futures or left.tasks)
+            doomed = "" if alone else containment.wait_for_end(left)
+            doomed = doomed or self._children.end_others()
         finally:
             containment.belongs_to(None)
             self._attempt = None
@@ -226,21 +228,26 @@ class LaneExecutor:
     def _send(self, result: Result, doomed: str) -> None:
         # Before the next one begins: it may take its time, or the process with it.
         if isinstance(result, Complete) and not doomed:
-            self._say(DONE, (result,))
+            self._tell(DONE, (result,))
             return
         if doomed:
             if isinstance(result, Complete):
                 result = Outcome(
                     result.lease, "complete", result=result.result, secrets=result.secrets
                 )
-            self._say(OUTCOME, result._replace(doomed=doomed))
+            self._tell(OUTCOME, result._replace(doomed=doomed))
         else:
-            self._say(OUTCOME, result)
+            self._tell(OUTCOME, result)
 
     def _report(self, lease: Any, progress: Any, lines: Any) -> None:
         if is_forked():
             return
         self._say(REPORT, lease.job, lease.token, progress, lines)
+
+    def _tell(self, *frame: Any) -> None:
+        """Say something between two jobs, when no handler of a task is left that could raise."""
+        with self._sending:
+            self._channel.send(*frame)
 
     def _say(self, *frame: Any) -> None:
         # A task's own signal handler may raise; not in the middle of a frame.
