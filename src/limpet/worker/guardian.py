@@ -30,6 +30,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _HEALTHY_SECONDS = 30.0
 # So many times in a row it is started again at once.
 _FREE_DEATHS = 3
+_BREATH_SECONDS = 0.1
 # Beyond the drain: how long the supervisor may take to stop, confirm and release.
 _LAST_SECONDS = 2.5
 
@@ -260,14 +261,16 @@ class Guardian:
         if session.ready and lived > _HEALTHY_SECONDS:
             self._pause, self._deaths = _FIRST_PAUSE, 0
         self._deaths += 1
-        if not session.ready or self._deaths > _FREE_DEATHS:
-            self._back_off()
+        if not session.ready:
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+            self._rest(self._pause)
+        elif self._deaths > _FREE_DEATHS:
+            self._rest(_BREATH_SECONDS)
         return 1 if self._stopping_since is not None else None
 
-    def _back_off(self) -> None:
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+    def _rest(self, seconds: float) -> None:
         # In slices, so that the kernel timer sees that we live.
-        until = time.monotonic() + self._pause
+        until = time.monotonic() + seconds
         while time.monotonic() < until and self._stopping_since is None:
             self._timer.rearm()
             self._signalled(None)
