@@ -218,15 +218,15 @@ class Executor(asyncio.Protocol):
                     listener.on_done(self, done)
                     done = []
                 listener.on_frame(self, frame)
-            if done:
-                listener.on_done(self, done)
         except msgspec.DecodeError as error:
             # Something else wrote into its socket; nothing that it says can be trusted now.
             log.say("executor_garbled", kind=self.kind, executor=self.number, error=error)
             self.kill()
+        if done:
+            listener.on_done(self, done)
 
     def _read_on(self) -> None:
-        if not self._closed:
+        if not self._closed and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
