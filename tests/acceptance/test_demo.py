@@ -71,7 +71,13 @@ def test_a_demo_that_is_interrupted_leaves_nothing(
     folder: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     with subprocess.Popen(
-        COMMAND, cwd=tmp_path, env=environment(folder), stdout=subprocess.PIPE, text=True
+        COMMAND,
+        cwd=tmp_path,
+        env=environment(folder),
+        stdout=subprocess.PIPE,
+        text=True,
+        # What a shell starts in the background ignores Ctrl-C, and so would the demo below it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as demo:
         assert demo.stdout is not None
         for line in demo.stdout:

@@ -92,7 +92,7 @@ def test_a_daemon_without_an_environment_is_found_by_its_file(one_place: Place) 
     with closing(Recorder(place.records_file, "j", 1)) as recorder:
         start_daemon(recorder, 20, bare=True)
     (daemon,) = place.living()
-    assert belonging((MARK, "another"), place.folder) == [daemon]
+    assert [each.pid for each in belonging((MARK, "another"), place.folder)] == [daemon.pid]
     assert "daemon-itself" in command(daemon.pid)
     end(place.living)
     assert daemon.pid not in everything()

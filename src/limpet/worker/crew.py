@@ -123,8 +123,9 @@ class Crew:
             if executor is not None:
                 executor.start_error = frame[2]
                 executor.died(None)
-        elif frame[0] != PONG:
+        elif frame[0] == PONG:
             self._answers = True  # it has imported the app, and only listens now
+        else:
             self.listener.on_zygote(frame)
 
     def _cause(self, status: int, over: int, frozen: float, by_kernel: bool) -> Cause | None:

@@ -224,7 +224,7 @@ class Dispatcher:
     def tick(self) -> None:
         """Look who has begun, who is held up, who exceeds a limit, who does not answer."""
         moment = now()
-        self.crew.ask_zygote(moment, round(self._plan.frozen * 1e6))
+        self.crew.ask_zygote(moment, round(max(self._plan.frozen, 1.0) * 1e6))
         fresh = False
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh

@@ -77,6 +77,7 @@ class Zygote:
         poll.register(self._channel, select.POLLIN)
         poll.register(wake, select.POLLIN)
         looked = time.monotonic()
+        self._channel.send(PONG)
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(2 if self._dead else _PERIOD * 1000)}
             if self._page.over:
