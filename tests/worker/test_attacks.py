@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from worker.notes import notes
 from worker.place import Place, until
-from worker.tasks import attacks, cancelling, orphans, results, retries
+from worker.tasks import attacks, cancelling, inside, orphans, results, retries
 
 from limpet import State, Task
 from limpet.domain.state import FINAL
@@ -113,6 +113,13 @@ def test_an_alarm_left_by_one_job_does_not_kill_the_next(narrow: Place) -> None:
     job = attacks.sleeps_a_bit.enqueue(narrow.notes, 0.8)
     assert job.result(timeout=10) == 1
     assert narrow.job(job).counters == (0, 0, 0)
+
+
+def test_a_call_cut_short_by_the_tasks_own_alarm_does_not_mix_up_answers(place: Place) -> None:
+    place.worker("--lanes", "1")
+    assert attacks.is_alarmed_while_it_asks.enqueue(1_000).result(timeout=20) == []
+    # The next job of that lane can hand in jobs too: no lock was left held, no write under way.
+    assert len(inside.enqueues.enqueue().result(timeout=10)) == 2
 
 
 @pytest.mark.parametrize("how", ["returns", "raises", "exits"])

@@ -4,6 +4,7 @@ A late holder can thus not enqueue either. Only what happens inside the user's o
 to the store directly, because nobody else has that connection.
 """
 
+import _thread
 import os
 import pickle
 import queue
@@ -50,8 +51,8 @@ class RemoteStore:
         self._url = url
         self._session = session
         self._page = page
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._serving = threading.Lock()
+        self._is_served = False
         self._asked: queue.SimpleQueue[tuple[bytes, _Box]] = queue.SimpleQueue()
         self._owner = os.getpid()
         self._direct: base.Store | None = None
@@ -67,10 +68,11 @@ class RemoteStore:
         request = pickle.dumps((verb, args, kwargs))
         # Not a future: its lock is Python code, which an exception can leave half-way.
         box: _Box = queue.SimpleQueue()
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="limpet-desk", daemon=True)
-                self._thread.start()
+        if not self._is_served:
+            # One step: a `Thread` that an exception cuts short in `start` would never run. Cut
+            # short after it, a second one starts, and waits for ever behind the first.
+            _thread.start_new_thread(self._serve, ())
+            self._is_served = True
         self._asked.put((request, box))
         said = box.get()
         if isinstance(said, BaseException):
@@ -84,13 +86,14 @@ class RemoteStore:
         """Ask and read in a thread of its own: only the main thread's code can be cut short, by a
         signal handler that raises, and half an answer read would be the next one's.
         """
-        while True:
-            request, box = self._asked.get()
-            try:
-                self._sock.sendall(_LENGTH.pack(len(request)) + request)
-                box.put(self._read())
-            except BaseException as error:
-                box.put(error)
+        with self._serving:
+            while True:
+                request, box = self._asked.get()
+                try:
+                    self._sock.sendall(_LENGTH.pack(len(request)) + request)
+                    box.put(self._read())
+                except BaseException as error:
+                    box.put(error)
 
     def _read(self) -> bytes:
         size = _LENGTH.unpack(self._exactly(4))[0]
