@@ -12,6 +12,8 @@ import msgspec
 from limpet.domain.errors import PayloadInvalid
 
 _decode = msgspec.json.Decoder().decode
+# Made once: `json.dumps` with settings of one's own makes an encoder for each call.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _SCALARS = (str, int, bool, type(None))
 
 
@@ -19,7 +21,7 @@ def to_text(value: Any, *, what: str) -> str:
     """JSON text of a value made of dicts, lists, texts, numbers, booleans and None."""
     try:
         _check(value, what)
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = _encode(value)
         text.encode()
     except RecursionError:
         raise PayloadInvalid(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import inspect
 import json
 import logging
@@ -83,6 +84,8 @@ def run_executor(
         _root.handlers[0].setLevel(logging.WARNING)
         _root.setLevel(logging.INFO)
     keep_job_log()
+    # Jobs that wait in the executor would make the collector run for every dozen of them.
+    gc.set_threshold(10_000)
     code = 1
     try:
         if kind == LOOP:

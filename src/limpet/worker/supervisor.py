@@ -6,6 +6,7 @@ one, so there is one way to begin.
 """
 
 import asyncio
+import gc
 import json
 import os
 import socket
@@ -367,6 +368,10 @@ def main() -> None:
     for descriptor in order["descriptors"].values():
         os.set_inheritable(descriptor, False)
     speak(plan.log_style, plan.log_level)
+
+    # Holds come and go by the thousand and are part of no cycle.
+    gc.freeze()
+    gc.set_threshold(20_000)
 
     async def live() -> None:
         code = await Supervisor(plan, order).run()
