@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from limpet import log
-from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.domain.transition import Settlement
 from limpet.storage.answers import Exchanged
@@ -140,7 +139,7 @@ class Claimer:
     async def _exchange(self) -> None:
         await self._before()
         want = self._want() if self._claims else None
-        begun = self.untold()
+        begun = self._ledger.tell_begun()
         batch = self._ledger.next_batch()
         self._seq += 1
         self.in_flight = True
@@ -161,13 +160,6 @@ class Claimer:
             self.idle_claims = self.idle_claims + 1 if nothing and asked_all else 0
         if answer.claimed:
             await self._dispatch(self._ledger.take(answer.claimed))
-
-    def untold(self) -> list[Lease]:
-        """The jobs that have begun and of which the store does not know it."""
-        fresh = [hold for hold in self._ledger.holds.values() if hold.begun and not hold.told]
-        for hold in fresh:
-            hold.told = True
-        return [hold.lease for hold in fresh]
 
     # -- what to ask for
 

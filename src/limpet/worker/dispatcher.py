@@ -65,7 +65,6 @@ class Dispatcher:
         self.limits = Limits(plan, lambda name: self.tasks[name].takes_context)
         self._blame = Blame(later)
         self.placement = Placement()
-        self.reports: list[Report] = []
         self._waiting_since = {LOOP: 0, LANE: 0}
         self._failed_starts = 0
 
@@ -168,7 +167,8 @@ class Dispatcher:
             hold.progress_at = now()
             done, total, note = progress
             said = Progress(done, total, note, at=time.time_ns() // 1000)
-        self.reports.append(Report(hold.lease, said, tuple(LogLine(*line) for line in lines)))
+        report = Report(hold.lease, said, tuple(LogLine(*line) for line in lines))
+        self._ledger.reports.append(report)
 
     def on_request(self, executor: Executor, sock: socket.socket) -> None:
         self._desk.open(sock)
@@ -221,8 +221,11 @@ class Dispatcher:
 
     # -- every tick
 
-    def tick(self) -> None:
-        """Look who has begun, who is held up, who exceeds a limit, who does not answer."""
+    def tick(self) -> bool:
+        """Look who is held up, who exceeds a limit, who does not answer.
+
+        True if jobs have begun since the last look.
+        """
         moment = now()
         self.crew.ask_zygote(moment, round(max(self._plan.frozen, 1.0) * 1e6))
         fresh = False
@@ -236,8 +239,7 @@ class Dispatcher:
         for kind in (LOOP, LANE):
             self._look_for_waiting(kind, moment)
         self.limits.tick()
-        if fresh:
-            self.on_begun()
+        return fresh
 
     def _look_for_waiting(self, kind: str, moment: int) -> None:
         """Hand back what nobody here has taken for a while."""
@@ -257,8 +259,6 @@ class Dispatcher:
             self._ledger.settle(hold, Release(hold.lease, NotStarted(why)))
         if holds:
             self.claimer.wake()
-
-    on_begun: Callable[[], None]
 
     def _look_for_held_up(self, executor: Executor, moment: int) -> None:
         if not executor.ready:

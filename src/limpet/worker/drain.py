@@ -66,8 +66,7 @@ class Drain:
         once.
         """
         self._claimer.claiming = False
-        self._heart.draining = True
-        self._heart.beat_soon()
+        self._heart.drain()
         self._dispatcher.hand_back_unstarted()
         holds = self._ledger.holds
         log.say("worker_draining", running=len(holds), seconds=seconds, session=self._session)

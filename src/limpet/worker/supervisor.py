@@ -33,7 +33,7 @@ from limpet.worker.drain import Drain
 from limpet.worker.frames import CATALOG, CHANGED, LANE, LOOP, REFUSED, Catalog, catalog_of
 from limpet.worker.guardian import ANEW, DONE, WRONG_USAGE
 from limpet.worker.guardian_link import GuardianLink
-from limpet.worker.heart import BEGUN_SECONDS, Heart
+from limpet.worker.heart import Heart
 from limpet.worker.holds import Hold, Ledger
 from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
@@ -83,7 +83,6 @@ class Supervisor:
             plan, self._session, descriptors["page"], descriptors["whole"], self._dispatcher
         )
         self._dispatcher.crew = self._dispatcher.placement.crew = self._crew
-        self._dispatcher.on_begun = self._on_begun
 
     # -- a life
 
@@ -161,7 +160,7 @@ class Supervisor:
 
     def _put_together(self, line: StoreLine, catalog: Catalog) -> None:
         self._dispatcher.tasks = {facts.name: facts for facts in catalog.tasks}
-        self._services = Services(line, self._session, self._ledger, self._dispatcher.reports)
+        self._services = Services(line, self._session, self._ledger)
         self._claimer = Claimer(
             self._session,
             self._plan,
@@ -180,8 +179,8 @@ class Supervisor:
             self._session,
             self._plan,
             self._page,
-            line.ask,
-            self._claimer.untold,
+            line,
+            self._ledger,
             self._on_renewed,
             lambda reason: self._parts.end(SessionOver(reason, StoreOutage(0.0))),
         )
@@ -241,13 +240,6 @@ class Supervisor:
                 hold.lost = None if cause is None else cause.record()
         self._dispatcher.give(holds)
 
-    def _on_begun(self) -> None:
-        asyncio.get_running_loop().call_later(BEGUN_SECONDS, self._tell_begun)
-
-    def _tell_begun(self) -> None:
-        if any(hold.begun and not hold.told for hold in self._ledger.holds.values()):
-            self._heart.beat_soon()
-
     def _on_renewed(self, answer: Renewed) -> None:
         self._reconciler.cancel_asked(answer)
         if self._reconciler.disagrees(answer):
@@ -261,7 +253,8 @@ class Supervisor:
             if self._page.over and not self._ended:
                 self._lease_ran_out()
             self._crew.reap()
-            self._dispatcher.tick()
+            if self._dispatcher.tick():
+                self._heart.jobs_have_begun()
             if self._plan.burst and self._registered and self._claimer.found_nothing:
                 self._stop.set()
             await asyncio.sleep(period)
