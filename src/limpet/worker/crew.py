@@ -31,25 +31,35 @@ from limpet.worker.plan import Order, Plan
 
 
 class Listener(Protocol):
-    """Who hears what executors and the zygote say."""
+    """Who hears of executors, and what they say."""
 
+    def on_start(self, executor: Executor) -> None: ...
     def on_done(self, executor: Executor, completes: list[Complete]) -> None: ...
     def on_frame(self, executor: Executor, frame: Any) -> None: ...
     def on_death(self, executor: Executor, cause: Cause | None) -> None: ...
-    def on_request(self, executor: Executor, sock: socket.socket) -> None: ...
-    def on_zygote(self, frame: Any) -> None: ...
-    def on_zygote_death(self, how: str) -> None: ...
 
 
 class Crew:
     """The zygote and its executors."""
 
-    def __init__(self, plan: Plan, session: str, page: int, lock: int, listener: Listener) -> None:
+    listener: Listener
+
+    def __init__(
+        self,
+        plan: Plan,
+        session: str,
+        page: int,
+        lock: int,
+        on_zygote: Callable[[Any], None],
+        on_zygote_death: Callable[[str], None],
+    ) -> None:
+        """`on_zygote`: hears what the zygote says of the app. `on_zygote_death`: how it ended."""
         self._plan = plan
         self._session = session
         self._page = page
         self._lock = lock
-        self.listener = listener
+        self._on_zygote = on_zygote
+        self._on_zygote_death = on_zygote_death
         self.executors: dict[int, Executor] = {}
         self._number = 0
         self._pid = 0
@@ -60,15 +70,14 @@ class Crew:
 
     # -- the zygote
 
-    def ask_zygote(self, moment: int, patience: int) -> None:
-        """Ask it now and then; one that does not answer for that long can neither start nor end
-        executors.
-        """
+    def ask_zygote(self) -> None:
+        """Ask it now and then; one that does not answer can neither start nor end executors."""
         if not self._answers:
             return
+        moment, patience = now(), round(max(self._plan.frozen, 1.0) * 1e6)
         if moment - self._heard_at > patience:
             self._answers = False
-            self.listener.on_zygote_death("it does not answer")
+            self._on_zygote_death("it does not answer")
         elif moment - self._asked_at > patience // 4:
             self._asked_at = moment
             self._tell(PING)
@@ -126,7 +135,7 @@ class Crew:
         elif frame[0] == PONG:
             self._answers = True  # it has imported the app, and only listens now
         else:
-            self.listener.on_zygote(frame)
+            self._on_zygote(frame)
 
     def _cause(self, status: int, over: int, frozen: float, by_kernel: bool) -> Cause | None:
         """Why an executor died; None if it left in order."""
@@ -156,7 +165,7 @@ class Crew:
                 self._hear_zygote()
             if pid == self._pid:
                 self._pid = 0
-                self.listener.on_zygote_death(processes.how_ended(status))
+                self._on_zygote_death(processes.how_ended(status))
 
     def signal(self, executor: Executor, number: int) -> None:
         self._tell(SIGNAL, executor.number, number)
@@ -188,6 +197,10 @@ class Crew:
 
     # -- executors
 
+    def report_to(self, listener: Listener) -> None:
+        """Before the first executor is started: who hears of all of them."""
+        self.listener = listener
+
     def of_kind(self, kind: str) -> list[Executor]:
         return [each for each in self.executors.values() if each.kind == kind]
 
@@ -200,6 +213,6 @@ class Crew:
         connecting = asyncio.get_running_loop().create_task(executor.connect())
         self._starting.add(connecting)
         connecting.add_done_callback(self._starting.discard)
-        self.listener.on_request(executor, executor.desk)
+        self.listener.on_start(executor)
         log.say("executor_started", kind=kind, executor=executor.number, session=self._session)
         return executor

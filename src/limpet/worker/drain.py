@@ -65,7 +65,7 @@ class Drain:
         `check` raises if the session is lost meanwhile. A second request to stop hands back at
         once.
         """
-        self._claimer.claiming = False
+        self._claimer.stop_claiming()
         self._heart.drain()
         self._dispatcher.hand_back_unstarted()
         holds = self._ledger.holds
@@ -98,8 +98,7 @@ class Drain:
 
         For as long as the store does not answer: an outage is to cost no job anything.
         """
-        self._claimer.claiming = False
-        self._claimer.wake()
+        self._claimer.stop_claiming()
         while True:
             await self.settled(1.0)
             with contextlib.suppress(LimpetError):
@@ -120,10 +119,8 @@ class Drain:
         await self._line.do(lambda: recover_all(store, self._session, cause, name))
 
     async def _stop_all(self, check: Callable[[], None]) -> None:
-        holds = self._ledger.holds
-        for hold in list(holds.values()):
-            self._dispatcher.limits.stop(hold, Drained(), grace=_LAST_GRACE_SECONDS)
-        await self._wait(_LAST_GRACE_SECONDS, lambda: bool(holds), check)
+        self._dispatcher.stop_all(Drained(), _LAST_GRACE_SECONDS)
+        await self._wait(_LAST_GRACE_SECONDS, lambda: bool(self._ledger.holds), check)
 
     async def _say_goodbye(self, check: Callable[[], None]) -> None:
         """Let executors run their stop hooks."""

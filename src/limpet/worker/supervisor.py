@@ -38,6 +38,7 @@ from limpet.worker.holds import Hold, Ledger
 from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
 from limpet.worker.parts import Parts
+from limpet.worker.placement import Placement
 from limpet.worker.plan import Plan, from_environment
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.services import Services
@@ -69,20 +70,10 @@ class Supervisor:
         self._registered = self._ended = False
         self._ledger = Ledger()
         self._line: StoreLine | None = None
-        desk = Desk(self._call)
-        self._dispatcher = Dispatcher(
-            plan,
-            self._ledger,
-            desk,
-            self._on_zygote,
-            self._on_zygote_death,
-            loop.call_later,
-            lambda: self._page.over or self._ended,
-        )
         self._crew = Crew(
-            plan, self._session, descriptors["page"], descriptors["whole"], self._dispatcher
-        )
-        self._dispatcher.crew = self._dispatcher.placement.crew = self._crew
+            plan, self._session, descriptors["page"], descriptors["whole"],
+            self._on_zygote, self._on_zygote_death,
+        )  # fmt: skip
 
     # -- a life
 
@@ -129,7 +120,7 @@ class Supervisor:
             name=self._plan.name,
             tasks=len(catalog.tasks),
             queues=self._plan.queues_in_words,
-            lanes=self._claimer.lanes,
+            lanes=self._placement.most[LANE],
             async_jobs=self._plan.async_jobs,
             lease=self._plan.lease,
             session=self._session,
@@ -159,31 +150,21 @@ class Supervisor:
             log.say("started_by_spawn", threads=catalog.threads - 1, session=self._session)
 
     def _put_together(self, line: StoreLine, catalog: Catalog) -> None:
-        self._dispatcher.tasks = {facts.name: facts for facts in catalog.tasks}
+        self._tasks = {facts.name: facts for facts in catalog.tasks}
         self._services = Services(line, self._session, self._ledger)
+        self._placement = Placement(self._crew, self._plan)
         self._claimer = Claimer(
-            self._session,
-            self._plan,
-            self._ledger,
-            line.ask,
-            self._dispatch,
-            self._dispatcher.placement.suspect_room,
-            self._dispatcher.placement.places,
-            self._dispatcher.placement.takes_ahead,
-            self._services.report,
-            self._services.told,
+            self._session, self._plan, line, self._ledger, self._placement, self._services
         )
-        self._dispatcher.claimer = self._claimer
-        self._dispatcher.placement.most_lanes = self._claimer.lanes
+        self._dispatcher = Dispatcher(
+            self._plan, self._tasks, self._ledger, self._crew, self._placement, self._claimer,
+            Desk(line.serve), lambda: self._page.over or self._ended,
+        )  # fmt: skip
+        self._crew.report_to(self._dispatcher)
         self._heart = Heart(
-            self._session,
-            self._plan,
-            self._page,
-            line,
-            self._ledger,
-            self._on_renewed,
+            self._session, self._plan, self._page, line, self._ledger, self._on_renewed,
             lambda reason: self._parts.end(SessionOver(reason, StoreOutage(0.0))),
-        )
+        )  # fmt: skip
         self._reconciler = Reconciler(
             self._session, line, self._ledger, self._dispatcher, self._claimer
         )
@@ -209,31 +190,28 @@ class Supervisor:
         answer = await line.ask("register", new)
         self._heart.registered(asked)
         self._registered = True
-        most = {LOOP: self._plan.async_jobs, LANE: self._claimer.lanes}
-        for kind, digest in zip((LOOP, LANE), answer.pools, strict=True):
-            if names[kind] and most[kind]:
-                self._claimer.digests[kind] = digest
-                self._crew.start(kind)
+        digests = {
+            kind: digest
+            for kind, digest in zip((LOOP, LANE), answer.pools, strict=True)
+            if names[kind] and self._placement.most[kind]
+        }
+        for kind in digests:
+            self._crew.start(kind)
+        self._claimer.begin(digests)
 
     def _start(self, line: StoreLine, sweeper: Sweeper, catalog: Catalog) -> None:
         kept = {State(name): timedelta(seconds=each) for name, each in catalog.retention.items()}
         loops = self._services.all(sweeper, Promoter(line.store), Pruner(line.store, kept))
-        for part in (self._claimer.run(), self._heart.run(), *loops):
+        for part in (self._claimer.run(self._give), self._heart.run(), *loops):
             self._parts.serve(part)
         line.listen(Topic.READY, self._claimer.rang)
         line.listen(Topic.CANCEL, self._heart.beat_soon)
-        self._claimer.claiming = True
-        self._claimer.wake()
 
     # -- jobs
 
-    async def _call(self, verb: str, *args: Any, **kwargs: Any) -> Any:
-        assert self._line is not None  # executors start after the store is open
-        return await self._line.serve(verb, *args, **kwargs)
-
-    async def _dispatch(self, holds: list[Hold]) -> None:
+    async def _give(self, holds: list[Hold]) -> None:
         for hold in holds:
-            facts = self._dispatcher.tasks.get(hold.claimed.task)
+            facts = self._tasks.get(hold.claimed.task)
             if hold.claimed.counters.orphans and facts is not None and facts.has_hook:
                 assert self._line is not None
                 cause = unheard_loss(await self._line.ask("events", hold.lease.job))
@@ -253,10 +231,12 @@ class Supervisor:
             if self._page.over and not self._ended:
                 self._lease_ran_out()
             self._crew.reap()
-            if self._dispatcher.tick():
-                self._heart.jobs_have_begun()
-            if self._plan.burst and self._registered and self._claimer.found_nothing:
-                self._stop.set()
+            self._crew.ask_zygote()
+            if self._registered:
+                if self._dispatcher.tick():
+                    self._heart.jobs_have_begun()
+                if self._plan.burst and self._claimer.found_nothing:
+                    self._stop.set()
             await asyncio.sleep(period)
 
     def _lease_ran_out(self) -> None:
