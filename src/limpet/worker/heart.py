@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable
 
 from limpet import log
+from limpet.domain.cause import StoreOutage
 from limpet.domain.session import Standing
 from limpet.storage.answers import Renewed
 from limpet.worker.holds import Ledger
-from limpet.worker.line import StoreLine
+from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
 from limpet.worker.plan import Plan
 
@@ -28,16 +29,14 @@ class Heart:
         line: StoreLine,
         ledger: Ledger,
         renewed: Callable[[Renewed], None],
-        lost: Callable[[str], None],
     ) -> None:
-        """`renewed`: hears what the store answers. `lost`: hears why the lease is lost."""
+        """`renewed`: hears what the store answers while the session lives."""
         self._session = session
         self._plan = plan
         self._page = page
         self._line = line
         self._ledger = ledger
         self._renewed = renewed
-        self._lost = lost
         self._wake = asyncio.Event()
         self._draining = False
 
@@ -83,13 +82,12 @@ class Heart:
         self._due = asked + round(self._plan.renewal * 1e6)
         begun = self._ledger.tell_begun()
         answer: Renewed = await self._line.ask("renew", self._session, begun, self._draining)
-        if self._page.over:
-            self._lost("the store answered after the lease")  # everything is being ended by now
-        elif answer.standing in (Standing.LIVE, Standing.DRAINING):
-            self._page.moment = max(self._page.moment, self._certain_until(asked))
-            self._renewed(answer)
-        else:
-            self._lost(f"the store says that it is {answer.standing}")
+        if self._page.over:  # and everything is being ended by now
+            raise SessionOver("the store answered after the lease", StoreOutage(0.0))
+        if answer.standing not in (Standing.LIVE, Standing.DRAINING):
+            raise SessionOver(f"the store says that it is {answer.standing}", StoreOutage(0.0))
+        self._page.moment = max(self._page.moment, self._certain_until(asked))
+        self._renewed(answer)
 
     def _certain_until(self, asked: int) -> int:
         return asked + round((self._plan.lease - self._plan.margin) * 1e6)

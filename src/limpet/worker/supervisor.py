@@ -162,9 +162,8 @@ class Supervisor:
         )  # fmt: skip
         self._crew.report_to(self._dispatcher)
         self._heart = Heart(
-            self._session, self._plan, self._page, line, self._ledger, self._on_renewed,
-            lambda reason: self._parts.end(SessionOver(reason, StoreOutage(0.0))),
-        )  # fmt: skip
+            self._session, self._plan, self._page, line, self._ledger, self._on_renewed
+        )
         self._reconciler = Reconciler(
             self._session, line, self._ledger, self._dispatcher, self._claimer
         )
