@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from limpet import log
-from limpet.domain.errors import LimpetError, StoreRefused
+from limpet.domain.errors import LimpetError
 from limpet.domain.transition import RetryAt, Settlement, Snooze
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
@@ -97,8 +97,6 @@ class Services:
         """One round of a service; None if the store would not have it."""
         try:
             return await self._line.do(work)
-        except StoreRefused as error:
-            log.say("sweep_refused", error=error, session=self._session)
         except LimpetError as error:
             log.say("maintenance_failed", service=service, error=error, session=self._session)
         return None
