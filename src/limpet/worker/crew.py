@@ -3,15 +3,14 @@
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from limpet import log
-from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, WorkerFrozen, WorkerKilled
+from limpet.domain.cause import Cause
 from limpet.domain.transition import Complete
-from limpet.worker import processes
+from limpet.worker import death, processes
 from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
     ADOPTED,
@@ -51,9 +50,11 @@ class Crew:
         page: int,
         lock: int,
         on_zygote: Callable[[Any], None],
-        on_zygote_death: Callable[[str], None],
+        on_zygote_death: Callable[[int | None], None],
     ) -> None:
-        """`on_zygote`: hears what the zygote says of the app. `on_zygote_death`: how it ended."""
+        """`on_zygote`: hears what the zygote says of the app. `on_zygote_death`: hears its exit
+        code, or None if it lives and does not answer.
+        """
         self._plan = plan
         self._session = session
         self._page = page
@@ -77,7 +78,7 @@ class Crew:
         moment, patience = now(), round(max(self._plan.frozen, 1.0) * 1e6)
         if moment - self._heard_at > patience:
             self._answers = False
-            self._on_zygote_death("it does not answer")
+            self._on_zygote_death(None)
         elif moment - self._asked_at > patience // 4:
             self._asked_at = moment
             self._tell(PING)
@@ -124,12 +125,11 @@ class Crew:
             self._pid = frame[1]
             self._tell(ADOPTED)
         elif frame[0] == DIED:
-            executor = self.executors.get(frame[1])
-            if executor is not None:
-                executor.died(self._cause(*frame[2:]))
+            if executor := self.executors.get(frame[1]):
+                code = os.waitstatus_to_exitcode(frame[2])
+                executor.died(death.of_executor(code, self._plan.max_rss, *frame[3:]))
         elif frame[0] == FAILED:
-            executor = self.executors.get(frame[1])
-            if executor is not None:
+            if executor := self.executors.get(frame[1]):
                 executor.start_error = frame[2]
                 executor.died(None)
         elif frame[0] == PONG:
@@ -137,35 +137,15 @@ class Crew:
         else:
             self._on_zygote(frame)
 
-    def _cause(self, status: int, over: int, frozen: float, by_kernel: bool) -> Cause | None:
-        """Why an executor died; None if it left in order."""
-        if frozen:
-            return WorkerFrozen(seconds=round(frozen, 3))
-        if over:
-            return OutOfMemory(used=over, limit=self._plan.max_rss)
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            if number == signal.SIGKILL and by_kernel:
-                return OutOfMemory()
-            return WorkerKilled(signal=number, process="executor")
-        code = os.WEXITSTATUS(status)
-        return ExecutorExited(code=code) if code else None
-
     def reap(self) -> None:
         """Reap dead children; tell if the zygote is among them."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in processes.reaped():
             if pid == self._pid:
                 # One that moved into its own namespace has said so before this one left.
                 self._hear_zygote()
             if pid == self._pid:
                 self._pid = 0
-                self._on_zygote_death(processes.how_ended(status))
+                self._on_zygote_death(os.waitstatus_to_exitcode(status))
 
     def signal(self, executor: Executor, number: int) -> None:
         self._tell(SIGNAL, executor.number, number)

@@ -24,7 +24,7 @@ from limpet.maintenance.sweeper import Sweeper
 from limpet.storage.answers import Renewed
 from limpet.storage.base import Topic
 from limpet.storage.registry import open_store
-from limpet.worker import locks, processes
+from limpet.worker import death, locks, processes
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
 from limpet.worker.desk import Desk
@@ -266,23 +266,23 @@ class Supervisor:
             self._reload = True
             self._stop.set()
 
-    def _on_zygote_death(self, how: str) -> None:
+    def _on_zygote_death(self, code: int | None) -> None:
         if self._ended:
             return
-        if how == processes.NO_OWN_PROC and not self._catalog.done():
+        if code == processes.NO_OWN_PROC and not self._catalog.done():
             self._crew.start_zygote(namespace=False)
             return
         if self._page.over:
             self._lease_ran_out()  # which is why it ended itself, or was ended
             return
+        how = processes.how_ended(code)
         if not self._catalog.done():
             reason = f"importing {self._plan.app} ended the process ({how})"
-            code = WRONG_USAGE if self._is_first else ANEW
-            self._parts.end(SessionOver(reason, Requested(), code))
+            after = WRONG_USAGE if self._is_first else ANEW
+            self._parts.end(SessionOver(reason, Requested(), after))
             return
         log.say("zygote_died", how=how, session=self._session)
-        number = int(how.split()[1]) if how.startswith("signal") else None
-        self._parts.end(SessionOver("the zygote died", WorkerKilled(number, process="zygote")))
+        self._parts.end(SessionOver("the zygote died", death.of_zygote(code)))
 
     # -- the end
 

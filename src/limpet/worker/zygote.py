@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 from limpet.domain.errors import LimpetError
 from limpet.worker import processes
@@ -46,6 +46,22 @@ _MOST_SOURCES = 5_000
 _NOT_SOURCES = ("venv", "node_modules", "__pycache__", "site-packages")
 
 
+class _Executor:
+    """An executor as the zygote knows it.
+
+    `over`: its bytes, when they were too many; `frozen`: its seconds, when they were.
+    """
+
+    __slots__ = ("frozen", "lowered", "over", "pid", "stopped_since")
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.over = 0
+        self.frozen = 0.0
+        self.stopped_since: float | None = None
+        self.lowered = False
+
+
 class Zygote:
     """Forks or spawns executors on demand, and ends them."""
 
@@ -55,13 +71,9 @@ class Zygote:
         self._channel = channel
         self._page = Page(order.page)
         self._registry = registry
-        self._pids: dict[int, int] = {}  # executor → pid
-        self._dead: list[tuple[int, int]] = []  # executor, wait status: not yet told
+        self._executors: dict[int, _Executor] = {}
+        self._dead: list[tuple[int, int, _Executor]] = []  # number, wait status: not yet told
         self._dead_since = 0.0
-        self._over: dict[int, int] = {}  # executor → bytes, when they were too many
-        self._lowered: set[int] = set()
-        self._stopped: dict[int, float] = {}  # executor → since when
-        self._frozen: dict[int, float] = {}  # executor → seconds, when they were too many
         self._memory_kills = processes.out_of_memory_kills()
         self._sources = Sources(order.sources) if plan.reload else None
 
@@ -81,7 +93,7 @@ class Zygote:
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(2 if self._dead else _PERIOD * 1000)}
             if self._page.over:
-                os._exit(self._end_everything())
+                self._leave()
             if wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wake, 512)
@@ -91,37 +103,32 @@ class Zygote:
                     while self._channel.has_frames:
                         self._obey(self._channel.receive())
                 except (EOFError, ConnectionError):
-                    os._exit(self._end_everything())
+                    self._leave()
             self._reap()
             if time.monotonic() - looked >= _LOOK_SECONDS:
                 looked = time.monotonic()
-                self._look_at_memory()
-                self._look_for_stopped()
-                self._lower_groups()
-                self._look_at_sources()
+                self._look()
 
     def _obey(self, frame: Any) -> None:
         if frame[0] == PING:
             self._channel.send(PONG)
         elif frame[0] == FORK:
             self._fork(frame[1], frame[2])
-        elif frame[0] == KILL and frame[1] in self._pids:
-            processes.kill([self._pids[frame[1]]])
-        elif frame[0] == SIGNAL and frame[1] in self._pids:
-            processes.kill([self._pids[frame[1]]], frame[2])
+        elif frame[0] in (KILL, SIGNAL) and (executor := self._executors.get(frame[1])):
+            processes.kill([executor.pid], signal.SIGKILL if frame[0] == KILL else frame[2])
 
     # -- executors
 
-    def _fork(self, executor: int, kind: str) -> None:
+    def _fork(self, number: int, kind: str) -> None:
         waiting = self._channel.descriptors
         descriptors = [waiting.popleft() for _ in range(min(4, len(waiting)))]
         try:
             if len(descriptors) < 4:
                 raise OSError(errno.EMFILE, "too many open files")
-            self._pids[executor] = self._start(kind, descriptors)
+            self._executors[number] = _Executor(self._start(kind, descriptors))
         except OSError as error:
             # No more processes, memory or files just now: those that run have no part in it.
-            self._channel.send(FAILED, executor, f"it could not be forked: {error.strerror}")
+            self._channel.send(FAILED, number, f"it could not be forked: {error.strerror}")
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -170,17 +177,11 @@ class Zygote:
     # -- death
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
-            dead = [executor for executor, its in self._pids.items() if its == pid]
-            for executor in dead:
-                del self._pids[executor]
-                self._dead.append((executor, status))
+        numbers = {executor.pid: number for number, executor in self._executors.items()}
+        for pid, status in processes.reaped():
+            if pid in numbers:
+                number = numbers[pid]
+                self._dead.append((number, status, self._executors.pop(number)))
                 self._dead_since = self._dead_since or time.monotonic()
         if self._dead and self._strays_are_gone():
             self._tell_deaths()
@@ -189,11 +190,8 @@ class Zygote:
         dead, self._dead, self._dead_since = self._dead, [], 0.0
         kills = processes.out_of_memory_kills()
         by_kernel, self._memory_kills = kills > self._memory_kills, kills
-        for executor, status in dead:
-            self._stopped.pop(executor, None)
-            self._lowered.discard(executor)
-            over, frozen = self._over.pop(executor, 0), self._frozen.pop(executor, 0.0)
-            self._channel.send(DIED, executor, status, over, frozen, by_kernel)
+        for number, status, executor in dead:
+            self._channel.send(DIED, number, status, executor.over, executor.frozen, by_kernel)
 
     def _strays_are_gone(self) -> bool:
         """End what the dead left behind, which is ours now; nobody is told before it is gone.
@@ -201,45 +199,45 @@ class Zygote:
         One step at a time, so that the zygote hears everything meanwhile. What cannot be killed
         at all, such as a program of another user, is waited for in vain only for so long.
         """
-        known = set(self._pids.values())
+        known = {executor.pid for executor in self._executors.values()}
         strays = [pid for pid in processes.children_of_self() if pid not in known]
         living = [pid for pid in strays if not processes.is_zombie(pid)]
         processes.kill(living)
         return not living or time.monotonic() - self._dead_since > _STRAY_SECONDS
 
-    def _end_everything(self) -> int:
+    def _leave(self) -> NoReturn:
         me = os.getpid()
         processes.end_all(lambda: processes.descendants(me), seconds=1.0)
-        return 0
+        os._exit(0)
 
-    def _look_at_memory(self) -> None:
-        limit = self._plan.max_rss
-        if limit is None:
-            return
-        for executor, pid in self._pids.items():
-            used = processes.resident_bytes(pid)
-            if used > limit and executor not in self._over:
-                self._over[executor] = used
-                processes.kill([pid])
+    # -- now and then
 
-    def _lower_groups(self) -> None:
-        for executor, pid in self._pids.items():
-            if executor not in self._lowered and processes.lower_group(pid):
-                self._lowered.add(executor)
-
-    def _look_for_stopped(self) -> None:
-        """An executor that is stopped holds jobs and does not run them: as good as dead."""
-        moment = time.monotonic()
-        for executor, pid in self._pids.items():
-            if not processes.is_stopped(pid):
-                self._stopped.pop(executor, None)
-            elif moment - self._stopped.setdefault(executor, moment) > self._plan.frozen:
-                self._frozen[executor] = moment - self._stopped.pop(executor)
-                processes.kill([pid])
-
-    def _look_at_sources(self) -> None:
+    def _look(self) -> None:
+        for executor in self._executors.values():
+            self._look_at_memory(executor)
+            self._look_whether_stopped(executor)
+            executor.lowered = executor.lowered or processes.lower_group(executor.pid)
         if self._sources is not None and (changed := self._sources.changed()):
             self._channel.send(CHANGED, changed)
+
+    def _look_at_memory(self, executor: _Executor) -> None:
+        limit = self._plan.max_rss
+        if limit is not None and not executor.over:
+            used = processes.resident_bytes(executor.pid)
+            if used > limit:
+                executor.over = used
+                processes.kill([executor.pid])
+
+    def _look_whether_stopped(self, executor: _Executor) -> None:
+        """One that is stopped holds jobs and does not run them: as good as dead."""
+        moment = time.monotonic()
+        if not processes.is_stopped(executor.pid):
+            executor.stopped_since = None
+        elif executor.stopped_since is None:
+            executor.stopped_since = moment
+        elif moment - executor.stopped_since > self._plan.frozen:
+            executor.frozen = moment - executor.stopped_since
+            processes.kill([executor.pid])
 
 
 class Sources:
@@ -292,7 +290,7 @@ def _own_namespace(order: Order, channel: Channel) -> Order:
     # Until the one that forked us is reaped, its death would be taken for the supervisor's.
     channel.receive()
     if not processes.mount_own_proc():
-        os._exit(processes.NO_OWN_PROC_CODE)
+        os._exit(processes.NO_OWN_PROC)
     return order._replace(contained=True)
 
 
