@@ -87,13 +87,8 @@ class Crew:
         """Start the zygote; it says what it found when it has imported the app."""
         ours, theirs = socket.socketpair()
         order = Order(theirs.fileno(), self._page, self._lock, namespace=namespace)
-        environment = {
-            **os.environ,
-            **self._plan.environment(),
-            **order.environment(),
-            processes.MARK: self._session,
-        }
-        process = processes.spawn("limpet.worker.zygote", environment, order.descriptors)
+        told = {**self._plan.environment(order._asdict()), processes.MARK: self._session}
+        process = processes.spawn("limpet.worker.zygote", {**os.environ, **told}, order.descriptors)
         theirs.close()
         self._pid = process.pid
         # Reaped by number; the object would only complain that it was not.

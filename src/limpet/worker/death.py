@@ -37,6 +37,13 @@ def of_zygote(code: int | None) -> Cause:
     return WorkerKilled(-code if code is not None and code < 0 else None, process="zygote")
 
 
+def of_zygote_in_words(code: int | None) -> str:
+    """The same for the log."""
+    if code is None:
+        return "it does not answer"
+    return f"signal {-code}" if code < 0 else f"code {code}"
+
+
 def of_supervisor(code: int, frozen: float, limit: float, stopping: bool) -> Cause:
     """Why a supervisor died that had shown no life for `frozen` seconds, of `limit` allowed.
 

@@ -88,8 +88,7 @@ class Guardian:
         for end in (self._wake_reader, wake):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(number, _noticed)
+        processes.withstand(*processes.GROUP_SIGNALS, signal.SIGCHLD)
         processes.take_signals()
         self._timer = processes.KernelTimer(self._plan.frozen, asleep=False)
         while True:
@@ -109,20 +108,16 @@ class Guardian:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         descriptors = {
-            "page": page,
-            "whole": held.whole,
-            "core": held.core,
-            "link": theirs.fileno(),
-        }
-        lock = {"path": held.path, "inode": held.inode, "nonce": held.nonce}
+            "page": page, "whole": held.whole, "core": held.core, "link": theirs.fileno()
+        }  # fmt: skip
         order = {
             "first": self._first,
             "session": session,
             "descriptors": descriptors,
-            "lock": lock,
+            "lock": {"path": held.path, "inode": held.inode, "nonce": held.nonce},
             "guardian": os.getpid(),
         }
-        environment = {**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)}
+        environment = {**os.environ, **self._plan.environment(order)}
         process = processes.spawn("limpet.worker.supervisor", environment, descriptors.values())
         theirs.close()
         # Read-only for this process too: only the supervisor says how long the lease holds.
@@ -174,15 +169,14 @@ class Guardian:
 
     def _listen(self, session: _Session) -> bool:
         """Hear what the supervisor says of itself; False when it says nothing any more."""
+        goes_on = False
         try:
             while text := session.link.recv(65536):
                 session.heard += text
         except BlockingIOError:
             goes_on = True
         except OSError:
-            goes_on = False
-        else:
-            goes_on = False
+            pass
         *lines, session.heard = session.heard.split(b"\n")
         for line in lines:
             told = json.loads(line)
@@ -298,10 +292,6 @@ class Guardian:
             self._timer.rearm()
             self._reap()
             time.sleep(0.01)
-
-
-def _noticed(number: int, frame: object) -> None:
-    """The wake-up descriptor tells; the handler only keeps the default from happening."""
 
 
 def main() -> int:

@@ -106,17 +106,24 @@ def thread_count() -> int:
 
 # -- starting
 
-_FOR_THE_GROUP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# What a terminal or a service manager sends to the whole group.
+GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def hold_signals() -> None:
     """Let what is sent to the whole group wait until this process has its handlers."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_THE_GROUP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
 
 
 def take_signals() -> None:
     """Let what was sent to the group come now; children get it too."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_THE_GROUP)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
+
+
+def withstand(*numbers: int) -> None:
+    """Let signals do nothing here; not by ignoring them, which children would inherit."""
+    for number in numbers:
+        signal.signal(number, lambda number, frame: None)
 
 
 def spawn(
@@ -330,13 +337,6 @@ def reaped() -> Iterator[tuple[int, int]]:
         if pid == 0:
             return
         yield pid, status
-
-
-def how_ended(code: int | None) -> str:
-    """An exit code in words; None for a process that lives."""
-    if code is None:
-        return "it does not answer"
-    return f"signal {-code}" if code < 0 else f"code {code}"
 
 
 def kill(pids: Iterable[int], signal_number: int = signal.SIGKILL) -> None:

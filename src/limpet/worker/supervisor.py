@@ -6,7 +6,6 @@ one, so there is one way to begin.
 """
 
 import asyncio
-import json
 import os
 import socket
 from datetime import timedelta
@@ -39,7 +38,7 @@ from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
 from limpet.worker.parts import Parts
 from limpet.worker.placement import Placement
-from limpet.worker.plan import Plan, from_environment
+from limpet.worker.plan import Plan, from_environment, order_from_environment
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.services import Services
 from limpet.worker.voice import leave, speak
@@ -275,7 +274,7 @@ class Supervisor:
         if self._page.over:
             self._lease_ran_out()  # which is why it ended itself, or was ended
             return
-        how = processes.how_ended(code)
+        how = death.of_zygote_in_words(code)
         if not self._catalog.done():
             reason = f"importing {self._plan.app} ended the process ({how})"
             after = WRONG_USAGE if self._is_first else ANEW
@@ -334,7 +333,7 @@ def _proof(session: Session) -> bool:
 
 def main() -> None:
     """Be the supervisor that the guardian has started."""
-    order = json.loads(os.environ.pop("LIMPET_ORDER"))
+    order = order_from_environment()
     plan = from_environment()
     for descriptor in order["descriptors"].values():
         os.set_inheritable(descriptor, False)

@@ -9,7 +9,6 @@ each of which imports it anew.
 import contextlib
 import errno
 import gc
-import json
 import os
 import select
 import signal
@@ -35,7 +34,7 @@ from limpet.worker.frames import (
     Channel,
 )
 from limpet.worker.page import Page
-from limpet.worker.plan import Order, Plan, from_environment
+from limpet.worker.plan import Order, Plan, from_environment, order_from_environment
 from limpet.worker.registry import Registry, load_registry
 from limpet.worker.sources import Sources
 
@@ -82,7 +81,7 @@ class Zygote:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
         self._wake = (wake, woken)
-        signal.signal(signal.SIGCHLD, _noticed)
+        processes.withstand(signal.SIGCHLD)
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
         poll.register(wake, select.POLLIN)
@@ -165,7 +164,7 @@ class Zygote:
             "page": self._order.page,
             "lock": self._order.lock,
         }
-        environment = {**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)}
+        environment = {**os.environ, **self._plan.environment(order)}
         given = (*descriptors, self._order.page, self._order.lock)
         process = processes.spawn("limpet.worker.executor", environment, given, own_session=True)
         # Reaped by pid like the forked ones; the object would only complain that it was not.
@@ -238,10 +237,6 @@ class Zygote:
             processes.kill([executor.pid])
 
 
-def _noticed(number: int, frame: object) -> None:
-    """The wake-up descriptor tells; the handler only keeps the default from happening."""
-
-
 def _own_namespace(order: Order, channel: Channel) -> Order:
     """Go on as PID 1 of a new pid namespace, a child of the supervisor, where that is allowed."""
     if not order.namespace or order.contained or not processes.enter_pid_namespace():
@@ -267,7 +262,7 @@ def _follow(channel: Channel) -> None:
 
 
 def main() -> None:
-    order = Order(**json.loads(os.environ.pop("LIMPET_ORDER")))
+    order = Order(**order_from_environment())
     for descriptor in order.descriptors:
         os.set_inheritable(descriptor, False)
     channel = Channel(socket.socket(fileno=order.channel))
@@ -275,8 +270,7 @@ def main() -> None:
     processes.set_name("limpet-zygote")
     processes.adopt_orphans()
     _follow(channel)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _noticed)
+    processes.withstand(*processes.GROUP_SIGNALS)
     processes.take_signals()
     plan = from_environment()
     registry = None
@@ -319,7 +313,7 @@ def _start_over(plan: Plan, order: Order) -> None:
     """Forget the app and its threads: the same process, with a new program in it."""
     for descriptor in order.descriptors:
         os.set_inheritable(descriptor, True)
-    environment = {**os.environ, **plan.environment(), **order.environment()}
+    environment = {**os.environ, **plan.environment(order._asdict())}
     os.execve(sys.executable, [sys.executable, "-m", "limpet.worker.zygote"], environment)
 
 
