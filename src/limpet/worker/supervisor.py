@@ -303,11 +303,15 @@ class Supervisor:
         if end.code == WRONG_USAGE:
             log.say("refused", reason=end, session=self._session)
         elif self._registered:
-            log.say("session_over", reason=end, session=self._session)
             until = now() + round(self._plan.lease * 1e6)
-            alone = end.code not in (ANEW, DONE)  # there is no guardian to ask us to stop
-            asked = lambda: bool(self._signals or (alone and now() > until))  # noqa: E731
-            if not await self._drain.lose(end.cause, asked):
+            alone = end.code != ANEW  # there is no guardian to ask us to stop
+            if not alone:
+                log.say("session_over", reason=end, session=self._session)
+
+            def give_up() -> bool:
+                return bool(self._signals) or (alone and now() > until)
+
+            if not await self._drain.lose(end.cause, give_up):
                 return 1  # the guardian will try
         return end.code
 
