@@ -32,10 +32,10 @@ from limpet.worker.plan import Plan
 from limpet.worker.settler import after_death, settlement_of
 
 # What has not started after this time behind a job that goes on is taken back.
-_HELD_UP = 50_000
+_HELD_UP_MICROSECONDS = 50_000
 # How long jobs wait for an executor that starts, and how long it may take at all.
-_SLOW_START, _LONGEST_START = 1_000_000, 60_000_000
-_LONGEST_PAUSE = 10.0
+_SLOW_START_MICROSECONDS, _LONGEST_START_MICROSECONDS = 1_000_000, 60_000_000
+_LONGEST_PAUSE_SECONDS = 10.0
 
 
 class Dispatcher:
@@ -196,7 +196,7 @@ class Dispatcher:
     def _hold_off(self, error: str) -> None:
         """An executor could not start: no other is started for a while, and nothing is claimed."""
         self._failed_starts += 1
-        pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE)
+        pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE_SECONDS)
         log.say("executor_failed", error=error, seconds=pause)
         self._placement.may_start = False
         asyncio.get_running_loop().call_later(pause, self._go_on)
@@ -234,7 +234,7 @@ class Dispatcher:
             self._waiting_since[kind] = moment
         elif any(not each.ready and not each.slow for each in self._crew.of_kind(kind)):
             self._waiting_since[kind] = moment  # one is coming
-        elif moment - self._waiting_since[kind] > _HELD_UP:
+        elif moment - self._waiting_since[kind] > _HELD_UP_MICROSECONDS:
             self._hand_back(waiting, "no executor had room for it")
             waiting.clear()
 
@@ -253,7 +253,7 @@ class Dispatcher:
         if not waiting or executor.last_waiting != waiting or self._reads_yet(executor):
             executor.last_waiting = waiting
             executor.stuck_since = moment
-        elif moment - executor.stuck_since > _HELD_UP:
+        elif moment - executor.stuck_since > _HELD_UP_MICROSECONDS:
             executor.stuck_since = moment
             self._take_back(executor)
 
@@ -264,29 +264,24 @@ class Dispatcher:
 
     def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
         waited = moment - executor.started_at
-        if waited > _SLOW_START and not executor.slow:
+        if waited > _SLOW_START_MICROSECONDS and not executor.slow:
             executor.slow = True
             self._take_back(executor)
-        if waited > _LONGEST_START and not executor.doomed:
+        if waited > _LONGEST_START_MICROSECONDS and not executor.doomed:
             executor.start_error = "its on_start hooks did not end"
             self._limits.doom(executor)
 
     def _take_back(self, executor: Executor) -> None:
         """Take what has not started away from an executor: for another, or back to the store."""
         back = executor.take_back()
-        kind = executor.pool
-        others = [
-            each
-            for each in self._crew.of_kind(kind)
-            if each is not executor and each.takes_more and not each.holds
-        ]
-        room = len(others) if kind == LANE else (len(back) if others else 0)
-        if executor.for_suspect:
-            room = 0  # it must be alone where it runs
-        self._placement.waiting[kind].extend(back[:room])
+        if not back:
+            return
+        # A suspect must be alone where it runs.
+        idle = 0 if executor.for_suspect else self._placement.idle(executor.kind)
+        room = idle if executor.kind == LANE else idle * len(back)
+        self._placement.waiting[executor.pool].extend(back[:room])
         self._hand_back(back[room:], "a job that goes on was ahead of it")
-        if back:
-            self._placement.place()
+        self._placement.place()
 
     def hand_back_unstarted(self) -> None:
         """The worker is to stop: others can have what has not started."""

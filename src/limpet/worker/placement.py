@@ -86,6 +86,10 @@ class Placement:
         used = given + len(self.waiting[pool])
         return Room(used, places - used, open_)
 
+    def idle(self, pool: str) -> int:
+        """How many executors of a pool have nothing to do."""
+        return sum(1 for each in self._executors(pool) if each.takes_more and not each.holds)
+
     def suspect_room(self) -> int:
         """How many suspects of the loop can run alone now."""
         busy = sum(1 for each in self._crew.of_kind(LANE) if each.for_suspect and each.holds)
