@@ -6,7 +6,7 @@ from limpet import log
 from limpet.worker.executor_link import Executor
 from limpet.worker.page import now
 
-_PING = 1_000_000
+_PING_MICROSECONDS = 1_000_000
 _ANSWER_SECONDS = 0.2
 
 
@@ -17,9 +17,9 @@ class Blame:
         """Ping, or ask what keeps it from answering; each block is told once."""
         if executor.heard_at >= executor.pinged_at:
             executor.blamed = executor.told_blame = False
-            if moment - executor.pinged_at > _PING:
+            if moment - executor.pinged_at > _PING_MICROSECONDS:
                 executor.ping()
-        elif moment - executor.pinged_at > _PING and not executor.blamed:
+        elif moment - executor.pinged_at > _PING_MICROSECONDS and not executor.blamed:
             executor.blamed = True
             executor.ask_what_blocks()
             loop = asyncio.get_running_loop()

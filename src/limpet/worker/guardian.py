@@ -24,8 +24,8 @@ from limpet.worker.plan import Plan, from_environment
 # How a supervisor says what should happen after it.
 DONE, WRONG_USAGE, ANEW = 0, 2, 75
 
-_LONGEST_PERIOD = 0.25
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_LONGEST_PERIOD_SECONDS = 0.25
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 30.0
 # A supervisor that lived this long was not part of a crash loop.
 _HEALTHY_SECONDS = 30.0
 # So many times in a row it is started again at once.
@@ -72,7 +72,7 @@ class Guardian:
         self._ids = IdSource(SystemClock())
         self._stopping_since: float | None = None
         self._signals = 0
-        self._pause = _FIRST_PAUSE
+        self._pause = _FIRST_PAUSE_SECONDS
         self._notices: dict[int, tuple[subprocess.Popen[bytes], locks.HeldLocks]] = {}
         self._killed_for_lease = False
         self._first = True
@@ -131,7 +131,7 @@ class Guardian:
         poll = select.poll()
         poll.register(self._wake_reader, select.POLLIN)
         poll.register(session.link, select.POLLIN)
-        period = min(_LONGEST_PERIOD, self._plan.lease / 20) * 1000
+        period = min(_LONGEST_PERIOD_SECONDS, self._plan.lease / 20) * 1000
         while True:
             for descriptor, _ in poll.poll(period):
                 if descriptor == self._wake_reader:
@@ -253,10 +253,10 @@ class Guardian:
         if not session.ready:
             say(f"the supervisor ended with {code} before it was ready")
         if session.ready and lived > _HEALTHY_SECONDS:
-            self._pause, self._deaths = _FIRST_PAUSE, 0
+            self._pause, self._deaths = _FIRST_PAUSE_SECONDS, 0
         self._deaths += 1
         if not session.ready:
-            self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
             self._rest(self._pause)
         elif self._deaths > _FREE_DEATHS:
             self._rest(_BREATH_SECONDS)

@@ -38,7 +38,7 @@ from limpet.worker.plan import Order, Plan, from_environment, order_from_environ
 from limpet.worker.registry import Registry, load_registry
 from limpet.worker.sources import Sources
 
-_PERIOD = 0.1
+_PERIOD_SECONDS = 0.1
 _LOOK_SECONDS = 0.25
 _STRAY_SECONDS = 5.0
 
@@ -88,7 +88,9 @@ class Zygote:
         looked = time.monotonic()
         self._channel.send(PONG)
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(2 if self._dead else _PERIOD * 1000)}
+            # Soon again while the dead wait for what they left behind to end.
+            milliseconds = 2 if self._dead else _PERIOD_SECONDS * 1000
+            ready = {descriptor for descriptor, _ in poll.poll(milliseconds)}
             if self._page.over:
                 self._leave()
             if wake in ready:
