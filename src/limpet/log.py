@@ -41,7 +41,6 @@ WORDING: dict[str, tuple[int, str]] = {
     # Recovery
     "recovered": (_W, "recovered {count} orphaned jobs of {whose}: {cause}"),
     "notice_failed": (_E, "the death of session {session} could not be told: {error}"),
-    "sweep_refused": (_E, "cannot look after dead sessions: {error}"),
     "maintenance_failed": (_W, "{service} could not do its work and will try again: {error}"),
     # The store
     "store_failed": (_W, "the store does not answer ({error}); trying on for {seconds:.1f} s"),

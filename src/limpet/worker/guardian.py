@@ -24,8 +24,8 @@ from limpet.worker.plan import Plan, from_environment
 # How a supervisor says what should happen after it.
 DONE, WRONG_USAGE, ANEW = 0, 2, 75
 
-_LONGEST_PERIOD = 0.25
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_LONGEST_PERIOD_SECONDS = 0.25
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 30.0
 # A supervisor that lived this long was not part of a crash loop.
 _HEALTHY_SECONDS = 30.0
 # So many times in a row it is started again at once.
@@ -72,7 +72,7 @@ class Guardian:
         self._ids = IdSource(SystemClock())
         self._stopping_since: float | None = None
         self._signals = 0
-        self._pause = _FIRST_PAUSE
+        self._pause = _FIRST_PAUSE_SECONDS
         self._notices: dict[int, tuple[subprocess.Popen[bytes], locks.HeldLocks]] = {}
         self._killed_for_lease = False
         self._first = True
@@ -88,8 +88,7 @@ class Guardian:
         for end in (self._wake_reader, wake):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(number, _noticed)
+        processes.withstand(*processes.GROUP_SIGNALS, signal.SIGCHLD)
         processes.take_signals()
         self._timer = processes.KernelTimer(self._plan.frozen, asleep=False)
         while True:
@@ -109,20 +108,16 @@ class Guardian:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         descriptors = {
-            "page": page,
-            "whole": held.whole,
-            "core": held.core,
-            "link": theirs.fileno(),
-        }
-        lock = {"path": held.path, "inode": held.inode, "nonce": held.nonce}
+            "page": page, "whole": held.whole, "core": held.core, "link": theirs.fileno()
+        }  # fmt: skip
         order = {
             "first": self._first,
             "session": session,
             "descriptors": descriptors,
-            "lock": lock,
+            "lock": {"path": held.path, "inode": held.inode, "nonce": held.nonce},
             "guardian": os.getpid(),
         }
-        environment = {**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)}
+        environment = {**os.environ, **self._plan.environment(order)}
         process = processes.spawn("limpet.worker.supervisor", environment, descriptors.values())
         theirs.close()
         # Read-only for this process too: only the supervisor says how long the lease holds.
@@ -136,7 +131,7 @@ class Guardian:
         poll = select.poll()
         poll.register(self._wake_reader, select.POLLIN)
         poll.register(session.link, select.POLLIN)
-        period = min(_LONGEST_PERIOD, self._plan.lease / 20) * 1000
+        period = min(_LONGEST_PERIOD_SECONDS, self._plan.lease / 20) * 1000
         while True:
             for descriptor, _ in poll.poll(period):
                 if descriptor == self._wake_reader:
@@ -174,15 +169,14 @@ class Guardian:
 
     def _listen(self, session: _Session) -> bool:
         """Hear what the supervisor says of itself; False when it says nothing any more."""
+        goes_on = False
         try:
             while text := session.link.recv(65536):
                 session.heard += text
         except BlockingIOError:
             goes_on = True
         except OSError:
-            goes_on = False
-        else:
-            goes_on = False
+            pass
         *lines, session.heard = session.heard.split(b"\n")
         for line in lines:
             told = json.loads(line)
@@ -259,10 +253,10 @@ class Guardian:
         if not session.ready:
             say(f"the supervisor ended with {code} before it was ready")
         if session.ready and lived > _HEALTHY_SECONDS:
-            self._pause, self._deaths = _FIRST_PAUSE, 0
+            self._pause, self._deaths = _FIRST_PAUSE_SECONDS, 0
         self._deaths += 1
         if not session.ready:
-            self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
             self._rest(self._pause)
         elif self._deaths > _FREE_DEATHS:
             self._rest(_BREATH_SECONDS)
@@ -298,10 +292,6 @@ class Guardian:
             self._timer.rearm()
             self._reap()
             time.sleep(0.01)
-
-
-def _noticed(number: int, frame: object) -> None:
-    """The wake-up descriptor tells; the handler only keeps the default from happening."""
 
 
 def main() -> int:

@@ -53,9 +53,13 @@ class HeldLocks(NamedTuple):
 
     def remove(self) -> None:
         """Delete the files of a session that ended in order."""
-        for path in (self.path, self.path + _CORE):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+        _remove(self.path)
+
+
+def _remove(path: str) -> None:
+    for each in (path, path + _CORE):
+        with contextlib.suppress(OSError):
+            os.unlink(each)
 
 
 def take(session: str) -> HeldLocks:
@@ -106,9 +110,7 @@ def proves_death(session: str, path: str, inode: int, nonce: str) -> bool:
         whole = _lock(path, inode, nonce)
         if whole is None:
             return False
-        for name in (path, path + _CORE):
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+        _remove(path)
         os.close(whole)
         return True
     finally:

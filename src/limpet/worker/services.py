@@ -7,8 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from limpet import log
-from limpet.domain.errors import LimpetError, StoreRefused
-from limpet.domain.job import Report
+from limpet.domain.errors import LimpetError
 from limpet.domain.transition import RetryAt, Settlement, Snooze
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
@@ -26,13 +25,10 @@ _PRUNE_SECONDS = 60.0
 class Services:
     """The loops of one session; each goes on after a failure."""
 
-    def __init__(
-        self, line: StoreLine, session: str, ledger: Ledger, reports: list[Report]
-    ) -> None:
+    def __init__(self, line: StoreLine, session: str, ledger: Ledger) -> None:
         self._line = line
         self._session = session
         self._ledger = ledger
-        self._reports = reports
         self._promote = asyncio.Event()
         self._reporting = asyncio.Lock()
 
@@ -53,12 +49,13 @@ class Services:
             await self._report()
 
     async def _report(self) -> None:
-        if not self._reports:
+        reports = self._ledger.reports
+        if not reports:
             return
         held = self._ledger.leases()
-        while self._reports:
-            taken = self._reports[:CHUNK]
-            del self._reports[:CHUNK]
+        while reports:
+            taken = reports[:CHUNK]
+            del reports[:CHUNK]
             # What comes after the outcome was told would be refused, and stand on the timeline.
             said = [each for each in taken if each.lease in held]
             if said:
@@ -100,8 +97,6 @@ class Services:
         """One round of a service; None if the store would not have it."""
         try:
             return await self._line.do(work)
-        except StoreRefused as error:
-            log.say("sweep_refused", error=error, session=self._session)
         except LimpetError as error:
             log.say("maintenance_failed", service=service, error=error, session=self._session)
         return None
