@@ -21,6 +21,7 @@ from lifecycle.place import Handle, Place, allowance, wall_of
 from lifecycle.processes import alive, look, send, turn_holder
 from lifecycle.tree import Part, Settings, Worker
 
+from limpet.domain.cause import WorkerFrozen
 from limpet.domain.event import EventName
 from limpet.domain.state import State
 
@@ -31,6 +32,8 @@ LEASE = 3.0
 READY_AFTER_SECONDS = LEASE / 4 + 1.0
 RENEW_EVERY_SECONDS = LEASE / 5
 FROZEN_SECONDS = LEASE / 4
+# The zygote looks four times a second for executors that are stopped.
+LOOKS_EVERY_SECONDS = 0.25
 
 
 @contextmanager
@@ -129,6 +132,49 @@ def test_a_frozen_worker_is_dead_before_its_jobs_run_again(
     assert theirs not in heart.ended
     assert heart.latest(theirs, RENEW_EVERY_SECONDS) <= allowance()
     assert max(took) <= 1.0 + allowance()
+    assert_no_orphans(place)
+
+
+def test_a_frozen_executor_is_ended_and_only_its_own_jobs_run_again(place: Place) -> None:
+    """One that stands still for a moment is left alone."""
+    worker = place.worker(settings=Settings(lease=LEASE, queues=("all=10",)))
+    bystander: Handle = steady_sync.using(queue="all").enqueue(word="over")
+    place.until_begun(bystander)
+    jobs = begun_pair(place)
+    old = place.session(worker).id
+    pids = [worker.outer(place.attempts(job)[0].pid).pid for job in jobs]
+    for pid in pids:
+        send(pid, signal.SIGSTOP)
+    time.sleep(FROZEN_SECONDS / 3)
+    for pid in pids:
+        send(pid, signal.SIGCONT)
+    time.sleep(FROZEN_SECONDS)
+    assert [place.losses(job) for job in jobs] == [[], []]
+
+    frozen = time.time()
+    for pid in pids:
+        send(pid, signal.SIGSTOP)
+    place.until_begun(*jobs, times=2)
+    assert [pid for pid in pids if alive(pid)] == []
+    place.say("over")
+    place.until_final([bystander, *jobs])
+    for job in jobs:
+        (loss,) = place.losses(job)
+        assert isinstance(loss.cause, WorkerFrozen), loss.cause
+        assert loss.cause.seconds >= FROZEN_SECONDS
+        after = loss.at / 1e6 - frozen
+        limit = FROZEN_SECONDS + 2 * LOOKS_EVERY_SECONDS + allowance()
+        assert FROZEN_SECONDS <= after <= limit, str(loss.cause)
+        first, second = place.attempts(job)
+        assert first.last < second.first, "its subprocess went on beside the second run"
+        found = place.job(job)
+        assert (found.state, found.result) == (State.SUCCEEDED, str(second.token))
+        # It was alone in its executor, so this may be its own doing.
+        assert found.counters == (0, 1, 1)
+        assert f"{job.id} {second.token} WorkerFrozen" in (place.folder / "hooks").read_text()
+    assert len(place.attempts(bystander)) == 1
+    assert place.job(bystander).counters == (0, 0, 0)
+    assert place.session(worker).id == old
     assert_no_orphans(place)
 
 
