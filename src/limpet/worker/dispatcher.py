@@ -171,7 +171,7 @@ class Dispatcher:
         self.reports.append(Report(hold.lease, said, tuple(LogLine(*line) for line in lines)))
 
     def on_request(self, executor: Executor, sock: socket.socket) -> None:
-        self._desk.open(sock)
+        self._desk.open(sock, executor.not_understood)
 
     # -- death
 
