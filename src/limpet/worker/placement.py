@@ -9,6 +9,13 @@ from limpet.worker.holds import Hold
 
 # How many suspects of the loop may run alone at a time, each in a lane of its own.
 _SUSPECT_LANES = 2
+# How many files of the supervisor's an executor takes, and how many it needs besides.
+_FILES_EACH, _OTHER_FILES = 5, 64
+
+
+def lanes_within(files: int, lanes: int) -> int:
+    """How many of the lanes there can be where so many files may be open."""
+    return min(lanes, max(1, (files - _OTHER_FILES) // _FILES_EACH))
 
 
 class Placement:

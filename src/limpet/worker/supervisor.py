@@ -38,6 +38,7 @@ from limpet.worker.holds import Hold, Ledger
 from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
 from limpet.worker.parts import Parts
+from limpet.worker.placement import lanes_within
 from limpet.worker.plan import Plan, from_environment
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.services import Services
@@ -116,10 +117,10 @@ class Supervisor:
         """Import, open, sweep, register: in this order, so that nothing is claimed too early."""
         self._crew.start_zygote(namespace=self._plan.pid_namespace)
         catalog = await self._parts.first(self._catalog)
-        processes.allow_many_files()  # each executor has five; its own limit stays as it was
+        files = processes.allow_many_files()  # executors have the limit that the user gave them
         line = await self._open_store(catalog.url)
         self._say_how_strong(catalog)
-        self._put_together(line, catalog)
+        self._put_together(line, catalog, files)
         sweeper = Sweeper(line.store, self._session, _proof)
         await line.persist(sweeper.prove)
         await self._register(line, catalog)
@@ -159,7 +160,7 @@ class Supervisor:
         if catalog.threads > 1:
             log.say("started_by_spawn", threads=catalog.threads - 1, session=self._session)
 
-    def _put_together(self, line: StoreLine, catalog: Catalog) -> None:
+    def _put_together(self, line: StoreLine, catalog: Catalog, files: int) -> None:
         self._dispatcher.tasks = {facts.name: facts for facts in catalog.tasks}
         self._services = Services(line, self._session, self._ledger, self._dispatcher.reports)
         self._claimer = Claimer(
@@ -175,7 +176,11 @@ class Supervisor:
             self._services.told,
         )
         self._dispatcher.claimer = self._claimer
-        self._dispatcher.placement.most_lanes = self._claimer.lanes
+        wanted = self._claimer.lanes
+        self._claimer.lanes = lanes = lanes_within(files, wanted)
+        if lanes < wanted:
+            log.say("few_files", lanes=lanes, wanted=wanted, files=files, session=self._session)
+        self._dispatcher.placement.most_lanes = lanes
         self._heart = Heart(
             self._session,
             self._plan,
