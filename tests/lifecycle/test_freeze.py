@@ -1,8 +1,6 @@
 """SIGSTOP past the lease: the first run is dead before the second starts, the others go on."""
 
 import contextlib
-import fcntl
-import os
 import random
 import signal
 import threading
@@ -229,20 +227,6 @@ def test_a_supervisor_frozen_in_a_transaction_stops_nobody_else(place: Place) ->
     assert_no_orphans(place)
 
 
-@contextmanager
-def store_that_answers_nobody(place: Place) -> Iterator[None]:
-    """Hold the locks in front of the file, so that no worker can write."""
-    folder = place.folder / "jobs.db-limpet"
-    files = [os.open(folder / name, os.O_RDWR) for name in ("urgent", "turn")]
-    for file in files:
-        fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        for file in files:
-            os.close(file)
-
-
 def test_an_outage_of_the_store_ends_the_run_before_the_lease_and_charges_nobody(
     one_place: Place,
 ) -> None:
@@ -250,7 +234,7 @@ def test_an_outage_of_the_store_ends_the_run_before_the_lease_and_charges_nobody
     assert place.mode is BEST
     worker = place.worker(settings=Settings(lease=LEASE, queues=("all=10",)))
     jobs = begun_pair(place)
-    with store_that_answers_nobody(place):
+    with place.store_that_answers_nobody():
         renewed = place.session(worker).renewed_at / 1e6
         time.sleep(LEASE + 1)
         since = boottime()

@@ -266,7 +266,8 @@ class Supervisor:
             if self._page.over and not self._ended:
                 self._lease_ran_out()
             self._crew.reap()
-            self._dispatcher.tick()
+            if not self._ended:
+                self._dispatcher.tick()
             if self._plan.burst and self._registered and self._claimer.found_nothing:
                 self._stop.set()
             await asyncio.sleep(period)
