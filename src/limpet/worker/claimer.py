@@ -85,7 +85,6 @@ class Claimer:
         self._seq = 0
         self._wake = asyncio.Event()
         self.claiming = False
-        self.paused = False  # executors cannot start just now
         self.may_have_more = True
         self.in_flight = False
         self.exchanges = 0
@@ -131,15 +130,11 @@ class Claimer:
     def _has_reason(self) -> bool:
         if self._ledger.news:
             return True
-        return self._claims and self.may_have_more and self._want() is not None
-
-    @property
-    def _claims(self) -> bool:
-        return self.claiming and not self.paused
+        return self.claiming and self.may_have_more and self._want() is not None
 
     async def _exchange(self) -> None:
         await self._before()
-        want = self._want() if self._claims else None
+        want = self._want() if self.claiming else None
         begun = self.untold()
         batch = self._ledger.next_batch()
         self._seq += 1

@@ -29,6 +29,9 @@ from limpet.worker.frames import (
 from limpet.worker.page import now
 from limpet.worker.plan import Order, Plan
 
+# How a zygote ends that is there and does not answer.
+DEAF = "it does not answer"
+
 
 class Listener(Protocol):
     """Who hears what executors and the zygote say."""
@@ -68,7 +71,7 @@ class Crew:
             return
         if moment - self._heard_at > patience:
             self._answers = False
-            self.listener.on_zygote_death("it does not answer")
+            self.listener.on_zygote_death(DEAF)
         elif moment - self._asked_at > patience // 4:
             self._asked_at = moment
             self._tell(PING)

@@ -183,7 +183,7 @@ class Dispatcher:
         intended = executor.doomed
         why = cause or ExecutorExited(code=0)
         begun = [hold for hold in executor.holds.values() if hold.begun]
-        if executor.holds and not intended:
+        if executor.holds and not intended and not executor.start_error:
             log.say(
                 "executor_died", kind=executor.kind, executor=executor.number, cause=why,
                 jobs=len(begun),
@@ -205,17 +205,17 @@ class Dispatcher:
         self.claimer.wake()
 
     def _hold_off(self, error: str) -> None:
-        """An executor could not start: no other is started for a while, and nothing is claimed."""
+        """An executor could not start: no other is started for a while; those that run go on."""
+        if not self.placement.may_start:
+            return  # it was started together with one that has said so
         self._failed_starts += 1
         pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE)
         log.say("executor_failed", error=error, seconds=pause)
         self.placement.may_start = False
-        self.claimer.paused = True
         self._later(pause, self._go_on)
 
     def _go_on(self) -> None:
         self.placement.may_start = True
-        self.claimer.paused = False
         self.placement.place()
         self.claimer.rang()
 
@@ -224,7 +224,7 @@ class Dispatcher:
     def tick(self) -> None:
         """Look who has begun, who is held up, who exceeds a limit, who does not answer."""
         moment = now()
-        self.crew.ask_zygote(moment, round(max(self._plan.frozen, 1.0) * 1e6))
+        self.crew.ask_zygote(moment, round(self._plan.deaf * 1e6))
         fresh = False
         for executor in list(self.crew.executors.values()):
             fresh = bool(executor.look()) or fresh

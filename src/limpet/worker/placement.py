@@ -80,7 +80,9 @@ class Placement:
         return any(each.takes_more for each in self._executors(kind))
 
     def suspect_room(self) -> int:
-        """How many suspects of the loop can run alone now."""
+        """How many suspects of the loop can run alone now, each in a lane started for it."""
+        if not self.may_start:
+            return 0
         busy = sum(1 for each in self.crew.of_kind(LANE) if each.for_suspect and each.holds)
         return max(0, _SUSPECT_LANES - busy)
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from limpet import log
-from limpet.domain.cause import Requested, StoreOutage, WorkerKilled
+from limpet.domain.cause import Cause, Requested, StoreOutage, WorkerFrozen, WorkerKilled
 from limpet.domain.errors import InvalidOption
 from limpet.domain.event import unheard_loss
 from limpet.domain.session import NewSession, Session, SessionKind, SessionLock
@@ -26,7 +26,7 @@ from limpet.storage.base import Topic
 from limpet.storage.registry import open_store
 from limpet.worker import locks, processes
 from limpet.worker.claimer import Claimer
-from limpet.worker.crew import Crew
+from limpet.worker.crew import DEAF, Crew
 from limpet.worker.desk import Desk
 from limpet.worker.dispatcher import Dispatcher
 from limpet.worker.drain import Drain
@@ -316,7 +316,10 @@ class Supervisor:
             return
         log.say("zygote_died", how=how, session=self._session)
         number = int(how.split()[1]) if how.startswith("signal") else None
-        self._parts.end(SessionOver("the zygote died", WorkerKilled(number, process="zygote")))
+        cause: Cause = WorkerKilled(number, process="zygote")
+        if how == DEAF:
+            cause = WorkerFrozen(self._plan.deaf)
+        self._parts.end(SessionOver("the zygote died", cause))
 
     # -- the end
 
