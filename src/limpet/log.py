@@ -28,6 +28,11 @@ WORDING: dict[str, tuple[int, str]] = {
         "the app starts threads when it is imported ({threads} of them), so executors are spawned "
         "instead of forked: each start imports it again",
     ),
+    "few_files": (
+        _W,
+        "{lanes} lanes instead of {wanted}, because this worker may not open more than {files} "
+        "files; raise its limit (ulimit -Hn) to have them all",
+    ),
     "worker_draining": (
         _I,
         "asked to stop: {running} jobs may go on for {seconds:g} s; a second signal ends them now",

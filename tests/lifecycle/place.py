@@ -1,5 +1,6 @@
 """Where one lifecycle test happens: a folder, a store, a record file, and the workers on it."""
 
+import fcntl
 import itertools
 import os
 import shutil
@@ -7,6 +8,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -226,6 +228,19 @@ class Place:
     def say(self, word: str) -> None:
         """Tell the jobs that wait for this word."""
         (self.folder / word).touch()
+
+    @contextmanager
+    def store_that_answers_nobody(self) -> Iterator[None]:
+        """Hold the locks in front of the file, so that no worker can write."""
+        folder = self.folder / "jobs.db-limpet"
+        files = [os.open(folder / name, os.O_RDWR) for name in ("urgent", "turn")]
+        for file in files:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            for file in files:
+                os.close(file)
 
     # -- what lives here
 

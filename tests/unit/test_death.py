@@ -56,5 +56,6 @@ def test_a_supervisor_that_its_own_timer_ended_was_frozen(
 def test_a_zygote_counts_as_killed_however_it_ended(
     code: int | None, number: int | None, words: str
 ) -> None:
-    assert death.of_zygote(code) == WorkerKilled(number, "zygote")
+    killed = WorkerKilled(number, "zygote")
+    assert death.of_zygote(code, deaf=2.5) == (WorkerFrozen(2.5) if code is None else killed)
     assert death.of_zygote_in_words(code) == words

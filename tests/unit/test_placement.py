@@ -20,7 +20,7 @@ def placement(*executors: Any, lanes: int = 2) -> Placement:
         executors=dict(enumerate(executors)),
         of_kind=lambda kind: [each for each in executors if each.kind == kind],
     )
-    return Placement(crew, Plan("app:app", lanes=lanes, async_jobs=10))
+    return Placement(crew, Plan("app:app", lanes=lanes, async_jobs=10), files=1_000)
 
 
 def test_a_job_takes_a_place_wherever_it_is() -> None:

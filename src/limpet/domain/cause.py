@@ -95,6 +95,17 @@ class ExecutorExited(Cause):
 
 
 @dataclass(eq=True, unsafe_hash=True)
+class ExecutorGarbled(Cause):
+    """Something wrote into the way between the process that ran the job and its worker."""
+
+    def sentence(self) -> str:
+        return (
+            "the process that ran the job could not be understood any more, because something "
+            "wrote into its socket, and was ended"
+        )
+
+
+@dataclass(eq=True, unsafe_hash=True)
 class OutOfMemory(Cause):
     """The process that ran the job was ended for its use of memory."""
 

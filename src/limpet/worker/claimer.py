@@ -159,7 +159,7 @@ class Claimer:
     # -- what to ask for
 
     def _want(self) -> Want | None:
-        if not self._claiming or not self._placement.may_start:
+        if not self._claiming:
             return None
         pools = []
         for kind, digest in self._digests.items():

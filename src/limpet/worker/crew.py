@@ -75,7 +75,7 @@ class Crew:
         """Ask it now and then; one that does not answer can neither start nor end executors."""
         if not self._answers:
             return
-        moment, patience = now(), round(max(self._plan.frozen, 1.0) * 1e6)
+        moment, patience = now(), round(self._plan.deaf * 1e6)
         if moment - self._heard_at > patience:
             self._answers = False
             self._on_zygote_death(None)

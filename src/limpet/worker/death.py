@@ -34,9 +34,11 @@ def of_executor(
     return WorkerKilled(-code, "executor") if code < 0 else ExecutorExited(code)
 
 
-def of_zygote(code: int | None) -> Cause:
-    """Why a zygote died, or None for one that does not answer."""
-    return WorkerKilled(-code if code is not None and code < 0 else None, process="zygote")
+def of_zygote(code: int | None, deaf: float) -> Cause:
+    """Why a zygote died; None: it has not answered for `deaf` seconds."""
+    if code is None:
+        return WorkerFrozen(deaf)
+    return WorkerKilled(-code if code < 0 else None, process="zygote")
 
 
 def of_zygote_in_words(code: int | None) -> str:

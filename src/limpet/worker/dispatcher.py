@@ -87,7 +87,7 @@ class Dispatcher:
     # -- hearing
 
     def on_start(self, executor: Executor) -> None:
-        self._desk.open(executor.desk)
+        self._desk.open(executor.desk, executor.not_understood)
 
     def on_frame(self, executor: Executor, frame: Any) -> None:
         kind = frame[0]
@@ -177,7 +177,7 @@ class Dispatcher:
         intended = executor.doomed
         why = cause or ExecutorExited(code=0)
         begun = [hold for hold in executor.holds.values() if hold.begun]
-        if executor.holds and not intended:
+        if executor.holds and not intended and not executor.start_error:
             log.say(
                 "executor_died", kind=executor.kind, executor=executor.number, cause=why,
                 jobs=len(begun),
@@ -194,7 +194,9 @@ class Dispatcher:
         self._placement.place()
 
     def _hold_off(self, error: str) -> None:
-        """An executor could not start: no other is started for a while, and nothing is claimed."""
+        """An executor could not start: no other is started for a while; those that run go on."""
+        if not self._placement.may_start:
+            return  # it was started together with one that has said so
         self._failed_starts += 1
         pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE_SECONDS)
         log.say("executor_failed", error=error, seconds=pause)

@@ -15,13 +15,14 @@ from typing import Any
 
 from limpet import context
 from limpet.app import opened
+from limpet.storage.registry import same_store
 from limpet.worker import processes
 from limpet.worker.attempt import this_is_the_executor
 from limpet.worker.containment import watch_threads
 from limpet.worker.frames import LOOP, READY, pack
 from limpet.worker.page import Page
 from limpet.worker.plan import Plan, from_environment, order_from_environment
-from limpet.worker.registry import Registry, absolute, load_registry
+from limpet.worker.registry import Registry, load_registry
 from limpet.worker.remote import RemoteStore
 
 # How an executor leaves whose supervisor is gone.
@@ -117,7 +118,7 @@ def talk_through(given: Surroundings) -> None:
     url = given.registry.app.url
     store = RemoteStore(given.desk, url, given.session, given.page)
     for app in opened():
-        if absolute(app.url) == url:
+        if same_store(app.url, url):
             app.store_through(store)
 
 

@@ -7,6 +7,7 @@ may have passed or the supervisor is gone, see to it that nothing of the session
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -31,8 +32,10 @@ _HEALTHY_SECONDS = 30.0
 # So many times in a row it is started again at once.
 _FREE_DEATHS = 3
 _BREATH_SECONDS = 0.1
-# Beyond the drain: how long the supervisor may take to stop, confirm and release.
-_LAST_SECONDS = 2.5
+# Beyond the drain: how long the supervisor may take to stop, confirm and release, and until when
+# its death may be told; one that cannot be told by then is told by whoever outlives us.
+_LAST_SECONDS, _VERY_LAST_SECONDS = 2.5, 2.9
+_BRIEFEST_NOTICE_SECONDS = 0.3
 
 
 def say(text: str) -> None:
@@ -217,11 +220,14 @@ class Guardian:
             processes.kill([session.process.pid])  # where the kernel has no timer for it
 
     def _keep_to_the_drain(self, session: _Session) -> None:
-        if self._stopping_since is None:
-            return
-        drain = self._plan.drain if self._signals == 1 else 0.0
-        if time.monotonic() - self._stopping_since > drain + _LAST_SECONDS:
+        if time.monotonic() > self._drained_at() + _LAST_SECONDS:
             processes.kill([session.process.pid])
+
+    def _drained_at(self) -> float:
+        """When the drain is over."""
+        if self._stopping_since is None:
+            return math.inf
+        return self._stopping_since + (self._plan.drain if self._signals == 1 else 0.0)
 
     # -- after a session
 
@@ -287,7 +293,9 @@ class Guardian:
         self._notices[process.pid] = (process, session.locks)
 
     def _wait_for_notices(self) -> None:
-        until = time.monotonic() + _LAST_SECONDS
+        began = time.monotonic()
+        until = min(began + _LAST_SECONDS, self._drained_at() + _VERY_LAST_SECONDS)
+        until = max(until, began + _BRIEFEST_NOTICE_SECONDS)
         while self._notices and time.monotonic() < until:
             self._timer.rearm()
             self._reap()

@@ -12,6 +12,8 @@ from limpet.worker.plan import Plan
 
 # How many suspects of the loop may run alone at a time, each in a lane of its own.
 _SUSPECT_LANES = 2
+# How many files of the supervisor's an executor takes, and how many it needs besides.
+_FILES_EACH, _OTHER_FILES = 5, 64
 
 
 class Room(NamedTuple):
@@ -28,9 +30,12 @@ class Room(NamedTuple):
 class Placement:
     """The jobs that wait for an executor, and the executors that there may be."""
 
-    def __init__(self, crew: Crew, plan: Plan) -> None:
+    def __init__(self, crew: Crew, plan: Plan, files: int) -> None:
+        """`files`: how many the supervisor may have open."""
         self._crew = crew
-        self.most = {LOOP: plan.async_jobs, LANE: _lanes_of(plan)}
+        self.wanted_lanes = _lanes_of(plan)
+        lanes = min(self.wanted_lanes, max(1, (files - _OTHER_FILES) // _FILES_EACH))
+        self.most = {LOOP: plan.async_jobs, LANE: lanes}
         self.waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
         self.may_start = True  # executors can be started just now
 
@@ -91,7 +96,9 @@ class Placement:
         return sum(1 for each in self._executors(pool) if each.takes_more and not each.holds)
 
     def suspect_room(self) -> int:
-        """How many suspects of the loop can run alone now."""
+        """How many suspects of the loop can run alone now, each in a lane started for it."""
+        if not self.may_start:
+            return 0
         busy = sum(1 for each in self._crew.of_kind(LANE) if each.for_suspect and each.holds)
         return max(0, _SUSPECT_LANES - busy)
 

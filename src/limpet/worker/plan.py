@@ -49,6 +49,11 @@ class Plan(NamedTuple):
         return self.lease / 4
 
     @property
+    def deaf(self) -> float:
+        """How long the zygote may leave a question unanswered."""
+        return max(self.frozen, 1.0)
+
+    @property
     def queues_in_words(self) -> str:
         """Which queues are served, as the log says it."""
         if not self.queues:

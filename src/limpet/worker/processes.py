@@ -146,13 +146,15 @@ def spawn(
         take_signals()
 
 
-def allow_many_files() -> None:
-    """Raise this process's limit of open files as far as it may."""
+def allow_many_files() -> int:
+    """Raise this process's limit of open files as far as it may; the answer is what it is then."""
     import resource
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if files == resource.RLIM_INFINITY else files
 
 
 # -- the kernel timer

@@ -106,10 +106,10 @@ class Supervisor:
         """Import, open, sweep, register: in this order, so that nothing is claimed too early."""
         self._crew.start_zygote(namespace=self._plan.pid_namespace)
         catalog = await self._parts.first(self._catalog)
-        processes.allow_many_files()  # each executor has five; its own limit stays as it was
+        files = processes.allow_many_files()  # executors have the limit that the user gave them
         line = await self._open_store(catalog.url)
         self._say_how_strong(catalog)
-        self._put_together(line, catalog)
+        self._put_together(line, catalog, files)
         sweeper = Sweeper(line.store, self._session, _proof)
         await line.persist(sweeper.prove)
         await self._register(line, catalog)
@@ -149,10 +149,13 @@ class Supervisor:
         if catalog.threads > 1:
             log.say("started_by_spawn", threads=catalog.threads - 1, session=self._session)
 
-    def _put_together(self, line: StoreLine, catalog: Catalog) -> None:
+    def _put_together(self, line: StoreLine, catalog: Catalog, files: int) -> None:
         self._tasks = {facts.name: facts for facts in catalog.tasks}
         self._services = Services(line, self._session, self._ledger)
-        self._placement = Placement(self._crew, self._plan)
+        self._placement = Placement(self._crew, self._plan, files)
+        lanes, wanted = self._placement.most[LANE], self._placement.wanted_lanes
+        if lanes < wanted:
+            log.say("few_files", lanes=lanes, wanted=wanted, files=files, session=self._session)
         self._claimer = Claimer(
             self._session, self._plan, line, self._ledger, self._placement, self._services
         )
@@ -230,12 +233,12 @@ class Supervisor:
             if self._page.over and not self._ended:
                 self._lease_ran_out()
             self._crew.reap()
-            self._crew.ask_zygote()
-            if self._registered:
-                if self._dispatcher.tick():
+            if not self._ended:
+                self._crew.ask_zygote()
+                if self._registered and self._dispatcher.tick():
                     self._heart.jobs_have_begun()
-                if self._plan.burst and self._claimer.found_nothing:
-                    self._stop.set()
+            if self._plan.burst and self._registered and self._claimer.found_nothing:
+                self._stop.set()
             await asyncio.sleep(period)
 
     def _lease_ran_out(self) -> None:
@@ -282,7 +285,7 @@ class Supervisor:
             self._parts.end(SessionOver(reason, Requested(), after))
             return
         log.say("zygote_died", how=how, session=self._session)
-        self._parts.end(SessionOver("the zygote died", death.of_zygote(code)))
+        self._parts.end(SessionOver("the zygote died", death.of_zygote(code, self._plan.deaf)))
 
     # -- the end
 
