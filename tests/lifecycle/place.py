@@ -58,6 +58,7 @@ class Place:
     mark: str
     workers: list[Worker] = field(default_factory=list)
     judged: bool = False
+    file: Path = Path("jobs.db")
     _count: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     @classmethod
@@ -78,7 +79,13 @@ class Place:
     @property
     def url(self) -> str:
         # Nobody cuts the power here, and a slow disk would make renewals late.
-        return f"sqlite:///{self.folder}/jobs.db?synchronous=normal"
+        return f"sqlite:///{self.folder / self.file}?synchronous=normal"
+
+    def move_to(self, file: Path) -> None:
+        """Use another file as the store."""
+        self.file = file
+        app.move_to(self.url)
+        self.store.migrate()
 
     @property
     def store(self) -> Store:

@@ -13,7 +13,7 @@ import pytest
 from lifecycle.app import app, quick, steady, steady_sync
 from lifecycle.heartbeat import Heartbeat
 from lifecycle.intervals import boottime
-from lifecycle.modes import BEST
+from lifecycle.modes import BEST, Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance, wall_of
 from lifecycle.processes import alive, look, send, turn_holder
@@ -133,6 +133,7 @@ def test_a_frozen_worker_is_dead_before_its_jobs_run_again(
     assert_no_orphans(place)
 
 
+@pytest.mark.parametrize("place", [BEST, Mode.NON_ROOT], indirect=True, ids=str)
 def test_a_frozen_executor_is_ended_and_only_its_own_jobs_run_again(place: Place) -> None:
     """One that stands still for a moment is left alone."""
     worker = place.worker(settings=Settings(lease=LEASE, queues=("all=10",)))

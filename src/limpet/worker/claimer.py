@@ -133,16 +133,18 @@ class Claimer:
         return self._may_have_more and self._want() is not None
 
     async def _exchange(self, give: Callable[[list[Hold]], Awaitable[None]]) -> None:
-        await self._services.report()
-        want = self._want()
-        begun = self._ledger.tell_begun()
-        batch = self._ledger.next_batch()
-        self.exchanges += 1
         self.in_flight = True
-        answer: Exchanged = await self._line.ask(
-            "exchange", self._session, self.exchanges, batch, want, begun
-        )
-        self.in_flight = False
+        try:
+            await self._services.report()
+            want = self._want()
+            begun = self._ledger.tell_begun()
+            batch = self._ledger.next_batch()
+            self.exchanges += 1
+            answer: Exchanged = await self._line.ask(
+                "exchange", self._session, self.exchanges, batch, want, begun
+            )
+        finally:
+            self.in_flight = False
         self._ledger.told()
         self._services.told(batch)
         for refused in answer.rejected:

@@ -93,6 +93,9 @@ class Drain:
         self._claimer.stop_claiming()
         while True:
             await self._wait(1.0, lambda: self._ledger.has_untold)
+            # What it had to tell goes first when the store answers again: after the end of the
+            # session it would be refused, and the jobs run again although they are done.
+            await self._wait(self._plan.lease, lambda: self._claimer.in_flight and not give_up())
             with contextlib.suppress(LimpetError):
                 await self._end(cause)
                 return True

@@ -25,7 +25,12 @@ _PRUNE_SECONDS = 60.0
 class Services:
     """The loops of one session; each goes on after a failure."""
 
-    def __init__(self, line: StoreLine, session: str, ledger: Ledger) -> None:
+    def __init__(
+        self, line: StoreLine, session: str, ledger: Ledger, is_over: Callable[[], bool]
+    ) -> None:
+        """`is_over`: whether the session has ended."""
+        self._is_over = is_over
+        self._failing: set[Callable[[], Any]] = set()
         self._line = line
         self._session = session
         self._ledger = ledger
@@ -82,9 +87,12 @@ class Services:
             self._promote.clear()
 
     async def _sweep_forever(self, sweeper: Sweeper) -> None:
+        """Until the session is over: then it would sweep its own before it has told everything."""
         while True:
             for work in (sweeper.prove, sweeper.expire):
                 await asyncio.sleep(_PROOF_SECONDS)
+                if self._is_over():
+                    return
                 if await self._do("sweeper", work) is None:
                     sweeper.lost_sight()
 
@@ -94,9 +102,13 @@ class Services:
             await self._do("pruner", pruner.run)
 
     async def _do(self, service: str, work: Callable[[], Any]) -> Any:
-        """One round of a service; None if the store would not have it."""
+        """One round of a service; None if the store would not have it, which is said once."""
         try:
-            return await self._line.do(work)
+            answer = await self._line.do(work)
         except LimpetError as error:
-            log.say("maintenance_failed", service=service, error=error, session=self._session)
-        return None
+            if work not in self._failing:
+                log.say("maintenance_failed", service=service, error=error, session=self._session)
+            self._failing.add(work)
+            return None
+        self._failing.discard(work)
+        return answer

@@ -151,7 +151,7 @@ class Supervisor:
 
     def _put_together(self, line: StoreLine, catalog: Catalog, files: int) -> None:
         self._tasks = {facts.name: facts for facts in catalog.tasks}
-        self._services = Services(line, self._session, self._ledger)
+        self._services = Services(line, self._session, self._ledger, self._parts.are_over)
         self._placement = Placement(self._crew, self._plan, files)
         lanes, wanted = self._placement.most[LANE], self._placement.wanted_lanes
         if lanes < wanted:
