@@ -95,7 +95,10 @@ class Guardian:
         processes.take_signals()
         self._timer = processes.KernelTimer(self._plan.frozen, asleep=False)
         while True:
-            session = self._start()
+            session = self._begin()
+            if session is None:
+                self._wait_for_notices()
+                return 1
             code = self._watch(session)
             after = self._bury(session, code)
             if after is not None:
@@ -104,11 +107,34 @@ class Guardian:
 
     # -- one session
 
-    def _start(self) -> _Session:
+    def _begin(self) -> _Session | None:
+        """Start a supervisor, however often that must be tried; None if there will be none."""
+        while True:
+            with contextlib.ExitStack() as made:
+                try:
+                    session = self._start(made)
+                except OSError as error:
+                    # No more processes, memory, files or room just now.
+                    say(f"a supervisor cannot start: {error.strerror or error}")
+                else:
+                    made.pop_all()
+                    return session
+            if self._first or self._stopping_since is not None:
+                return None
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+            self._rest(self._pause)
+
+    def _start(self, made: contextlib.ExitStack) -> _Session:
+        """Start a supervisor; `made` takes back what was made for one that could not start."""
         session = self._ids.new()
         held = locks.take(session)
+        made.callback(held.remove)
+        made.callback(held.let_go)
         page = create()
+        made.callback(os.close, page)
         ours, theirs = socket.socketpair()
+        made.callback(ours.close)
+        made.callback(theirs.close)
         ours.setblocking(False)
         descriptors = {
             "page": page, "whole": held.whole, "core": held.core, "link": theirs.fileno()
@@ -289,8 +315,12 @@ class Guardian:
             "style": plan.log_style, "level": plan.log_level,
         }  # fmt: skip
         told = {"LIMPET_NOTICE": json.dumps({**notice, "url": session.url})}
-        process = processes.spawn("limpet.worker.notice", {**os.environ, **told}, ())
-        self._notices[process.pid] = (process, session.locks)
+        try:
+            process = processes.spawn("limpet.worker.notice", {**os.environ, **told}, ())
+        except OSError:
+            session.locks.let_go()  # the next one who looks finds them free, which is proof
+        else:
+            self._notices[process.pid] = (process, session.locks)
 
     def _wait_for_notices(self) -> None:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""A zygote that cannot fork, or does not listen: those who run go on, and every job ends."""
+"""No process more may be started, or the one that starts them is deaf: every job still ends."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ from lifecycle.modes import Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance
 from lifecycle.processes import alive, send
-from lifecycle.tree import Part, Settings
+from lifecycle.tree import EXECUTORS, Part, Settings
 
 from limpet.domain.cause import WorkerFrozen
 from limpet.domain.state import State
@@ -130,5 +130,25 @@ def test_a_deaf_zygote_is_ended_and_its_jobs_run_again(one_place: Place) -> None
             State.SUCCEEDED, str(second.token),
         )  # fmt: skip
         # Nobody's own doing.
+        assert place.job(job).counters == (0, 1, 0)
+    assert_no_orphans(place)
+
+
+@pytest.mark.parametrize("place", [Mode.NON_ROOT], indirect=True, ids=str)
+def test_a_guardian_that_may_not_fork_tries_until_it_can(place: Place) -> None:
+    worker = place.worker()
+    jobs = begun_pair(place)
+    with that_may_not_fork(place, worker.pid):
+        send(worker.only(Part.SUPERVISOR).pid, signal.SIGKILL)
+        place.until(lambda: "a supervisor cannot start" in worker.log, said="the log says why")
+        place.until(lambda: not any(map(worker.part, EXECUTORS)), said="all runs are ended")
+        assert worker.popen.poll() is None
+    place.until_begun(*jobs, times=2)
+    place.say("over")
+    place.until_final(jobs)
+    for job in jobs:
+        first, second = place.attempts(job)
+        assert first.last < second.first
+        assert place.job(job).state is State.SUCCEEDED
         assert place.job(job).counters == (0, 1, 0)
     assert_no_orphans(place)
