@@ -28,6 +28,11 @@ WORDING: dict[str, tuple[int, str]] = {
         "the app starts threads when it is imported ({threads} of them), so executors are spawned "
         "instead of forked: each start imports it again",
     ),
+    "few_files": (
+        _W,
+        "{lanes} lanes instead of {wanted}, because this worker may not open more than {files} "
+        "files; raise its limit (ulimit -Hn) to have them all",
+    ),
     "worker_draining": (
         _I,
         "asked to stop: {running} jobs may go on for {seconds:g} s; a second signal ends them now",
@@ -41,7 +46,6 @@ WORDING: dict[str, tuple[int, str]] = {
     # Recovery
     "recovered": (_W, "recovered {count} orphaned jobs of {whose}: {cause}"),
     "notice_failed": (_E, "the death of session {session} could not be told: {error}"),
-    "sweep_refused": (_E, "cannot look after dead sessions: {error}"),
     "maintenance_failed": (_W, "{service} could not do its work and will try again: {error}"),
     # The store
     "store_failed": (_W, "the store does not answer ({error}); trying on for {seconds:.1f} s"),

@@ -12,12 +12,13 @@ from contract.driver import (
     add_many,
     counts,
     get,
+    history,
     new_id,
     new_job,
     told,
 )
 
-from limpet.domain.cause import Drained
+from limpet.domain.cause import Drained, Needs
 from limpet.domain.event import EventName
 from limpet.domain.job import Counters
 from limpet.domain.lease import Lease
@@ -169,6 +170,7 @@ def test_job_whose_task_nobody_knows_is_blocked(store: Store) -> None:
     kept = get(store, job)
     assert (kept.state, kept.blocked_by) == (State.BLOCKED, "needs task strange")
     assert told(store, job) == [EventName.ENQUEUED, EventName.BLOCKED]
+    assert history(store, job)[-1].cause == Needs("task", "strange")
 
 
 def test_blocked_job_does_not_hold_up_the_line(store: Store) -> None:

@@ -1,5 +1,6 @@
 """Where one lifecycle test happens: a folder, a store, a record file, and the workers on it."""
 
+import fcntl
 import itertools
 import os
 import shutil
@@ -7,6 +8,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -56,6 +58,7 @@ class Place:
     mark: str
     workers: list[Worker] = field(default_factory=list)
     judged: bool = False
+    file: Path = Path("jobs.db")
     _count: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     @classmethod
@@ -76,7 +79,13 @@ class Place:
     @property
     def url(self) -> str:
         # Nobody cuts the power here, and a slow disk would make renewals late.
-        return f"sqlite:///{self.folder}/jobs.db?synchronous=normal"
+        return f"sqlite:///{self.folder / self.file}?synchronous=normal"
+
+    def move_to(self, file: Path) -> None:
+        """Use another file as the store."""
+        self.file = file
+        app.move_to(self.url)
+        self.store.migrate()
 
     @property
     def store(self) -> Store:
@@ -226,6 +235,19 @@ class Place:
     def say(self, word: str) -> None:
         """Tell the jobs that wait for this word."""
         (self.folder / word).touch()
+
+    @contextmanager
+    def store_that_answers_nobody(self) -> Iterator[None]:
+        """Hold the locks in front of the file, so that no worker can write."""
+        folder = self.folder / "jobs.db-limpet"
+        files = [os.open(folder / name, os.O_RDWR) for name in ("urgent", "turn")]
+        for file in files:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            for file in files:
+                os.close(file)
 
     # -- what lives here
 

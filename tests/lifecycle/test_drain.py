@@ -11,9 +11,11 @@ from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import START_SECONDS, Handle, Place, allowance, wall_of
 from lifecycle.tree import PARTS, Settings, Worker
 
-from limpet.domain.cause import Drained
+from limpet.domain.cause import Drained, WorkerVanished
 from limpet.domain.event import EventName
+from limpet.domain.session import SessionState
 from limpet.domain.state import State
+from limpet.maintenance.sweeper import recover_all
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -122,4 +124,85 @@ def test_ctrl_c_and_a_group_wide_sigterm_charge_nobody(
     assert_uncharged(place, *short, *long)
     for job in short:
         assert len(place.attempts(job)) == 1
+    assert_no_orphans(place)
+
+
+def begin_to_drain(place: Place, worker: Worker) -> str:
+    """Ask it to stop; the answer is its session, once the store knows."""
+    session = place.session(worker).id
+    worker.signal(signal.SIGTERM)
+    place.until(
+        lambda: [
+            each
+            for each in place.store.sessions()
+            if (each.id, each.state) == (session, SessionState.DRAINING)
+        ],
+        said="the session drains",
+    )
+    return session
+
+
+def test_a_session_that_is_swept_during_its_drain_ends_and_doubles_nothing(
+    one_place: Place,
+) -> None:
+    """What its jobs say after that counts for nothing."""
+    place = one_place
+    worker = place.worker(settings=Settings(lease=LEASE_SECONDS, drain=60.0, lanes=3))
+    long: list[Handle] = [
+        steady.enqueue(word="over"), steady_sync.enqueue(word="over", child=True),
+        is_deaf.enqueue(word="over"), is_deaf_in_its_loop.enqueue(word="over"),
+    ]  # fmt: skip
+    late: Handle = steady.enqueue(word="late")
+    everyone = [*long, late]
+    place.until_begun(*everyone)
+    place.until_role("subprocess", long[1])
+    place.until_known(*everyone)
+    session = begin_to_drain(place, worker)
+    cause = WorkerVanished(last_seen=0)
+    place.store.end(session, cause)
+    assert recover_all(place.store, session, cause) == len(everyone)
+    place.say("late")
+    assert worker.wait(LEASE_SECONDS / 5 + EXIT_AFTER_SECONDS + allowance()) is not None, worker.log
+    exited = time.time()
+    assert "the store says that it is dead" in worker.log
+    assert [place.job(job).state for job in everyone] == [State.READY] * len(everyone)
+
+    place.worker(settings=SETTINGS)
+    place.until_begun(*everyone, times=2)
+    place.say("over")
+    place.until_final(everyone)
+    for job in everyone:
+        first, second = place.attempts(job)
+        assert wall_of(first.last) < exited < wall_of(second.first)
+        assert (place.job(job).state, place.job(job).result) == (
+            State.SUCCEEDED, str(second.token),
+        )  # fmt: skip
+        (loss,) = place.losses(job)
+        assert loss.cause == cause
+        assert place.job(job).counters == (0, 1, 0)
+    assert_no_orphans(place)
+
+
+def test_a_drain_ends_in_time_though_the_store_answers_nobody(one_place: Place) -> None:
+    """The lease runs out meanwhile, and the session is over against its will; nobody pays."""
+    place = one_place
+    drain = 2.0
+    worker = place.worker(settings=Settings(lease=LEASE_SECONDS, drain=drain))
+    jobs: list[Handle] = [steady.enqueue(word="over"), is_deaf.enqueue(word="over")]
+    place.until_begun(*jobs)
+    place.until_known(*jobs)
+    begin_to_drain(place, worker)
+    told = time.time()
+    with place.store_that_answers_nobody():
+        assert worker.wait(drain + EXIT_AFTER_SECONDS + allowance()) is not None, worker.log
+        assert time.time() - told <= drain + EXIT_AFTER_SECONDS + allowance()
+    place.worker(settings=SETTINGS)
+    place.until_begun(*jobs, times=2)
+    place.say("over")
+    place.until_final(jobs)
+    for job in jobs:
+        first, second = place.attempts(job)
+        assert first.last < second.first
+    assert_uncharged(place, *jobs)
+    assert "has not answered" not in worker.log, "it asks executors that it has ended"
     assert_no_orphans(place)

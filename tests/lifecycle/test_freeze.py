@@ -1,8 +1,6 @@
 """SIGSTOP past the lease: the first run is dead before the second starts, the others go on."""
 
 import contextlib
-import fcntl
-import os
 import random
 import signal
 import threading
@@ -15,12 +13,13 @@ import pytest
 from lifecycle.app import app, quick, steady, steady_sync
 from lifecycle.heartbeat import Heartbeat
 from lifecycle.intervals import boottime
-from lifecycle.modes import BEST
+from lifecycle.modes import BEST, Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance, wall_of
 from lifecycle.processes import alive, look, send, turn_holder
 from lifecycle.tree import Part, Settings, Worker
 
+from limpet.domain.cause import WorkerFrozen
 from limpet.domain.event import EventName
 from limpet.domain.state import State
 
@@ -31,6 +30,8 @@ LEASE = 3.0
 READY_AFTER_SECONDS = LEASE / 4 + 1.0
 RENEW_EVERY_SECONDS = LEASE / 5
 FROZEN_SECONDS = LEASE / 4
+# The zygote looks four times a second for executors that are stopped.
+LOOKS_EVERY_SECONDS = 0.25
 
 
 @contextmanager
@@ -132,6 +133,50 @@ def test_a_frozen_worker_is_dead_before_its_jobs_run_again(
     assert_no_orphans(place)
 
 
+@pytest.mark.parametrize("place", [BEST, Mode.NON_ROOT], indirect=True, ids=str)
+def test_a_frozen_executor_is_ended_and_only_its_own_jobs_run_again(place: Place) -> None:
+    """One that stands still for a moment is left alone."""
+    worker = place.worker(settings=Settings(lease=LEASE, queues=("all=10",)))
+    bystander: Handle = steady_sync.using(queue="all").enqueue(word="over")
+    place.until_begun(bystander)
+    jobs = begun_pair(place)
+    old = place.session(worker).id
+    pids = [worker.outer(place.attempts(job)[0].pid).pid for job in jobs]
+    for pid in pids:
+        send(pid, signal.SIGSTOP)
+    time.sleep(FROZEN_SECONDS / 3)
+    for pid in pids:
+        send(pid, signal.SIGCONT)
+    time.sleep(FROZEN_SECONDS)
+    assert [place.losses(job) for job in jobs] == [[], []]
+
+    frozen = time.time()
+    for pid in pids:
+        send(pid, signal.SIGSTOP)
+    place.until_begun(*jobs, times=2)
+    assert [pid for pid in pids if alive(pid)] == []
+    place.say("over")
+    place.until_final([bystander, *jobs])
+    for job in jobs:
+        (loss,) = place.losses(job)
+        assert isinstance(loss.cause, WorkerFrozen), loss.cause
+        assert loss.cause.seconds >= FROZEN_SECONDS
+        after = loss.at / 1e6 - frozen
+        limit = FROZEN_SECONDS + 2 * LOOKS_EVERY_SECONDS + allowance()
+        assert FROZEN_SECONDS <= after <= limit, str(loss.cause)
+        first, second = place.attempts(job)
+        assert first.last < second.first, "its subprocess went on beside the second run"
+        found = place.job(job)
+        assert (found.state, found.result) == (State.SUCCEEDED, str(second.token))
+        # It was alone in its executor, so this may be its own doing.
+        assert found.counters == (0, 1, 1)
+        assert f"{job.id} {second.token} WorkerFrozen" in (place.folder / "hooks").read_text()
+    assert len(place.attempts(bystander)) == 1
+    assert place.job(bystander).counters == (0, 0, 0)
+    assert place.session(worker).id == old
+    assert_no_orphans(place)
+
+
 def write_locked(place: Place) -> bool:
     """Whether a transaction that writes is open."""
     with contextlib.closing(apsw.Connection(str(place.folder / "jobs.db"))) as connection:
@@ -183,20 +228,6 @@ def test_a_supervisor_frozen_in_a_transaction_stops_nobody_else(place: Place) ->
     assert_no_orphans(place)
 
 
-@contextmanager
-def store_that_answers_nobody(place: Place) -> Iterator[None]:
-    """Hold the locks in front of the file, so that no worker can write."""
-    folder = place.folder / "jobs.db-limpet"
-    files = [os.open(folder / name, os.O_RDWR) for name in ("urgent", "turn")]
-    for file in files:
-        fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        for file in files:
-            os.close(file)
-
-
 def test_an_outage_of_the_store_ends_the_run_before_the_lease_and_charges_nobody(
     one_place: Place,
 ) -> None:
@@ -204,7 +235,7 @@ def test_an_outage_of_the_store_ends_the_run_before_the_lease_and_charges_nobody
     assert place.mode is BEST
     worker = place.worker(settings=Settings(lease=LEASE, queues=("all=10",)))
     jobs = begun_pair(place)
-    with store_that_answers_nobody(place):
+    with place.store_that_answers_nobody():
         renewed = place.session(worker).renewed_at / 1e6
         time.sleep(LEASE + 1)
         since = boottime()

@@ -235,6 +235,11 @@ class Place:
                     found.append(f"{entry} {name} {b' '.join(words).decode()}")
         return found
 
+    def process(self, name: str) -> int:
+        """The first process of that name, once there is one."""
+        line = until(lambda: [each for each in self.living() if each.split()[1] == name], said=name)
+        return int(line[0].split()[0])
+
     def close(self) -> None:
         """Stop the workers; nothing of them may be left, and the store must be sound."""
         try:

@@ -14,19 +14,13 @@ from worker.tasks import looping, queues, results
 from limpet import State
 
 
-def _process(place: Place, name: str) -> int:
-    """The first process of that name of the place's workers."""
-    found = until(lambda: [line for line in place.living() if line.split()[1] == name], said=name)
-    return int(found[0].split()[0])
-
-
 def test_jobs_are_taken_back_though_the_zygote_is_stopped(place: Place) -> None:
     """A stopped zygote tells of no death: the supervisor must not wait for it for ever."""
     place.worker("--lease", "4s", "--lanes", "1")
     job = queues.in_a.enqueue(place.notes, 5.0)
     until(lambda: place.job(job).begun, said="the job begins")
-    os.kill(_process(place, "limpet-zygote"), signal.SIGSTOP)
-    os.kill(_process(place, "limpet-lane"), signal.SIGKILL)
+    os.kill(place.process("limpet-zygote"), signal.SIGSTOP)
+    os.kill(place.process("limpet-lane"), signal.SIGKILL)
     until(lambda: place.job(job).token > 1, seconds=8, said="the next attempt")
     assert place.job(job).counters.orphans == 1
     place.until_over(job)

@@ -88,9 +88,21 @@ class ExecutorExited(Cause):
     """The process that ran the job left with an exit code."""
 
     code: int
+    process: str = "process that ran the job"
 
     def sentence(self) -> str:
-        return f"the process that ran the job exited with code {self.code}"
+        return f"the {self.process} exited with code {self.code}"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class ExecutorGarbled(Cause):
+    """Something wrote into the way between the process that ran the job and its worker."""
+
+    def sentence(self) -> str:
+        return (
+            "the process that ran the job could not be understood any more, because something "
+            "wrote into its socket, and was ended"
+        )
 
 
 @dataclass(eq=True, unsafe_hash=True)
@@ -124,6 +136,29 @@ class StoreOutage(Cause):
 
     def sentence(self) -> str:
         return f"the store could not be reached for {self.seconds:.1f} s"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class BegunAnew(Cause):
+    """The worker gave its session up and went on as a new one."""
+
+    charged: ClassVar[bool] = False
+    reason: str
+
+    def sentence(self) -> str:
+        return f"the worker had to begin anew: {self.reason}"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class Needs(Cause):
+    """The job cannot start before something is there, a task for one."""
+
+    charged: ClassVar[bool] = False
+    what: str
+    name: str
+
+    def sentence(self) -> str:
+        return f"needs {self.what} {self.name}"
 
 
 @dataclass(eq=True, unsafe_hash=True)

@@ -1,6 +1,7 @@
 """From a store's URL to the code that serves it; drivers are imported when they are needed."""
 
 from importlib import import_module
+from types import ModuleType
 
 from limpet.domain.clock import Clock
 from limpet.domain.errors import InvalidOption
@@ -11,6 +12,17 @@ _BACKENDS = {"sqlite": "limpet.storage.sqlite.store"}
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
     """The store behind a URL; nothing is read or written before its first verb."""
+    store: Store = _backend(url).open_store(url, clock)
+    return store
+
+
+def same_store(url: str, other: str) -> bool:
+    """Whether two URLs lead to the same jobs, however they are written and set."""
+    backend = _backend(url)
+    return backend is _backend(other) and bool(backend.place(url) == backend.place(other))
+
+
+def _backend(url: str) -> ModuleType:
     scheme, separator, _ = url.partition("://")
     module = _BACKENDS.get(scheme) if separator else None
     if module is None:
@@ -19,5 +31,4 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
             f"{', '.join(f'{name}://' for name in sorted(_BACKENDS))}; write for example "
             f"sqlite:///jobs.db."
         )
-    store: Store = import_module(module).open_store(url, clock)
-    return store
+    return import_module(module)

@@ -1,32 +1,29 @@
 """Who blocks the event loop: asks an executor that does not answer, and says it in the log."""
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
 
 from limpet import log
 from limpet.worker.executor_link import Executor
 from limpet.worker.page import now
 
-_PING = 1_000_000
+_PING_MICROSECONDS = 1_000_000
 _ANSWER_SECONDS = 0.2
 
 
 class Blame:
     """Pings loop executors that have jobs."""
 
-    def __init__(self, later: Callable[[float, Callable[[], None]], Any]) -> None:
-        self._later = later
-
     def look(self, executor: Executor, moment: int) -> None:
         """Ping, or ask what keeps it from answering; each block is told once."""
         if executor.heard_at >= executor.pinged_at:
             executor.blamed = executor.told_blame = False
-            if moment - executor.pinged_at > _PING:
+            if moment - executor.pinged_at > _PING_MICROSECONDS:
                 executor.ping()
-        elif moment - executor.pinged_at > _PING and not executor.blamed:
+        elif moment - executor.pinged_at > _PING_MICROSECONDS and not executor.blamed:
             executor.blamed = True
             executor.ask_what_blocks()
-            self._later(_ANSWER_SECONDS, lambda: self._anyone(executor))
+            loop = asyncio.get_running_loop()
+            loop.call_later(_ANSWER_SECONDS, self._anyone, executor)
 
     def heard(self, executor: Executor, job: str | None, where: str) -> None:
         """The executor answered from within what blocks it."""

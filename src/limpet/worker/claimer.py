@@ -5,22 +5,21 @@ Never more is claimed than can start soon: the free places, and about 50 ms of w
 
 import asyncio
 import math
-import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from limpet import log
-from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
-from limpet.domain.transition import Settlement
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
 from limpet.worker.frames import LANE, LOOP
 from limpet.worker.holds import Hold, Ledger
+from limpet.worker.line import StoreLine
 from limpet.worker.page import now
+from limpet.worker.placement import Placement
 from limpet.worker.plan import Plan
+from limpet.worker.services import Services
 
-AHEAD_SECONDS = 0.05
+_AHEAD_SECONDS = 0.05
 # A ring may be missed, and a job that was committed with the user's own transaction rings no bell.
 _SLOW_POLL_SECONDS = 0.5
 _RATE_MEMORY_SECONDS = 0.25
@@ -59,46 +58,41 @@ class Claimer:
         self,
         session: str,
         plan: Plan,
+        line: StoreLine,
         ledger: Ledger,
-        ask: Callable[..., Awaitable[Any]],
-        dispatch: Callable[[list[Hold]], Awaitable[None]],
-        suspect_room: Callable[[], int],
-        places: Callable[[str, int], int],
-        takes_ahead: Callable[[str], bool],
-        before: Callable[[], Awaitable[None]],
-        told: Callable[[list[Settlement]], None],
+        placement: Placement,
+        services: Services,
     ) -> None:
-        """`places`: how many of a kind's places can be used now. `takes_ahead`: whether an
-        executor of that kind would take more than it can start. `before`: done before each
-        exchange. `told`: hears what the store has taken.
-        """
-        self._places = places
-        self._takes_ahead = takes_ahead
-        self._before = before
-        self._told = told
         self._session = session
         self._plan = plan
+        self._line = line
         self._ledger = ledger
-        self._ask = ask
-        self._dispatch = dispatch
-        self._suspect_room = suspect_room
-        self._seq = 0
+        self._placement = placement
+        self._services = services
+        self._digests: dict[str, str] = {}
+        self._rates = {LOOP: Rate(), LANE: Rate()}
         self._wake = asyncio.Event()
-        self.claiming = False
-        self.paused = False  # executors cannot start just now
-        self.may_have_more = True
+        self._claiming = False
+        self._may_have_more = True
+        self._idle_claims = 0
         self.in_flight = False
         self.exchanges = 0
-        self.digests: dict[str, str] = {}
-        self.used = {LOOP: 0, LANE: 0}
-        self.rates = {LOOP: Rate(), LANE: Rate()}
-        self.lanes = lanes_of(plan)
-        self.idle_claims = 0
 
     @property
     def found_nothing(self) -> bool:
         """Whether there was nothing to do, twice in a row."""
-        return self.idle_claims > 1 or not self.digests
+        return self._idle_claims > 1 or not self._digests
+
+    def begin(self, digests: dict[str, str]) -> None:
+        """Claim from now on, for each pool the tasks with that digest."""
+        self._digests = digests
+        self._claiming = True
+        self.wake()
+
+    def stop_claiming(self) -> None:
+        """Claim nothing more; outcomes are still told."""
+        self._claiming = False
+        self.wake()
 
     def wake(self) -> None:
         """There is something to tell, or room to take more."""
@@ -106,11 +100,16 @@ class Claimer:
 
     def rang(self) -> None:
         """Jobs may have become ready."""
-        self.may_have_more = True
+        self._may_have_more = True
         self._wake.set()
 
-    async def run(self) -> None:
-        """Exchange whenever there is a reason to."""
+    def finished(self, pool: str, count: int) -> None:
+        """A pool has finished jobs."""
+        self._rates[pool].finished(count)
+        self._wake.set()
+
+    async def run(self, give: Callable[[list[Hold]], Awaitable[None]]) -> None:
+        """Exchange whenever there is a reason to; `give` is given the jobs that were claimed."""
         loop = asyncio.get_running_loop()
         while True:
             # Not `wait_for`, which makes a task of each wait: this is the way of every pick-up.
@@ -121,73 +120,63 @@ class Claimer:
             while self._has_reason():
                 if 0 < self._ledger.news < self._worth_telling():
                     await asyncio.sleep(_GATHER_SECONDS)
-                await self._exchange()
+                await self._exchange(give)
 
     def _worth_telling(self) -> int:
         """How many outcomes to gather first, where they come so fast that it takes no time."""
-        rate = sum(each.per_second for each in self.rates.values())
+        rate = sum(each.per_second for each in self._rates.values())
         return min(int(rate * _GATHER_SECONDS * 5), _MOST_GATHERED)
 
     def _has_reason(self) -> bool:
         if self._ledger.news:
             return True
-        return self._claims and self.may_have_more and self._want() is not None
+        return self._may_have_more and self._want() is not None
 
-    @property
-    def _claims(self) -> bool:
-        return self.claiming and not self.paused
-
-    async def _exchange(self) -> None:
-        await self._before()
-        want = self._want() if self._claims else None
-        begun = self.untold()
-        batch = self._ledger.next_batch()
-        self._seq += 1
+    async def _exchange(self, give: Callable[[list[Hold]], Awaitable[None]]) -> None:
         self.in_flight = True
-        self.exchanges += 1
-        answer: Exchanged = await self._ask(
-            "exchange", self._session, self._seq, batch, want, begun
-        )
-        self.in_flight = False
+        try:
+            await self._services.report()
+            want = self._want()
+            begun = self._ledger.tell_begun()
+            batch = self._ledger.next_batch()
+            self.exchanges += 1
+            answer: Exchanged = await self._line.ask(
+                "exchange", self._session, self.exchanges, batch, want, begun
+            )
+        finally:
+            self.in_flight = False
         self._ledger.told()
-        self._told(batch)
+        self._services.told(batch)
         for refused in answer.rejected:
             if refused.answer == "lost":
                 log.say("job_refused", job=refused.lease.job, session=self._session)
         if answer.standing is Standing.LIVE and want is not None:
-            self.may_have_more = bool(answer.claimed)
+            self._may_have_more = bool(answer.claimed)
             nothing = not answer.claimed and not self._ledger.holds
-            asked_all = len(want.pools) == len(self.digests)
-            self.idle_claims = self.idle_claims + 1 if nothing and asked_all else 0
+            asked_all = len(want.pools) == len(self._digests)
+            self._idle_claims = self._idle_claims + 1 if nothing and asked_all else 0
         if answer.claimed:
-            await self._dispatch(self._ledger.take(answer.claimed))
-
-    def untold(self) -> list[Lease]:
-        """The jobs that have begun and of which the store does not know it."""
-        fresh = [hold for hold in self._ledger.holds.values() if hold.begun and not hold.told]
-        for hold in fresh:
-            hold.told = True
-        return [hold.lease for hold in fresh]
+            await give(self._ledger.take(answer.claimed))
 
     # -- what to ask for
 
     def _want(self) -> Want | None:
+        if not self._claiming:
+            return None
         pools = []
-        for kind, most in ((LOOP, self._plan.async_jobs), (LANE, self.lanes)):
-            if kind not in self.digests:
-                continue
-            rate = self.rates[kind]
-            rate.measure(busy=self.used[kind] > 0)
-            free = self._places(kind, most) - self.used[kind]
-            ahead = int(rate.per_second * AHEAD_SECONDS) if self._takes_ahead(kind) else 0
+        for kind, digest in self._digests.items():
+            used, free, takes_ahead = self._placement.room(kind)
+            rate = self._rates[kind]
+            rate.measure(busy=used > 0)
+            ahead = int(rate.per_second * _AHEAD_SECONDS) if takes_ahead else 0
             room = min(free + ahead, CHUNK)
             # Not one by one while much is under way: a batch costs hardly more than one job.
-            if room <= 0 or (room < ahead // 4 and self.used[kind] > 0):
+            if room <= 0 or (room < ahead // 4 and used > 0):
                 continue
             slots = self._slots(free, room)
             if slots:
-                suspects = self._suspect_room() if kind == LOOP else max(0, free)
-                pools.append(Pool(self.digests[kind], slots, room, suspects))
+                suspects = self._placement.suspect_room() if kind == LOOP else max(0, free)
+                pools.append(Pool(digest, slots, room, suspects))
         return Want(tuple(pools)) if pools else None
 
     def _slots(self, free: int, room: int) -> Mapping[str, int]:
@@ -200,15 +189,3 @@ class Claimer:
             if most > 0:
                 slots[queue] = most
         return slots
-
-
-def lanes_of(plan: Plan) -> int:
-    """How many lanes there may be: as told, or enough for the queues' own limits, or the cores."""
-    if plan.lanes is not None:
-        return plan.lanes
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    if not plan.queues:
-        return cores
-    return sum(cores if limit is None else limit for limit in plan.queues.values())

@@ -3,15 +3,14 @@
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from limpet import log
-from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, WorkerFrozen, WorkerKilled
+from limpet.domain.cause import Cause
 from limpet.domain.transition import Complete
-from limpet.worker import processes
+from limpet.worker import death, processes
 from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
     ADOPTED,
@@ -31,25 +30,37 @@ from limpet.worker.plan import Order, Plan
 
 
 class Listener(Protocol):
-    """Who hears what executors and the zygote say."""
+    """Who hears of executors, and what they say."""
 
+    def on_start(self, executor: Executor) -> None: ...
     def on_done(self, executor: Executor, completes: list[Complete]) -> None: ...
     def on_frame(self, executor: Executor, frame: Any) -> None: ...
     def on_death(self, executor: Executor, cause: Cause | None) -> None: ...
-    def on_request(self, executor: Executor, sock: socket.socket) -> None: ...
-    def on_zygote(self, frame: Any) -> None: ...
-    def on_zygote_death(self, how: str) -> None: ...
 
 
 class Crew:
     """The zygote and its executors."""
 
-    def __init__(self, plan: Plan, session: str, page: int, lock: int, listener: Listener) -> None:
+    listener: Listener
+
+    def __init__(
+        self,
+        plan: Plan,
+        session: str,
+        page: int,
+        lock: int,
+        on_zygote: Callable[[Any], None],
+        on_zygote_death: Callable[[int | None], None],
+    ) -> None:
+        """`on_zygote`: hears what the zygote says of the app. `on_zygote_death`: hears its exit
+        code, or None if it lives and does not answer.
+        """
         self._plan = plan
         self._session = session
         self._page = page
         self._lock = lock
-        self.listener = listener
+        self._on_zygote = on_zygote
+        self._on_zygote_death = on_zygote_death
         self.executors: dict[int, Executor] = {}
         self._number = 0
         self._pid = 0
@@ -60,15 +71,14 @@ class Crew:
 
     # -- the zygote
 
-    def ask_zygote(self, moment: int, patience: int) -> None:
-        """Ask it now and then; one that does not answer for that long can neither start nor end
-        executors.
-        """
+    def ask_zygote(self) -> None:
+        """Ask it now and then; one that does not answer can neither start nor end executors."""
         if not self._answers:
             return
+        moment, patience = now(), round(self._plan.deaf * 1e6)
         if moment - self._heard_at > patience:
             self._answers = False
-            self.listener.on_zygote_death("it does not answer")
+            self._on_zygote_death(None)
         elif moment - self._asked_at > patience // 4:
             self._asked_at = moment
             self._tell(PING)
@@ -77,13 +87,8 @@ class Crew:
         """Start the zygote; it says what it found when it has imported the app."""
         ours, theirs = socket.socketpair()
         order = Order(theirs.fileno(), self._page, self._lock, namespace=namespace)
-        environment = {
-            **os.environ,
-            **self._plan.environment(),
-            **order.environment(),
-            processes.MARK: self._session,
-        }
-        process = processes.spawn("limpet.worker.zygote", environment, order.descriptors)
+        told = {**self._plan.environment(order._asdict()), processes.MARK: self._session}
+        process = processes.spawn("limpet.worker.zygote", {**os.environ, **told}, order.descriptors)
         theirs.close()
         self._pid = process.pid
         # Reaped by number; the object would only complain that it was not.
@@ -115,48 +120,27 @@ class Crew:
             self._pid = frame[1]
             self._tell(ADOPTED)
         elif frame[0] == DIED:
-            executor = self.executors.get(frame[1])
-            if executor is not None:
-                executor.died(self._cause(*frame[2:]))
+            if executor := self.executors.get(frame[1]):
+                code = os.waitstatus_to_exitcode(frame[2])
+                executor.died(death.of_executor(code, self._plan.max_rss, *frame[3:]))
         elif frame[0] == FAILED:
-            executor = self.executors.get(frame[1])
-            if executor is not None:
+            if executor := self.executors.get(frame[1]):
                 executor.start_error = frame[2]
                 executor.died(None)
         elif frame[0] == PONG:
             self._answers = True  # it has imported the app, and only listens now
         else:
-            self.listener.on_zygote(frame)
-
-    def _cause(self, status: int, over: int, frozen: float, by_kernel: bool) -> Cause | None:
-        """Why an executor died; None if it left in order."""
-        if frozen:
-            return WorkerFrozen(seconds=round(frozen, 3))
-        if over:
-            return OutOfMemory(used=over, limit=self._plan.max_rss)
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            if number == signal.SIGKILL and by_kernel:
-                return OutOfMemory()
-            return WorkerKilled(signal=number, process="executor")
-        code = os.WEXITSTATUS(status)
-        return ExecutorExited(code=code) if code else None
+            self._on_zygote(frame)
 
     def reap(self) -> None:
         """Reap dead children; tell if the zygote is among them."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in processes.reaped():
             if pid == self._pid:
                 # One that moved into its own namespace has said so before this one left.
                 self._hear_zygote()
             if pid == self._pid:
                 self._pid = 0
-                self.listener.on_zygote_death(processes.how_ended(status))
+                self._on_zygote_death(os.waitstatus_to_exitcode(status))
 
     def signal(self, executor: Executor, number: int) -> None:
         self._tell(SIGNAL, executor.number, number)
@@ -188,6 +172,10 @@ class Crew:
 
     # -- executors
 
+    def report_to(self, listener: Listener) -> None:
+        """Before the first executor is started: who hears of all of them."""
+        self.listener = listener
+
     def of_kind(self, kind: str) -> list[Executor]:
         return [each for each in self.executors.values() if each.kind == kind]
 
@@ -200,6 +188,6 @@ class Crew:
         connecting = asyncio.get_running_loop().create_task(executor.connect())
         self._starting.add(connecting)
         connecting.add_done_callback(self._starting.discard)
-        self.listener.on_request(executor, executor.desk)
+        self.listener.on_start(executor)
         log.say("executor_started", kind=kind, executor=executor.number, session=self._session)
         return executor

@@ -4,14 +4,15 @@ import asyncio
 import io
 import pickle
 import socket
-import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from limpet.domain.errors import LimpetError, StoreUnavailable
+from limpet.worker.frames import HEADER_BYTES, header, size_after
 from limpet.worker.remote import VERBS
 
-_LENGTH = struct.Struct("<I")
 _MODULES = ("limpet.domain.", "limpet.storage.")
 _PLAIN = {"builtins": {"frozenset", "set", "bytearray"}, "datetime": {"timedelta", "datetime"}}
 
@@ -36,22 +37,24 @@ class Desk:
         self._call = call
         self._serving: set[asyncio.Task[None]] = set()
 
-    def open(self, sock: socket.socket) -> None:
-        """Begin to serve one executor."""
-        task = asyncio.get_running_loop().create_task(self._serve(sock))
+    def open(self, sock: socket.socket, garbled: Callable[[Exception], None]) -> None:
+        """Begin to serve one executor; `garbled` hears of what is no request."""
+        task = asyncio.get_running_loop().create_task(self._serve(sock, garbled))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
-    async def _serve(self, sock: socket.socket) -> None:
+    async def _serve(self, sock: socket.socket, garbled: Callable[[Exception], None]) -> None:
         sock.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=sock)
         try:
             while True:
-                size = _LENGTH.unpack(await reader.readexactly(4))[0]
+                size = size_after(await reader.readexactly(HEADER_BYTES))
                 answer = await self._answer(await reader.readexactly(size))
-                writer.write(_LENGTH.pack(len(answer)) + answer)
+                writer.write(header(len(answer)) + answer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
+        except msgspec.DecodeError as error:
+            garbled(error)
         finally:
             writer.close()
 

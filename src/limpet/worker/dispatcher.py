@@ -1,8 +1,8 @@
 """Gives claimed jobs to executors and hears how they ended."""
 
-import socket
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from limpet import log
@@ -32,40 +32,37 @@ from limpet.worker.plan import Plan
 from limpet.worker.settler import after_death, settlement_of
 
 # What has not started after this time behind a job that goes on is taken back.
-_HELD_UP = 50_000
+_HELD_UP_MICROSECONDS = 50_000
 # How long jobs wait for an executor that starts, and how long it may take at all.
-_SLOW_START, _LONGEST_START = 1_000_000, 60_000_000
-_LONGEST_PAUSE = 10.0
+_SLOW_START_MICROSECONDS, _LONGEST_START_MICROSECONDS = 1_000_000, 60_000_000
+_LONGEST_PAUSE_SECONDS = 10.0
 
 
 class Dispatcher:
     """The jobs of a session, from the claim to the outcome."""
 
-    crew: Crew
-    claimer: Claimer
-
     def __init__(
         self,
         plan: Plan,
+        tasks: Mapping[str, TaskFacts],
         ledger: Ledger,
+        crew: Crew,
+        placement: Placement,
+        claimer: Claimer,
         desk: Desk,
-        on_zygote: Callable[[Any], None],
-        on_zygote_death: Callable[[str], None],
-        later: Callable[[float, Callable[[], None]], Any],
-        lease_is_over: Callable[[], bool],
+        is_over: Callable[[], bool],
     ) -> None:
-        self.lease_is_over = lease_is_over
+        """`is_over`: whether the session is over, so that everything is being ended."""
         self._plan = plan
+        self._tasks = tasks
         self._ledger = ledger
+        self._crew = crew
+        self._placement = placement
+        self._claimer = claimer
         self._desk = desk
-        self.on_zygote = on_zygote
-        self.on_zygote_death = on_zygote_death
-        self._later = later
-        self.tasks: dict[str, TaskFacts] = {}
-        self.limits = Limits(plan, lambda name: self.tasks[name].takes_context)
-        self._blame = Blame(later)
-        self.placement = Placement()
-        self.reports: list[Report] = []
+        self._is_over = is_over
+        self._limits = Limits(plan, tasks)
+        self._blame = Blame()
         self._waiting_since = {LOOP: 0, LANE: 0}
         self._failed_starts = 0
 
@@ -74,21 +71,23 @@ class Dispatcher:
     def give(self, holds: list[Hold]) -> None:
         """Hand jobs to executors."""
         for hold in holds:
-            facts = self.tasks.get(hold.claimed.task)
+            facts = self._tasks.get(hold.claimed.task)
             if facts is None:
                 self._ledger.settle(hold, Release(hold.lease, NotStarted("its task is not known")))
                 continue
             if hold.is_limited:
-                self.limits.watch(hold)
+                self._limits.watch(hold)
             kind = LANE if facts.in_lane else LOOP
-            self.claimer.used[kind] += 1
             if hold.claimed.suspect and kind == LOOP:
-                self.placement.give_alone(hold)
+                self._placement.give_alone(hold)
             else:
-                self.placement.waiting[kind].append(hold)
-        self.placement.place()
+                self._placement.waiting[kind].append(hold)
+        self._placement.place()
 
     # -- hearing
+
+    def on_start(self, executor: Executor) -> None:
+        self._desk.open(executor.desk, executor.not_understood)
 
     def on_frame(self, executor: Executor, frame: Any) -> None:
         kind = frame[0]
@@ -100,7 +99,7 @@ class Dispatcher:
             self._started(executor, *frame[1:])
         elif kind == RECALLED:
             executor.recalling = False
-            self.placement.place()
+            self._placement.place()
         elif kind == BLOCKED:
             self._blame.heard(executor, *frame[1:])
 
@@ -109,7 +108,7 @@ class Dispatcher:
         if not error:
             executor.ready, executor.slow = True, False
             self._failed_starts = 0
-            self.claimer.rang()
+            self._claimer.rang()
 
     def on_done(self, executor: Executor, completes: list[Complete]) -> None:
         ledger, count = self._ledger, 0
@@ -120,7 +119,7 @@ class Dispatcher:
             count += 1
             del executor.holds[complete.lease.job]
             if hold.is_limited or hold.stop is not None:
-                self.limits.forget(hold)
+                self._limits.forget(hold)
             ledger.settle(hold, complete)
         self._finished(executor, count)
 
@@ -130,23 +129,21 @@ class Dispatcher:
             return
         if outcome.doomed:
             hold.outcome = outcome
-            self.limits.forget(hold)
+            self._limits.forget(hold)
             about = {"kind": executor.kind, "executor": executor.number}
             say_of(hold, "executor_doomed", **about, what=outcome.doomed)
             self._take_back(executor)
-            self.limits.doom(executor)
-            self.limits.tick()
+            self._limits.doom(executor)
+            self._limits.tick()
             return
         del executor.holds[hold.lease.job]
-        self.limits.forget(hold)
+        self._limits.forget(hold)
         self._ledger.settle(hold, settlement_of(hold, outcome))
         self._finished(executor, 1)
 
     def _finished(self, executor: Executor, count: int) -> None:
         executor.jobs += count
-        pool = executor.pool
-        self.claimer.used[pool] -= count
-        self.claimer.rates[pool].finished(count)
+        self._claimer.finished(executor.pool, count)
         most = self._plan.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
             log.say(
@@ -157,7 +154,6 @@ class Dispatcher:
             executor.end()
         elif executor.for_suspect and not executor.holds and not executor.retiring:
             executor.end()
-        self.claimer.wake()
 
     def _reported(self, job: str, token: int, progress: Any, lines: Any) -> None:
         hold = self._ledger.find(job, token)
@@ -168,97 +164,88 @@ class Dispatcher:
             hold.progress_at = now()
             done, total, note = progress
             said = Progress(done, total, note, at=time.time_ns() // 1000)
-        self.reports.append(Report(hold.lease, said, tuple(LogLine(*line) for line in lines)))
-
-    def on_request(self, executor: Executor, sock: socket.socket) -> None:
-        self._desk.open(sock)
+        report = Report(hold.lease, said, tuple(LogLine(*line) for line in lines))
+        self._ledger.reports.append(report)
 
     # -- death
 
     def on_death(self, executor: Executor, cause: Cause | None) -> None:
         """Settle what an executor left; nothing of it lives any more."""
-        self.limits.buried(executor)
-        if self.lease_is_over():
+        self._limits.buried(executor)
+        if self._is_over():
             return  # it was ended for that, as was everything; nobody is to be charged
         intended = executor.doomed
         why = cause or ExecutorExited(code=0)
         begun = [hold for hold in executor.holds.values() if hold.begun]
-        if executor.holds and not intended:
+        if executor.holds and not intended and not executor.start_error:
             log.say(
                 "executor_died", kind=executor.kind, executor=executor.number, cause=why,
                 jobs=len(begun),
             )  # fmt: skip
-        count = len(executor.holds)
-        for hold in list(executor.holds.values()):
-            self.limits.forget(hold)
-            alone = len(begun) == 1
+        alone = len(begun) == 1
+        for hold in executor.holds.values():
+            self._limits.forget(hold)
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
         executor.holds.clear()
-        self._finished_by_death(executor, count)
+        self._claimer.wake()
         failed = not intended or executor.start_error
         if not executor.ready and failed and not executor.retiring:
             self._hold_off(executor.start_error or "it ended before it was ready")
-        self.placement.place()
-
-    def _finished_by_death(self, executor: Executor, count: int) -> None:
-        self.claimer.used[executor.pool] -= count
-        self.claimer.wake()
+        self._placement.place()
 
     def _hold_off(self, error: str) -> None:
-        """An executor could not start: no other is started for a while, and nothing is claimed."""
+        """An executor could not start: no other is started for a while; those that run go on."""
+        if not self._placement.may_start:
+            return  # it was started together with one that has said so
         self._failed_starts += 1
-        pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE)
+        pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE_SECONDS)
         log.say("executor_failed", error=error, seconds=pause)
-        self.placement.may_start = False
-        self.claimer.paused = True
-        self._later(pause, self._go_on)
+        self._placement.may_start = False
+        asyncio.get_running_loop().call_later(pause, self._go_on)
 
     def _go_on(self) -> None:
-        self.placement.may_start = True
-        self.claimer.paused = False
-        self.placement.place()
-        self.claimer.rang()
+        self._placement.may_start = True
+        self._placement.place()
+        self._claimer.rang()
 
     # -- every tick
 
-    def tick(self) -> None:
-        """Look who has begun, who is held up, who exceeds a limit, who does not answer."""
+    def tick(self) -> bool:
+        """Look who is held up, who exceeds a limit, who does not answer.
+
+        True if jobs have begun since the last look.
+        """
         moment = now()
-        self.crew.ask_zygote(moment, round(max(self._plan.frozen, 1.0) * 1e6))
         fresh = False
-        for executor in list(self.crew.executors.values()):
+        for executor in list(self._crew.executors.values()):
             fresh = bool(executor.look()) or fresh
             self._look_for_held_up(executor, moment)
             if executor.lingers(moment, round(self._plan.grace * 1e6)):
-                self.limits.doom(executor)  # its stop hooks do not end
+                self._limits.doom(executor)  # its stop hooks do not end
             if executor.kind == LOOP and executor.ready and executor.holds:
                 self._blame.look(executor, moment)
         for kind in (LOOP, LANE):
             self._look_for_waiting(kind, moment)
-        self.limits.tick()
-        if fresh:
-            self.on_begun()
+        self._limits.tick()
+        return fresh
 
     def _look_for_waiting(self, kind: str, moment: int) -> None:
         """Hand back what nobody here has taken for a while."""
-        waiting = self.placement.waiting[kind]
+        waiting = self._placement.waiting[kind]
         if not waiting:
             self._waiting_since[kind] = moment
-        elif any(not each.ready and not each.slow for each in self.crew.of_kind(kind)):
+        elif any(not each.ready and not each.slow for each in self._crew.of_kind(kind)):
             self._waiting_since[kind] = moment  # one is coming
-        elif moment - self._waiting_since[kind] > _HELD_UP:
-            self._hand_back(list(waiting), kind, "no executor had room for it")
+        elif moment - self._waiting_since[kind] > _HELD_UP_MICROSECONDS:
+            self._hand_back(waiting, "no executor had room for it")
             waiting.clear()
 
-    def _hand_back(self, holds: list[Hold], kind: str, why: str) -> None:
+    def _hand_back(self, holds: Collection[Hold], why: str) -> None:
         for hold in holds:
-            self.limits.forget(hold)
-            self.claimer.used[kind] -= 1
+            self._limits.forget(hold)
             self._ledger.settle(hold, Release(hold.lease, NotStarted(why)))
         if holds:
-            self.claimer.wake()
-
-    on_begun: Callable[[], None]
+            self._claimer.wake()
 
     def _look_for_held_up(self, executor: Executor, moment: int) -> None:
         if not executor.ready:
@@ -268,7 +255,7 @@ class Dispatcher:
         if not waiting or executor.last_waiting != waiting or self._reads_yet(executor):
             executor.last_waiting = waiting
             executor.stuck_since = moment
-        elif moment - executor.stuck_since > _HELD_UP:
+        elif moment - executor.stuck_since > _HELD_UP_MICROSECONDS:
             executor.stuck_since = moment
             self._take_back(executor)
 
@@ -279,41 +266,40 @@ class Dispatcher:
 
     def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
         waited = moment - executor.started_at
-        if waited > _SLOW_START and not executor.slow:
+        if waited > _SLOW_START_MICROSECONDS and not executor.slow:
             executor.slow = True
             self._take_back(executor)
-        if waited > _LONGEST_START and not executor.doomed:
+        if waited > _LONGEST_START_MICROSECONDS and not executor.doomed:
             executor.start_error = "its on_start hooks did not end"
-            self.limits.doom(executor)
+            self._limits.doom(executor)
 
     def _take_back(self, executor: Executor) -> None:
         """Take what has not started away from an executor: for another, or back to the store."""
         back = executor.take_back()
-        kind = executor.pool
-        others = [
-            each
-            for each in self.crew.of_kind(kind)
-            if each is not executor and each.takes_more and not each.holds
-        ]
-        room = len(others) if kind == LANE else (len(back) if others else 0)
-        if executor.for_suspect:
-            room = 0  # it must be alone where it runs
-        self.placement.waiting[kind].extend(back[:room])
-        self._hand_back(back[room:], kind, "a job that goes on was ahead of it")
-        if back:
-            self.placement.place()
+        if not back:
+            return
+        # A suspect must be alone where it runs.
+        idle = 0 if executor.for_suspect else self._placement.idle(executor.kind)
+        room = idle if executor.kind == LANE else idle * len(back)
+        self._placement.waiting[executor.pool].extend(back[:room])
+        self._hand_back(back[room:], "a job that goes on was ahead of it")
+        self._placement.place()
 
     def hand_back_unstarted(self) -> None:
         """The worker is to stop: others can have what has not started."""
         why = "the worker was asked to stop"
-        for executor in self.crew.executors.values():
-            kind = executor.pool
-            self._hand_back(executor.take_back(), kind, why)
-        for kind, waiting in self.placement.waiting.items():
-            self._hand_back(list(waiting), kind, why)
+        for executor in self._crew.executors.values():
+            self._hand_back(executor.take_back(), why)
+        for waiting in self._placement.waiting.values():
+            self._hand_back(waiting, why)
             waiting.clear()
 
-    # -- cancellation
+    # -- stopping
+
+    def stop_all(self, cause: Cause, grace: float) -> None:
+        """Ask everything that runs to stop; what does not is ended after `grace` seconds."""
+        for hold in self._ledger.holds.values():
+            self._limits.stop(hold, cause, grace)
 
     def cancel(self, hold: Hold, cause: Cause) -> None:
         """Stop a job that somebody does not want any more."""
@@ -321,17 +307,14 @@ class Dispatcher:
         if executor is not None:
             executor.look()
         if hold.begun:
-            self.limits.stop(hold, cause)
+            self._limits.stop(hold, cause)
             return
         if executor is not None:
-            for each in executor.take_back():
-                kind = executor.pool
-                self.placement.waiting[kind].append(each)
-        for kind, waiting in self.placement.waiting.items():
+            self._placement.waiting[executor.pool].extend(executor.take_back())
+        for waiting in self._placement.waiting.values():
             if hold in waiting:
                 waiting.remove(hold)
-                self.limits.forget(hold)
-                self.claimer.used[kind] -= 1
+                self._limits.forget(hold)
                 self._ledger.settle(hold, Cancel(hold.lease))
-        self.placement.place()
-        self.claimer.wake()
+        self._placement.place()
+        self._claimer.wake()

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Protocol
 
 from limpet import log
 from limpet.domain.cause import Cause, Drained
@@ -26,12 +25,6 @@ _LAST_GRACE_SECONDS = 0.3
 _GOODBYE_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
 _PAUSE_SECONDS = 0.1
-
-
-class Asked(Protocol):
-    """How often the worker was asked to stop, or whether it was."""
-
-    def __call__(self) -> int: ...
 
 
 class Drain:
@@ -59,15 +52,14 @@ class Drain:
         self._heart = heart
         self._services = services
 
-    async def run(self, seconds: float, asked: Asked, check: Callable[[], None]) -> int:
-        """End everything; the answer says how many jobs were handed back.
+    async def run(self, seconds: float, asked: Callable[[], int], check: Callable[[], None]) -> int:
+        """Let jobs finish, then stop them; the answer says how many are to be handed back.
 
-        `check` raises if the session is lost meanwhile. A second request to stop hands back at
-        once.
+        `asked`: how often the worker was asked to stop; from two on nothing is waited for.
+        `check` raises if the session is lost meanwhile.
         """
-        self._claimer.claiming = False
-        self._heart.draining = True
-        self._heart.beat_soon()
+        self._claimer.stop_claiming()
+        self._heart.drain()
         self._dispatcher.hand_back_unstarted()
         holds = self._ledger.holds
         log.say("worker_draining", running=len(holds), seconds=seconds, session=self._session)
@@ -89,42 +81,37 @@ class Drain:
         with contextlib.suppress(SessionOver):
             await self._services.report()
         self._claimer.wake()
-        untold = self._ledger
-        await self._wait(self._plan.lease, lambda: untold.has_untold and not lost(), lambda: None)
+        await self._wait(self._plan.lease, lambda: self._ledger.has_untold and not lost())
         with contextlib.suppress(LimpetError):
-            await self.end(Drained())
+            await self._end(Drained())
 
-    async def lose(self, cause: Cause, asked: Asked) -> bool:
+    async def lose(self, cause: Cause, give_up: Callable[[], bool]) -> bool:
         """Tell the outcomes that are known, and the cause of all that are lost; True if told.
 
         For as long as the store does not answer: an outage is to cost no job anything.
         """
-        self._claimer.claiming = False
-        self._claimer.wake()
+        self._claimer.stop_claiming()
         while True:
-            await self.settled(1.0)
+            await self._wait(1.0, lambda: self._ledger.has_untold)
+            # What it had to tell goes first when the store answers again: after the end of the
+            # session it would be refused, and the jobs run again although they are done.
+            await self._wait(self._plan.lease, lambda: self._claimer.in_flight and not give_up())
             with contextlib.suppress(LimpetError):
-                await self.end(cause)
+                await self._end(cause)
                 return True
-            if asked():
+            if give_up():
                 return False
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def settled(self, seconds: float) -> None:
-        """Until every outcome that is known has been told, or the time is up."""
-        await self._wait(seconds, lambda: self._ledger.has_untold, lambda: None)
-
-    async def end(self, cause: Cause) -> None:
+    async def _end(self, cause: Cause) -> None:
         """Mark the session dead and take back what it still had."""
         store, name = self._line.store, self._plan.name
         await self._line.do(lambda: store.end(self._session, cause))
         await self._line.do(lambda: recover_all(store, self._session, cause, name))
 
     async def _stop_all(self, check: Callable[[], None]) -> None:
-        holds = self._ledger.holds
-        for hold in list(holds.values()):
-            self._dispatcher.limits.stop(hold, Drained(), grace=_LAST_GRACE_SECONDS)
-        await self._wait(_LAST_GRACE_SECONDS, lambda: bool(holds), check)
+        self._dispatcher.stop_all(Drained(), _LAST_GRACE_SECONDS)
+        await self._wait(_LAST_GRACE_SECONDS, lambda: bool(self._ledger.holds), check)
 
     async def _say_goodbye(self, check: Callable[[], None]) -> None:
         """Let executors run their stop hooks."""
@@ -133,7 +120,9 @@ class Drain:
         await self._wait(_GOODBYE_SECONDS, lambda: bool(self._crew.executors), check)
 
     @staticmethod
-    async def _wait(seconds: float, while_: Callable[[], bool], check: Callable[[], None]) -> None:
+    async def _wait(
+        seconds: float, while_: Callable[[], bool], check: Callable[[], None] = lambda: None
+    ) -> None:
         until = now() + round(seconds * 1e6)
         while while_() and now() < until:
             check()

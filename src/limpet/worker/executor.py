@@ -4,10 +4,8 @@ import asyncio
 import contextvars
 import gc
 import inspect
-import json
 import logging
 import os
-import signal
 import socket
 import sys
 import traceback
@@ -17,13 +15,14 @@ from typing import Any
 
 from limpet import context
 from limpet.app import opened
+from limpet.storage.registry import same_store
 from limpet.worker import processes
 from limpet.worker.attempt import this_is_the_executor
 from limpet.worker.containment import watch_threads
 from limpet.worker.frames import LOOP, READY, pack
 from limpet.worker.page import Page
-from limpet.worker.plan import Plan, from_environment
-from limpet.worker.registry import Registry, absolute, load_registry
+from limpet.worker.plan import Plan, from_environment, order_from_environment
+from limpet.worker.registry import Registry, load_registry
 from limpet.worker.remote import RemoteStore
 
 # How an executor leaves whose supervisor is gone.
@@ -57,9 +56,8 @@ def run_executor(
     processes.set_name(f"limpet-{kind}")
     processes.adopt_orphans()
     processes.lower_priority()
-    # Not ignored, which children would inherit: a deploy must not turn into failures.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, nothing)
+    # A deploy that signals the whole group must not turn into failures.
+    processes.withstand(*processes.GROUP_SIGNALS)
     processes.take_signals()
     work, desk, permits, notes = descriptors
     for descriptor in descriptors:
@@ -120,7 +118,7 @@ def talk_through(given: Surroundings) -> None:
     url = given.registry.app.url
     store = RemoteStore(given.desk, url, given.session, given.page)
     for app in opened():
-        if absolute(app.url) == url:
+        if same_store(app.url, url):
             app.store_through(store)
 
 
@@ -164,13 +162,9 @@ def started(work: socket.socket, hooks: Callable[[], None]) -> bool:
     return True
 
 
-def nothing(number: int, frame: object) -> None:
-    """Do nothing, and let nothing happen."""
-
-
 def main() -> None:
     """Be an executor that was spawned, not forked."""
-    order = json.loads(os.environ.pop("LIMPET_ORDER"))
+    order = order_from_environment()
     processes.die_with_parent()
     if os.getppid() != order["parent"]:
         os._exit(71)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from limpet import log
-from limpet.domain.cause import Cause
+from limpet.domain.cause import Cause, ExecutorGarbled
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import processes
@@ -56,7 +56,7 @@ class Executor(asyncio.Protocol):
         self._splitter = Splitter()
         self._transport: Any = None
         self._unsent: list[bytes] = []
-        self._closed = False
+        self._closed = self._garbled = False
         self._death: Cause | None = None
         self._dead = False
         self._work, self.theirs_work = socket.socketpair()
@@ -116,7 +116,7 @@ class Executor(asyncio.Protocol):
     @property
     def takes_more(self) -> bool:
         unfit = self.doomed or self.retiring or self.recalling or self.slow or self._dead
-        return not unfit
+        return not (unfit or self._garbled)
 
     def give(self, holds: list[Hold]) -> None:
         """Hand over jobs, in order; the permits first, so that none waits for one."""
@@ -200,6 +200,8 @@ class Executor(asyncio.Protocol):
     # -- hearing
 
     def data_received(self, data: bytes) -> None:
+        if self._garbled:
+            return
         moment = now()
         if moment - self.heard_at < _RUSH:
             # While outcomes come by the thousand they are read together; what is in the socket is
@@ -219,11 +221,16 @@ class Executor(asyncio.Protocol):
                     done = []
                 listener.on_frame(self, frame)
         except msgspec.DecodeError as error:
-            # Something else wrote into its socket; nothing that it says can be trusted now.
-            log.say("executor_garbled", kind=self.kind, executor=self.number, error=error)
-            self.kill()
+            self.not_understood(error)
         if done:
             listener.on_done(self, done)
+
+    def not_understood(self, error: Exception) -> None:
+        """Something else wrote into its socket: nothing that it says can be trusted now."""
+        if not self._garbled:
+            self._garbled = True
+            log.say("executor_garbled", kind=self.kind, executor=self.number, error=error)
+            self.kill()
 
     def _read_on(self) -> None:
         if not self._closed and not self._transport.is_closing():
@@ -236,7 +243,7 @@ class Executor(asyncio.Protocol):
     def died(self, cause: Cause | None) -> None:
         """The zygote has reaped it; what it said before is still to be read."""
         self._dead = True
-        self._death = cause
+        self._death = ExecutorGarbled() if self._garbled else cause
         asyncio.get_running_loop().call_later(0.5, self._give_up_listening)
         self._bury_when_certain()
 
@@ -260,5 +267,8 @@ class Executor(asyncio.Protocol):
             data = os.read(self._notes, 65536)
             if not data:
                 asyncio.get_running_loop().remove_reader(self._notes)
-            for frame in Splitter().feed(data):
-                self._crew.listener.on_frame(self, frame)
+            try:
+                for frame in Splitter().feed(data):
+                    self._crew.listener.on_frame(self, frame)
+            except msgspec.DecodeError as error:
+                self.not_understood(error)

@@ -1,7 +1,9 @@
 """What supervisor, zygote and executors say to each other: length-prefixed msgpack.
 
 A frame is an array whose first element says its kind. What the hot path sends by the thousand are
-the domain's own named tuples, which are encoded and decoded without a step in Python.
+the domain's own named tuples, which are encoded and decoded without a step in Python. The length
+comes twice, the second time with every bit turned: what somebody else wrote into the socket is
+known for it at once, and is not taken for the length of a frame that never ends.
 """
 
 import socket
@@ -17,7 +19,10 @@ from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete
 
-_LENGTH = struct.Struct("<I")
+_HEADER = struct.Struct("<II")
+HEADER_BYTES: Final = _HEADER.size
+_TURNED = 0xFFFFFFFF
+_SHORTEST = 2  # an array, and its kind
 
 # The kinds of executor.
 LOOP: Final = "loop"
@@ -124,10 +129,23 @@ _TYPED: dict[int, Any] = {
 }
 
 
+def header(size: int) -> bytes:
+    """What goes before that many bytes."""
+    return _HEADER.pack(size, size ^ _TURNED)
+
+
+def size_after(data: bytes | memoryview, at: int = 0) -> int:
+    """How many bytes come after a header; raises `msgspec.DecodeError` if it is none."""
+    size, turned = _HEADER.unpack_from(data, at)
+    if size ^ _TURNED != turned or size < _SHORTEST:
+        raise msgspec.DecodeError("something else was written there")
+    return int(size)
+
+
 def pack(*frame: Any) -> bytes:
     """A frame as it travels."""
     body = _encoder.encode(frame)
-    return _LENGTH.pack(len(body)) + body
+    return header(len(body)) + body
 
 
 def unpack(body: bytes | memoryview) -> Any:
@@ -145,7 +163,7 @@ class Splitter:
         self._missing = 0
 
     def feed(self, data: bytes) -> Iterator[Any]:
-        """Each whole frame of what has come so far."""
+        """Each whole frame of what has come so far; `msgspec.DecodeError` for what is none."""
         if self._missing > len(data):
             self._parts.append(data)
             self._missing -= len(data)
@@ -154,13 +172,14 @@ class Splitter:
             data = b"".join((self._rest, *self._parts, data))
             self._parts, self._missing = [], 0
         view, at, end = memoryview(data), 0, len(data)
-        while end - at >= 4:
-            size = _LENGTH.unpack_from(view, at)[0]
-            if end - at - 4 < size:
-                self._missing = size - (end - at - 4)
+        while end - at >= HEADER_BYTES:
+            first = at + HEADER_BYTES
+            size = size_after(view, at)
+            if end - first < size:
+                self._missing = size - (end - first)
                 break
-            yield unpack(view[at + 4 : at + 4 + size])
-            at += 4 + size
+            yield unpack(view[first : first + size])
+            at = first + size
         self._rest = data[at:] if at else data
 
 

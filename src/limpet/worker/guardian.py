@@ -7,6 +7,7 @@ may have passed or the supervisor is gone, see to it that nothing of the session
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -24,15 +25,17 @@ from limpet.worker.plan import Plan, from_environment
 # How a supervisor says what should happen after it.
 DONE, WRONG_USAGE, ANEW = 0, 2, 75
 
-_LONGEST_PERIOD = 0.25
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_LONGEST_PERIOD_SECONDS = 0.25
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 30.0
 # A supervisor that lived this long was not part of a crash loop.
 _HEALTHY_SECONDS = 30.0
 # So many times in a row it is started again at once.
 _FREE_DEATHS = 3
 _BREATH_SECONDS = 0.1
-# Beyond the drain: how long the supervisor may take to stop, confirm and release.
-_LAST_SECONDS = 2.5
+# Beyond the drain: how long the supervisor may take to stop, confirm and release, and until when
+# its death may be told; one that cannot be told by then is told by whoever outlives us.
+_LAST_SECONDS, _VERY_LAST_SECONDS = 2.5, 2.9
+_BRIEFEST_NOTICE_SECONDS = 0.3
 
 
 def say(text: str) -> None:
@@ -72,7 +75,7 @@ class Guardian:
         self._ids = IdSource(SystemClock())
         self._stopping_since: float | None = None
         self._signals = 0
-        self._pause = _FIRST_PAUSE
+        self._pause = _FIRST_PAUSE_SECONDS
         self._notices: dict[int, tuple[subprocess.Popen[bytes], locks.HeldLocks]] = {}
         self._killed_for_lease = False
         self._first = True
@@ -88,12 +91,14 @@ class Guardian:
         for end in (self._wake_reader, wake):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(number, _noticed)
+        processes.withstand(*processes.GROUP_SIGNALS, signal.SIGCHLD)
         processes.take_signals()
         self._timer = processes.KernelTimer(self._plan.frozen, asleep=False)
         while True:
-            session = self._start()
+            session = self._begin()
+            if session is None:
+                self._wait_for_notices()
+                return 1
             code = self._watch(session)
             after = self._bury(session, code)
             if after is not None:
@@ -102,27 +107,46 @@ class Guardian:
 
     # -- one session
 
-    def _start(self) -> _Session:
+    def _begin(self) -> _Session | None:
+        """Start a supervisor, however often that must be tried; None if there will be none."""
+        while True:
+            with contextlib.ExitStack() as made:
+                try:
+                    session = self._start(made)
+                except OSError as error:
+                    # No more processes, memory, files or room just now.
+                    say(f"a supervisor cannot start: {error.strerror or error}")
+                else:
+                    made.pop_all()
+                    return session
+            if self._first or self._stopping_since is not None:
+                return None
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+            self._rest(self._pause)
+
+    def _start(self, made: contextlib.ExitStack) -> _Session:
+        """Start a supervisor; `made` takes back what was made for one that could not start."""
         session = self._ids.new()
         held = locks.take(session)
+        made.callback(held.remove)
+        made.callback(held.let_go)
         page = create()
+        made.callback(os.close, page)
         ours, theirs = socket.socketpair()
+        made.callback(ours.close)
+        made.callback(theirs.close)
         ours.setblocking(False)
         descriptors = {
-            "page": page,
-            "whole": held.whole,
-            "core": held.core,
-            "link": theirs.fileno(),
-        }
-        lock = {"path": held.path, "inode": held.inode, "nonce": held.nonce}
+            "page": page, "whole": held.whole, "core": held.core, "link": theirs.fileno()
+        }  # fmt: skip
         order = {
             "first": self._first,
             "session": session,
             "descriptors": descriptors,
-            "lock": lock,
+            "lock": {"path": held.path, "inode": held.inode, "nonce": held.nonce},
             "guardian": os.getpid(),
         }
-        environment = {**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)}
+        environment = {**os.environ, **self._plan.environment(order)}
         process = processes.spawn("limpet.worker.supervisor", environment, descriptors.values())
         theirs.close()
         # Read-only for this process too: only the supervisor says how long the lease holds.
@@ -136,7 +160,7 @@ class Guardian:
         poll = select.poll()
         poll.register(self._wake_reader, select.POLLIN)
         poll.register(session.link, select.POLLIN)
-        period = min(_LONGEST_PERIOD, self._plan.lease / 20) * 1000
+        period = min(_LONGEST_PERIOD_SECONDS, self._plan.lease / 20) * 1000
         while True:
             for descriptor, _ in poll.poll(period):
                 if descriptor == self._wake_reader:
@@ -174,15 +198,14 @@ class Guardian:
 
     def _listen(self, session: _Session) -> bool:
         """Hear what the supervisor says of itself; False when it says nothing any more."""
+        goes_on = False
         try:
             while text := session.link.recv(65536):
                 session.heard += text
         except BlockingIOError:
             goes_on = True
         except OSError:
-            goes_on = False
-        else:
-            goes_on = False
+            pass
         *lines, session.heard = session.heard.split(b"\n")
         for line in lines:
             told = json.loads(line)
@@ -223,11 +246,14 @@ class Guardian:
             processes.kill([session.process.pid])  # where the kernel has no timer for it
 
     def _keep_to_the_drain(self, session: _Session) -> None:
-        if self._stopping_since is None:
-            return
-        drain = self._plan.drain if self._signals == 1 else 0.0
-        if time.monotonic() - self._stopping_since > drain + _LAST_SECONDS:
+        if time.monotonic() > self._drained_at() + _LAST_SECONDS:
             processes.kill([session.process.pid])
+
+    def _drained_at(self) -> float:
+        """When the drain is over."""
+        if self._stopping_since is None:
+            return math.inf
+        return self._stopping_since + (self._plan.drain if self._signals == 1 else 0.0)
 
     # -- after a session
 
@@ -259,10 +285,10 @@ class Guardian:
         if not session.ready:
             say(f"the supervisor ended with {code} before it was ready")
         if session.ready and lived > _HEALTHY_SECONDS:
-            self._pause, self._deaths = _FIRST_PAUSE, 0
+            self._pause, self._deaths = _FIRST_PAUSE_SECONDS, 0
         self._deaths += 1
         if not session.ready:
-            self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
             self._rest(self._pause)
         elif self._deaths > _FREE_DEATHS:
             self._rest(_BREATH_SECONDS)
@@ -289,19 +315,21 @@ class Guardian:
             "style": plan.log_style, "level": plan.log_level,
         }  # fmt: skip
         told = {"LIMPET_NOTICE": json.dumps({**notice, "url": session.url})}
-        process = processes.spawn("limpet.worker.notice", {**os.environ, **told}, ())
-        self._notices[process.pid] = (process, session.locks)
+        try:
+            process = processes.spawn("limpet.worker.notice", {**os.environ, **told}, ())
+        except OSError:
+            session.locks.let_go()  # the next one who looks finds them free, which is proof
+        else:
+            self._notices[process.pid] = (process, session.locks)
 
     def _wait_for_notices(self) -> None:
-        until = time.monotonic() + _LAST_SECONDS
+        began = time.monotonic()
+        until = min(began + _LAST_SECONDS, self._drained_at() + _VERY_LAST_SECONDS)
+        until = max(until, began + _BRIEFEST_NOTICE_SECONDS)
         while self._notices and time.monotonic() < until:
             self._timer.rearm()
             self._reap()
             time.sleep(0.01)
-
-
-def _noticed(number: int, frame: object) -> None:
-    """The wake-up descriptor tells; the handler only keeps the default from happening."""
 
 
 def main() -> int:

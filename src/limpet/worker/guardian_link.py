@@ -35,8 +35,8 @@ class GuardianLink:
         processes.die_with_parent(signal.SIGUSR1)
         if os.getppid() != self._guardian:
             self._gone()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, _nothing)
+        for number in processes.GROUP_SIGNALS:
+            loop.add_signal_handler(number, lambda: None)
         processes.take_signals()
         self._sock.setblocking(False)
         loop.add_reader(self._sock, self._hear)
@@ -57,7 +57,3 @@ class GuardianLink:
         else:
             asyncio.get_running_loop().remove_reader(self._sock)
             self._gone()
-
-
-def _nothing() -> None:
-    """Do nothing, and let nothing happen."""

@@ -1,19 +1,20 @@
 """The heart: renews the lease, and writes on the page until when it certainly holds."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
 from limpet import log
 from limpet.domain.session import Standing
 from limpet.storage.answers import Renewed
+from limpet.worker.holds import Ledger
+from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
 from limpet.worker.plan import Plan
 
 # Past this a late renewal is worth a line: the promise is 0.25 s.
 _LATE_SECONDS = 0.25
 # How soon after a job began the store is told, so that losing it is charged.
-BEGUN_SECONDS = 0.03
+_BEGUN_SECONDS = 0.03
 
 
 class Heart:
@@ -24,20 +25,19 @@ class Heart:
         session: str,
         plan: Plan,
         page: Page,
-        ask: Callable[..., Awaitable[Any]],
-        untold: Callable[[], list[Any]],
+        line: StoreLine,
+        ledger: Ledger,
         renewed: Callable[[Renewed], None],
-        lost: Callable[[str], None],
     ) -> None:
+        """`renewed`: hears what the store answers while the session lives."""
         self._session = session
         self._plan = plan
         self._page = page
-        self._ask = ask
-        self._untold = untold
+        self._line = line
+        self._ledger = ledger
         self._renewed = renewed
-        self._lost = lost
         self._wake = asyncio.Event()
-        self.draining = False
+        self._draining = False
 
     def registered(self, asked: int) -> None:
         """The lease began no earlier than `asked`, the clock read before registering."""
@@ -47,6 +47,19 @@ class Heart:
     def beat_soon(self) -> None:
         """Renew at once: something is to be told, or a cancellation was asked for."""
         self._wake.set()
+
+    def drain(self) -> None:
+        """Tell the store, now and with each renewal, that the worker is leaving."""
+        self._draining = True
+        self.beat_soon()
+
+    def jobs_have_begun(self) -> None:
+        """Renew soon, unless an exchange tells the store before that jobs have begun."""
+        asyncio.get_running_loop().call_later(_BEGUN_SECONDS, self._tell_begun)
+
+    def _tell_begun(self) -> None:
+        if self._ledger.has_begun:
+            self.beat_soon()
 
     async def run(self) -> None:
         while True:
@@ -66,14 +79,14 @@ class Heart:
     async def _beat(self) -> None:
         asked = now()
         self._due = asked + round(self._plan.renewal * 1e6)
-        answer: Renewed = await self._ask("renew", self._session, self._untold(), self.draining)
-        if self._page.over:
-            self._lost("the store answered after the lease")  # everything is being ended by now
-        elif answer.standing in (Standing.LIVE, Standing.DRAINING):
-            self._page.moment = max(self._page.moment, self._certain_until(asked))
-            self._renewed(answer)
-        else:
-            self._lost(f"the store says that it is {answer.standing}")
+        begun = self._ledger.tell_begun()
+        answer: Renewed = await self._line.ask("renew", self._session, begun, self._draining)
+        if self._page.over:  # and everything is being ended by now
+            raise SessionOver("the store answered after the lease")
+        if answer.standing not in (Standing.LIVE, Standing.DRAINING):
+            raise SessionOver(f"the store says that it is {answer.standing}")
+        self._page.moment = max(self._page.moment, self._certain_until(asked))
+        self._renewed(answer)
 
     def _certain_until(self, asked: int) -> int:
         return asked + round((self._plan.lease - self._plan.margin) * 1e6)

@@ -8,7 +8,7 @@ import msgspec
 
 from limpet import log
 from limpet.domain.cause import Cause
-from limpet.domain.job import ClaimedJob
+from limpet.domain.job import ClaimedJob, Report
 from limpet.domain.lease import Digest, Lease, digest
 from limpet.domain.transition import Settlement
 from limpet.storage.base import CHUNK
@@ -87,6 +87,7 @@ class Ledger:
     def __init__(self) -> None:
         self.holds: dict[str, Hold] = {}
         self.per_queue: Counter[str] = Counter()
+        self.reports: list[Report] = []  # what running jobs have said, and nobody was told
         self._outbox: deque[Settlement] = deque()
         # Sent with an exchange whose answer has not come yet.
         self._sent: list[Settlement] = []
@@ -111,6 +112,18 @@ class Ledger:
     def forget(self, hold: Hold) -> None:
         if self.holds.pop(hold.lease.job, None) is not None:
             self.per_queue[hold.claimed.queue] -= 1
+
+    def tell_begun(self) -> list[Lease]:
+        """The jobs of which the store is to hear, this once, that they have begun."""
+        fresh = [hold for hold in self.holds.values() if hold.begun and not hold.told]
+        for hold in fresh:
+            hold.told = True
+        return [hold.lease for hold in fresh]
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a job has begun without the store's knowing."""
+        return any(hold.begun and not hold.told for hold in self.holds.values())
 
     @property
     def news(self) -> int:

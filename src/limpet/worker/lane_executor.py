@@ -55,6 +55,8 @@ class LaneExecutor:
         self._given = given
         self._app = given.registry.app
         self._channel = Channel(given.work)
+        self._heard = select.poll()  # `select` cannot wait for a descriptor beyond the 1,023rd
+        self._heard.register(self._channel, select.POLLIN)
         self._inbox: deque[tuple[ClaimedJob, dict[str, Any] | None]] = deque()
         self._attempt: Attempt | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -127,7 +129,7 @@ class LaneExecutor:
         if self._attempt is None or self._looking:
             return
         self._looking = True
-        while self._channel.has_frames or select.select([self._channel], [], [], 0)[0]:
+        while self._channel.has_frames or self._heard.poll(0):
             self._hear(self._channel.receive())
         self._looking = False
         self._give_way()

@@ -5,11 +5,11 @@ Whoever shares that executor gets the grace too, and is then handed back uncharg
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 
 from limpet.domain.cause import Cause, DeadlinePassed, Stalled, TimedOut
 from limpet.worker.executor_link import Executor
-from limpet.worker.frames import LANE
+from limpet.worker.frames import LANE, TaskFacts
 from limpet.worker.holds import Hold, say_of
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
@@ -18,10 +18,10 @@ from limpet.worker.plan import Plan
 class Limits:
     """The jobs that have a limit or were asked to stop."""
 
-    def __init__(self, plan: Plan, takes_context: Callable[[str], bool]) -> None:
+    def __init__(self, plan: Plan, tasks: Mapping[str, TaskFacts]) -> None:
         self._grace = round(plan.grace * 1e6)
         self._plan = plan
-        self._takes_context = takes_context
+        self._tasks = tasks
         self._watched: dict[str, Hold] = {}
         self._doomed: dict[int, Executor] = {}
 
@@ -42,7 +42,7 @@ class Limits:
         patience = self._grace if grace is None else round(grace * 1e6)
         hold.force_at = now() + patience
         # A lane's task that has a context may look for itself before it is interrupted.
-        gentle = executor.kind == LANE and self._takes_context(hold.claimed.task)
+        gentle = executor.kind == LANE and self._tasks[hold.claimed.task].takes_context
         # And again at half time: a signal between two jobs of a lane goes unheard.
         hold.interrupt_at = now() + patience // 2 if executor.kind == LANE else None
         executor.stop(hold, cause, interrupt=not gentle)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from limpet import log
-from limpet.domain.cause import Cause, StoreOutage
+from limpet.domain.cause import BegunAnew, Cause
 from limpet.domain.errors import (
     LimpetError,
     SchemaMismatch,
@@ -32,9 +32,9 @@ _FORGOTTEN = (StoreRolledBack, SessionLost, SequenceError)
 class SessionOver(Exception):
     """The session cannot go on; `cause` tells the store why, and the code what comes next."""
 
-    def __init__(self, reason: str, cause: Cause, code: int = ANEW) -> None:
+    def __init__(self, reason: str, cause: Cause | None = None, code: int = ANEW) -> None:
         super().__init__(reason)
-        self.cause = cause
+        self.cause = cause or BegunAnew(reason)
         self.code = code
 
 
@@ -84,12 +84,12 @@ class StoreLine:
             try:
                 answer = await attempt()
             except _WRONG_PLACE as error:
-                raise SessionOver(str(error), StoreOutage(0.0), WRONG_USAGE) from error
+                raise SessionOver(str(error), code=WRONG_USAGE) from error
             except _FORGOTTEN as error:
-                raise SessionOver(str(error), StoreOutage(0.0)) from error
+                raise SessionOver(str(error)) from error
             except StoreError as error:
                 if self._first and not isinstance(error, StoreBusy):
-                    raise SessionOver(str(error), StoreOutage(0.0), WRONG_USAGE) from error
+                    raise SessionOver(str(error), code=WRONG_USAGE) from error
                 self._failed(error)
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:

@@ -53,9 +53,13 @@ class HeldLocks(NamedTuple):
 
     def remove(self) -> None:
         """Delete the files of a session that ended in order."""
-        for path in (self.path, self.path + _CORE):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+        _remove(self.path)
+
+
+def _remove(path: str) -> None:
+    for each in (path, path + _CORE):
+        with contextlib.suppress(OSError):
+            os.unlink(each)
 
 
 def take(session: str) -> HeldLocks:
@@ -64,7 +68,13 @@ def take(session: str) -> HeldLocks:
     _tidy(folder)
     path = os.path.join(folder, session + _LOCK)
     nonce = os.urandom(8).hex()
-    whole, core = _make(path, nonce), _make(path + _CORE, nonce)
+    whole = _make(path, nonce)
+    try:
+        core = _make(path + _CORE, nonce)
+    except OSError:
+        os.close(whole)
+        os.unlink(path)
+        raise
     return HeldLocks(path, os.fstat(whole).st_ino, nonce, whole, core)
 
 
@@ -90,8 +100,13 @@ def _tidy(folder: str) -> None:
 def _make(path: str, nonce: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
-    os.write(descriptor, nonce.encode())
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        os.write(descriptor, nonce.encode())
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        os.unlink(path)
+        raise
     return descriptor
 
 
@@ -106,9 +121,7 @@ def proves_death(session: str, path: str, inode: int, nonce: str) -> bool:
         whole = _lock(path, inode, nonce)
         if whole is None:
             return False
-        for name in (path, path + _CORE):
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+        _remove(path)
         os.close(whole)
         return True
     finally:

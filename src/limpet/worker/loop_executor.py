@@ -5,10 +5,11 @@ import contextlib
 import contextvars
 import os
 import signal
-import sys
 import threading
 from collections import deque
 from typing import Any
+
+import uvloop
 
 from limpet.domain.cause import cause_of
 from limpet.domain.job import ClaimedJob
@@ -48,7 +49,7 @@ class LoopExecutor(asyncio.Protocol):
     def __init__(self, given: Surroundings) -> None:
         self._given = given
         self._app = given.registry.app
-        self._loop = _new_loop()
+        self._loop = uvloop.new_event_loop()
         self._base = contextvars.Context()
         self._splitter = Splitter()
         self._inbox: deque[tuple[ClaimedJob, dict[str, Any] | None]] = deque()
@@ -200,11 +201,3 @@ class LoopExecutor(asyncio.Protocol):
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
         with contextlib.suppress(OSError):
             os.write(self._given.notes, pack(BLOCKED, job, where[-1000:]))
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    if sys.platform == "win32":
-        return asyncio.new_event_loop()
-    import uvloop
-
-    return uvloop.new_event_loop()

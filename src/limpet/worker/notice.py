@@ -4,22 +4,11 @@ import json
 import os
 
 from limpet import log
-from limpet.domain.cause import Cause, Drained, ExecutorExited, WorkerFrozen, WorkerKilled
 from limpet.domain.errors import LimpetError
 from limpet.maintenance.sweeper import recover_all
 from limpet.storage.registry import open_store
+from limpet.worker import death
 from limpet.worker.voice import leave, speak
-
-
-def cause_of_death(code: int, frozen: float, limit: float, stopping: bool) -> Cause:
-    """Why a supervisor ended: its exit code, how long it had stood still, whether it was asked."""
-    if stopping:
-        return Drained()
-    if code == -9 and frozen >= limit * 0.9:
-        return WorkerFrozen(seconds=round(frozen, 3))
-    if code < 0:
-        return WorkerKilled(signal=-code, process="supervisor")
-    return ExecutorExited(code=code)
 
 
 def main() -> int:
@@ -27,7 +16,7 @@ def main() -> int:
     speak(told["style"], told["level"])
     store = open_store(told["url"])
     try:
-        cause = cause_of_death(told["code"], told["frozen"], told["limit"], told["stopping"])
+        cause = death.of_supervisor(told["code"], told["frozen"], told["limit"], told["stopping"])
         store.end(told["session"], cause)
         recover_all(store, told["session"], cause)
     except LimpetError as error:

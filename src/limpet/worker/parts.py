@@ -5,7 +5,6 @@ from collections.abc import Coroutine
 from typing import Any
 
 from limpet import log
-from limpet.domain.cause import StoreOutage
 from limpet.worker.line import SessionOver
 
 
@@ -40,7 +39,7 @@ class Parts:
     def _defect(self, error: BaseException) -> None:
         """A part of ours failed: a new session is better than a worker that half works."""
         log.logger.error("a part of the supervisor failed", exc_info=error)
-        self.end(SessionOver(f"{type(error).__name__}: {error}", StoreOutage(0.0)))
+        self.end(SessionOver(f"{type(error).__name__}: {error}"))
 
     def end(self, end: SessionOver) -> None:
         """The session is over; the first reason counts."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 VARIABLE = "LIMPET_PLAN"
+_ORDER = "LIMPET_ORDER"
 
 
 class Plan(NamedTuple):
@@ -48,21 +49,33 @@ class Plan(NamedTuple):
         return self.lease / 4
 
     @property
+    def deaf(self) -> float:
+        """How long the zygote may leave a question unanswered."""
+        return max(self.frozen, 1.0)
+
+    @property
     def queues_in_words(self) -> str:
         """Which queues are served, as the log says it."""
         if not self.queues:
             return "all queues"
         return ", ".join(f"{name}={most}" if most else name for name, most in self.queues.items())
 
-    def environment(self) -> dict[str, str]:
-        """The environment in which a process of the worker finds this plan."""
-        return {VARIABLE: json.dumps(self._asdict())}
+    def environment(self, order: Mapping[str, Any] | None = None) -> dict[str, str]:
+        """The variables in which a process of the worker finds this plan, and its own order."""
+        told = {VARIABLE: json.dumps(self._asdict())}
+        return told if order is None else {**told, _ORDER: json.dumps(order)}
 
 
 def from_environment() -> Plan:
     """The plan of this process; taken out, because what a job starts is not part of the worker."""
     known: dict[str, Any] = json.loads(os.environ.pop(VARIABLE))
     return Plan(**known)
+
+
+def order_from_environment() -> dict[str, Any]:
+    """What this process in particular was asked to do; taken out like the plan."""
+    known: dict[str, Any] = json.loads(os.environ.pop(_ORDER))
+    return known
 
 
 class Order(NamedTuple):
@@ -79,9 +92,6 @@ class Order(NamedTuple):
     contained: bool = False
     spawn: bool = False
     sources: str = ""
-
-    def environment(self) -> dict[str, str]:
-        return {"LIMPET_ORDER": json.dumps(self._asdict())}
 
     @property
     def descriptors(self) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 
 LINUX = sys.platform == "linux"
 SUPPORTED = LINUX or sys.platform == "darwin"
@@ -106,17 +106,24 @@ def thread_count() -> int:
 
 # -- starting
 
-_FOR_THE_GROUP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# What a terminal or a service manager sends to the whole group.
+GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def hold_signals() -> None:
     """Let what is sent to the whole group wait until this process has its handlers."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_THE_GROUP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
 
 
 def take_signals() -> None:
     """Let what was sent to the group come now; children get it too."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_THE_GROUP)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
+
+
+def withstand(*numbers: int) -> None:
+    """Let signals do nothing here; not by ignoring them, which children would inherit."""
+    for number in numbers:
+        signal.signal(number, lambda number, frame: None)
 
 
 def spawn(
@@ -139,13 +146,15 @@ def spawn(
         take_signals()
 
 
-def allow_many_files() -> None:
-    """Raise this process's limit of open files as far as it may."""
+def allow_many_files() -> int:
+    """Raise this process's limit of open files as far as it may; the answer is what it is then."""
     import resource
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if files == resource.RLIM_INFINITY else files
 
 
 # -- the kernel timer
@@ -188,16 +197,9 @@ class KernelTimer:
 
     def rearm(self) -> None:
         """Begin the time anew."""
-        self._set(self._spec)
-
-    def disarm(self) -> None:
-        """Let the process live on."""
-        self._set(_Itimerspec())
-
-    def _set(self, spec: _Itimerspec) -> None:
         if self._timer is None:
             return
-        if _timer_library().timer_settime(self._timer, 0, ctypes.byref(spec), None) != 0:
+        if _timer_library().timer_settime(self._timer, 0, ctypes.byref(self._spec), None) != 0:
             raise _failed("timer_settime")
 
 
@@ -208,16 +210,8 @@ def _timer_library() -> ctypes.CDLL:
 
 # -- namespaces
 
-# The end of a zygote that could not show its own processes in /proc, as `how_ended` says it.
-NO_OWN_PROC_CODE = 72
-NO_OWN_PROC = f"code {NO_OWN_PROC_CODE}"
-
-
-def how_ended(status: int) -> str:
-    """A wait status in words."""
-    if os.WIFSIGNALED(status):
-        return f"signal {os.WTERMSIG(status)}"
-    return f"code {os.WEXITSTATUS(status)}"
+# The exit code of a zygote that could not show its own processes in /proc.
+NO_OWN_PROC = 72
 
 
 def enter_pid_namespace() -> bool:
@@ -283,17 +277,8 @@ def _parents() -> dict[int, int]:
     """Pid → parent."""
     if not LINUX:
         return _parents_by_ps()
-    found: dict[int, int] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    text = file.read()
-            except OSError:
-                continue
-            # The name in parentheses may itself hold any character.
-            found[int(name)] = int(text[text.rindex(b")") + 2 :].split()[1])
-    return found
+    known = ((pid, _stat(pid)) for pid in _pids())
+    return {pid: int(fields[1]) for pid, fields in known if fields}
 
 
 def _parents_by_ps() -> dict[int, int]:
@@ -307,17 +292,27 @@ def marked(session: str) -> set[int]:
     if not LINUX:
         return set()
     wanted = f"{MARK}={session}".encode()
-    me = str(os.getpid())
     found = set()
-    for name in os.listdir("/proc"):
-        if name.isdigit() and name != me:
-            try:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    if wanted in file.read().split(b"\0"):
-                        found.add(int(name))
-            except OSError:
-                continue
-    return found
+    for pid in _pids():
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+            if wanted in file.read().split(b"\0"):
+                found.add(pid)
+    return found - {os.getpid()}
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _stat(pid: int) -> list[bytes]:
+    """What the kernel says of a process: state, parent and so on; nothing if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return []
+    # The name before these, in parentheses, may itself hold any character.
+    return text[text.rindex(b")") + 2 :].split()
 
 
 def is_zombie(pid: int) -> bool:
@@ -325,24 +320,25 @@ def is_zombie(pid: int) -> bool:
 
     One whose first thread has ended shows as a zombie too, while the others go on.
     """
-    state, threads = _state(pid)
-    return LINUX and (state == b"" or (state in (b"Z", b"X") and threads <= 1))
+    fields = _stat(pid)
+    return LINUX and (not fields or (fields[0] in (b"Z", b"X") and int(fields[17]) <= 1))
 
 
 def is_stopped(pid: int) -> bool:
     """Whether somebody has stopped the process (SIGSTOP, a debugger)."""
-    return LINUX and _state(pid)[0] in (b"T", b"t")
+    return _stat(pid)[:1] in ([b"T"], [b"t"])
 
 
-def _state(pid: int) -> tuple[bytes, int]:
-    """Its state, nothing if it is gone, and how many threads it has."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
-    except OSError:
-        return b"", 0
-    fields = text[text.rindex(b")") + 2 :].split()
-    return fields[0], int(fields[17])
+def reaped() -> Iterator[tuple[int, int]]:
+    """Reap each child that is dead by now: its pid, and its wait status."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
 
 
 def kill(pids: Iterable[int], signal_number: int = signal.SIGKILL) -> None:

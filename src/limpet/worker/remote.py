@@ -9,7 +9,6 @@ import os
 import pickle
 import queue
 import socket
-import struct
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -24,9 +23,9 @@ from limpet.domain.session import Session
 from limpet.domain.state import State
 from limpet.storage import answers, base
 from limpet.storage.registry import open_store
+from limpet.worker.frames import HEADER_BYTES, header, size_after
 from limpet.worker.page import Page as LeasePage
 
-_LENGTH = struct.Struct("<I")
 _Box: TypeAlias = "queue.SimpleQueue[bytes | BaseException]"
 
 VERBS = frozenset(
@@ -90,14 +89,13 @@ class RemoteStore:
             while True:
                 request, box = self._asked.get()
                 try:
-                    self._sock.sendall(_LENGTH.pack(len(request)) + request)
+                    self._sock.sendall(header(len(request)) + request)
                     box.put(self._read())
                 except BaseException as error:
                     box.put(error)
 
     def _read(self) -> bytes:
-        size = _LENGTH.unpack(self._exactly(4))[0]
-        return self._exactly(size)
+        return self._exactly(size_after(self._exactly(HEADER_BYTES)))
 
     def _exactly(self, size: int) -> bytes:
         parts = []

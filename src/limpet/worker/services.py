@@ -7,8 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from limpet import log
-from limpet.domain.errors import LimpetError, StoreRefused
-from limpet.domain.job import Report
+from limpet.domain.errors import LimpetError
 from limpet.domain.transition import RetryAt, Settlement, Snooze
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
@@ -27,12 +26,14 @@ class Services:
     """The loops of one session; each goes on after a failure."""
 
     def __init__(
-        self, line: StoreLine, session: str, ledger: Ledger, reports: list[Report]
+        self, line: StoreLine, session: str, ledger: Ledger, is_over: Callable[[], bool]
     ) -> None:
+        """`is_over`: whether the session has ended."""
+        self._is_over = is_over
+        self._failing: set[Callable[[], Any]] = set()
         self._line = line
         self._session = session
         self._ledger = ledger
-        self._reports = reports
         self._promote = asyncio.Event()
         self._reporting = asyncio.Lock()
 
@@ -53,12 +54,13 @@ class Services:
             await self._report()
 
     async def _report(self) -> None:
-        if not self._reports:
+        reports = self._ledger.reports
+        if not reports:
             return
         held = self._ledger.leases()
-        while self._reports:
-            taken = self._reports[:CHUNK]
-            del self._reports[:CHUNK]
+        while reports:
+            taken = reports[:CHUNK]
+            del reports[:CHUNK]
             # What comes after the outcome was told would be refused, and stand on the timeline.
             said = [each for each in taken if each.lease in held]
             if said:
@@ -85,9 +87,12 @@ class Services:
             self._promote.clear()
 
     async def _sweep_forever(self, sweeper: Sweeper) -> None:
+        """Until the session is over: then it would sweep its own before it has told everything."""
         while True:
             for work in (sweeper.prove, sweeper.expire):
                 await asyncio.sleep(_PROOF_SECONDS)
+                if self._is_over():
+                    return
                 if await self._do("sweeper", work) is None:
                     sweeper.lost_sight()
 
@@ -97,11 +102,13 @@ class Services:
             await self._do("pruner", pruner.run)
 
     async def _do(self, service: str, work: Callable[[], Any]) -> Any:
-        """One round of a service; None if the store would not have it."""
+        """One round of a service; None if the store would not have it, which is said once."""
         try:
-            return await self._line.do(work)
-        except StoreRefused as error:
-            log.say("sweep_refused", error=error, session=self._session)
+            answer = await self._line.do(work)
         except LimpetError as error:
-            log.say("maintenance_failed", service=service, error=error, session=self._session)
-        return None
+            if work not in self._failing:
+                log.say("maintenance_failed", service=service, error=error, session=self._session)
+            self._failing.add(work)
+            return None
+        self._failing.discard(work)
+        return answer

@@ -104,6 +104,7 @@ def _stopped(hold: Hold, cause: Cause) -> Settlement:
         case Drained():
             return Release(lease, cause)
         case DeadlinePassed():
+            say_of(hold, "job_failed", cause=cause)
             return Fail(lease, cause)
     policy = policy_of(hold.claimed.options, None)
     failures = hold.claimed.counters.failures

@@ -7,7 +7,6 @@ one, so there is one way to begin.
 
 import asyncio
 import gc
-import json
 import os
 import socket
 from datetime import timedelta
@@ -25,7 +24,7 @@ from limpet.maintenance.sweeper import Sweeper
 from limpet.storage.answers import Renewed
 from limpet.storage.base import Topic
 from limpet.storage.registry import open_store
-from limpet.worker import locks, processes
+from limpet.worker import death, locks, processes
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
 from limpet.worker.desk import Desk
@@ -34,12 +33,13 @@ from limpet.worker.drain import Drain
 from limpet.worker.frames import CATALOG, CHANGED, LANE, LOOP, REFUSED, Catalog, catalog_of
 from limpet.worker.guardian import ANEW, DONE, WRONG_USAGE
 from limpet.worker.guardian_link import GuardianLink
-from limpet.worker.heart import BEGUN_SECONDS, Heart
+from limpet.worker.heart import Heart
 from limpet.worker.holds import Hold, Ledger
 from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
 from limpet.worker.parts import Parts
-from limpet.worker.plan import Plan, from_environment
+from limpet.worker.placement import Placement
+from limpet.worker.plan import Plan, from_environment, order_from_environment
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.services import Services
 from limpet.worker.voice import leave, speak
@@ -70,21 +70,10 @@ class Supervisor:
         self._registered = self._ended = False
         self._ledger = Ledger()
         self._line: StoreLine | None = None
-        desk = Desk(self._call)
-        self._dispatcher = Dispatcher(
-            plan,
-            self._ledger,
-            desk,
-            self._on_zygote,
-            self._on_zygote_death,
-            loop.call_later,
-            lambda: self._page.over or self._ended,
-        )
         self._crew = Crew(
-            plan, self._session, descriptors["page"], descriptors["whole"], self._dispatcher
-        )
-        self._dispatcher.crew = self._dispatcher.placement.crew = self._crew
-        self._dispatcher.on_begun = self._on_begun
+            plan, self._session, descriptors["page"], descriptors["whole"],
+            self._on_zygote, self._on_zygote_death,
+        )  # fmt: skip
 
     # -- a life
 
@@ -117,10 +106,10 @@ class Supervisor:
         """Import, open, sweep, register: in this order, so that nothing is claimed too early."""
         self._crew.start_zygote(namespace=self._plan.pid_namespace)
         catalog = await self._parts.first(self._catalog)
-        processes.allow_many_files()  # each executor has five; its own limit stays as it was
+        files = processes.allow_many_files()  # executors have the limit that the user gave them
         line = await self._open_store(catalog.url)
         self._say_how_strong(catalog)
-        self._put_together(line, catalog)
+        self._put_together(line, catalog, files)
         sweeper = Sweeper(line.store, self._session, _proof)
         await line.persist(sweeper.prove)
         await self._register(line, catalog)
@@ -131,7 +120,7 @@ class Supervisor:
             name=self._plan.name,
             tasks=len(catalog.tasks),
             queues=self._plan.queues_in_words,
-            lanes=self._claimer.lanes,
+            lanes=self._placement.most[LANE],
             async_jobs=self._plan.async_jobs,
             lease=self._plan.lease,
             session=self._session,
@@ -160,31 +149,23 @@ class Supervisor:
         if catalog.threads > 1:
             log.say("started_by_spawn", threads=catalog.threads - 1, session=self._session)
 
-    def _put_together(self, line: StoreLine, catalog: Catalog) -> None:
-        self._dispatcher.tasks = {facts.name: facts for facts in catalog.tasks}
-        self._services = Services(line, self._session, self._ledger, self._dispatcher.reports)
+    def _put_together(self, line: StoreLine, catalog: Catalog, files: int) -> None:
+        self._tasks = {facts.name: facts for facts in catalog.tasks}
+        self._services = Services(line, self._session, self._ledger, self._parts.are_over)
+        self._placement = Placement(self._crew, self._plan, files)
+        lanes, wanted = self._placement.most[LANE], self._placement.wanted_lanes
+        if lanes < wanted:
+            log.say("few_files", lanes=lanes, wanted=wanted, files=files, session=self._session)
         self._claimer = Claimer(
-            self._session,
-            self._plan,
-            self._ledger,
-            line.ask,
-            self._dispatch,
-            self._dispatcher.placement.suspect_room,
-            self._dispatcher.placement.places,
-            self._dispatcher.placement.takes_ahead,
-            self._services.report,
-            self._services.told,
+            self._session, self._plan, line, self._ledger, self._placement, self._services
         )
-        self._dispatcher.claimer = self._claimer
-        self._dispatcher.placement.most_lanes = self._claimer.lanes
+        self._dispatcher = Dispatcher(
+            self._plan, self._tasks, self._ledger, self._crew, self._placement, self._claimer,
+            Desk(line.serve), lambda: self._page.over or self._ended,
+        )  # fmt: skip
+        self._crew.report_to(self._dispatcher)
         self._heart = Heart(
-            self._session,
-            self._plan,
-            self._page,
-            line.ask,
-            self._claimer.untold,
-            self._on_renewed,
-            lambda reason: self._parts.end(SessionOver(reason, StoreOutage(0.0))),
+            self._session, self._plan, self._page, line, self._ledger, self._on_renewed
         )
         self._reconciler = Reconciler(
             self._session, line, self._ledger, self._dispatcher, self._claimer
@@ -211,43 +192,33 @@ class Supervisor:
         answer = await line.ask("register", new)
         self._heart.registered(asked)
         self._registered = True
-        most = {LOOP: self._plan.async_jobs, LANE: self._claimer.lanes}
-        for kind, digest in zip((LOOP, LANE), answer.pools, strict=True):
-            if names[kind] and most[kind]:
-                self._claimer.digests[kind] = digest
-                self._crew.start(kind)
+        digests = {
+            kind: digest
+            for kind, digest in zip((LOOP, LANE), answer.pools, strict=True)
+            if names[kind] and self._placement.most[kind]
+        }
+        for kind in digests:
+            self._crew.start(kind)
+        self._claimer.begin(digests)
 
     def _start(self, line: StoreLine, sweeper: Sweeper, catalog: Catalog) -> None:
         kept = {State(name): timedelta(seconds=each) for name, each in catalog.retention.items()}
         loops = self._services.all(sweeper, Promoter(line.store), Pruner(line.store, kept))
-        for part in (self._claimer.run(), self._heart.run(), *loops):
+        for part in (self._claimer.run(self._give), self._heart.run(), *loops):
             self._parts.serve(part)
         line.listen(Topic.READY, self._claimer.rang)
         line.listen(Topic.CANCEL, self._heart.beat_soon)
-        self._claimer.claiming = True
-        self._claimer.wake()
 
     # -- jobs
 
-    async def _call(self, verb: str, *args: Any, **kwargs: Any) -> Any:
-        assert self._line is not None  # executors start after the store is open
-        return await self._line.serve(verb, *args, **kwargs)
-
-    async def _dispatch(self, holds: list[Hold]) -> None:
+    async def _give(self, holds: list[Hold]) -> None:
         for hold in holds:
-            facts = self._dispatcher.tasks.get(hold.claimed.task)
+            facts = self._tasks.get(hold.claimed.task)
             if hold.claimed.counters.orphans and facts is not None and facts.has_hook:
                 assert self._line is not None
                 cause = unheard_loss(await self._line.ask("events", hold.lease.job))
                 hold.lost = None if cause is None else cause.record()
         self._dispatcher.give(holds)
-
-    def _on_begun(self) -> None:
-        asyncio.get_running_loop().call_later(BEGUN_SECONDS, self._tell_begun)
-
-    def _tell_begun(self) -> None:
-        if any(hold.begun and not hold.told for hold in self._ledger.holds.values()):
-            self._heart.beat_soon()
 
     def _on_renewed(self, answer: Renewed) -> None:
         self._reconciler.cancel_asked(answer)
@@ -262,7 +233,10 @@ class Supervisor:
             if self._page.over and not self._ended:
                 self._lease_ran_out()
             self._crew.reap()
-            self._dispatcher.tick()
+            if not self._ended:
+                self._crew.ask_zygote()
+                if self._registered and self._dispatcher.tick():
+                    self._heart.jobs_have_begun()
             if self._plan.burst and self._registered and self._claimer.found_nothing:
                 self._stop.set()
             await asyncio.sleep(period)
@@ -295,23 +269,23 @@ class Supervisor:
             self._reload = True
             self._stop.set()
 
-    def _on_zygote_death(self, how: str) -> None:
+    def _on_zygote_death(self, code: int | None) -> None:
         if self._ended:
             return
-        if how == processes.NO_OWN_PROC and not self._catalog.done():
+        if code == processes.NO_OWN_PROC and not self._catalog.done():
             self._crew.start_zygote(namespace=False)
             return
         if self._page.over:
             self._lease_ran_out()  # which is why it ended itself, or was ended
             return
+        how = death.of_zygote_in_words(code)
         if not self._catalog.done():
             reason = f"importing {self._plan.app} ended the process ({how})"
-            code = WRONG_USAGE if self._is_first else ANEW
-            self._parts.end(SessionOver(reason, Requested(), code))
+            after = WRONG_USAGE if self._is_first else ANEW
+            self._parts.end(SessionOver(reason, Requested(), after))
             return
         log.say("zygote_died", how=how, session=self._session)
-        number = int(how.split()[1]) if how.startswith("signal") else None
-        self._parts.end(SessionOver("the zygote died", WorkerKilled(number, process="zygote")))
+        self._parts.end(SessionOver("the zygote died", death.of_zygote(code, self._plan.deaf)))
 
     # -- the end
 
@@ -333,11 +307,15 @@ class Supervisor:
         if end.code == WRONG_USAGE:
             log.say("refused", reason=end, session=self._session)
         elif self._registered:
-            log.say("session_over", reason=end, session=self._session)
             until = now() + round(self._plan.lease * 1e6)
-            alone = end.code not in (ANEW, DONE)  # there is no guardian to ask us to stop
-            asked = lambda: bool(self._signals or (alone and now() > until))  # noqa: E731
-            if not await self._drain.lose(end.cause, asked):
+            alone = end.code != ANEW  # there is no guardian to ask us to stop
+            if not alone:
+                log.say("session_over", reason=end, session=self._session)
+
+            def give_up() -> bool:
+                return bool(self._signals) or (alone and now() > until)
+
+            if not await self._drain.lose(end.cause, give_up):
                 return 1  # the guardian will try
         return end.code
 
@@ -363,7 +341,7 @@ def _proof(session: Session) -> bool:
 
 def main() -> None:
     """Be the supervisor that the guardian has started."""
-    order = json.loads(os.environ.pop("LIMPET_ORDER"))
+    order = order_from_environment()
     plan = from_environment()
     for descriptor in order["descriptors"].values():
         os.set_inheritable(descriptor, False)

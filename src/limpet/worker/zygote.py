@@ -9,15 +9,13 @@ each of which imports it anew.
 import contextlib
 import errno
 import gc
-import hashlib
-import json
 import os
 import select
 import signal
 import socket
 import sys
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 from limpet.domain.errors import LimpetError
 from limpet.worker import processes
@@ -36,14 +34,29 @@ from limpet.worker.frames import (
     Channel,
 )
 from limpet.worker.page import Page
-from limpet.worker.plan import Order, Plan, from_environment
+from limpet.worker.plan import Order, Plan, from_environment, order_from_environment
 from limpet.worker.registry import Registry, load_registry
+from limpet.worker.sources import Sources
 
-_PERIOD = 0.1
+_PERIOD_SECONDS = 0.1
 _LOOK_SECONDS = 0.25
 _STRAY_SECONDS = 5.0
-_MOST_SOURCES = 5_000
-_NOT_SOURCES = ("venv", "node_modules", "__pycache__", "site-packages")
+
+
+class _Executor:
+    """An executor as the zygote knows it.
+
+    `over`: its bytes, when they were too many; `frozen`: its seconds, when they were.
+    """
+
+    __slots__ = ("frozen", "lowered", "over", "pid", "stopped_since")
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.over = 0
+        self.frozen = 0.0
+        self.stopped_since: float | None = None
+        self.lowered = False
 
 
 class Zygote:
@@ -55,13 +68,9 @@ class Zygote:
         self._channel = channel
         self._page = Page(order.page)
         self._registry = registry
-        self._pids: dict[int, int] = {}  # executor → pid
-        self._dead: list[tuple[int, int]] = []  # executor, wait status: not yet told
+        self._executors: dict[int, _Executor] = {}
+        self._dead: list[tuple[int, int, _Executor]] = []  # number, wait status: not yet told
         self._dead_since = 0.0
-        self._over: dict[int, int] = {}  # executor → bytes, when they were too many
-        self._lowered: set[int] = set()
-        self._stopped: dict[int, float] = {}  # executor → since when
-        self._frozen: dict[int, float] = {}  # executor → seconds, when they were too many
         self._memory_kills = processes.out_of_memory_kills()
         self._sources = Sources(order.sources) if plan.reload else None
 
@@ -72,16 +81,18 @@ class Zygote:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
         self._wake = (wake, woken)
-        signal.signal(signal.SIGCHLD, _noticed)
+        processes.withstand(signal.SIGCHLD)
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
         poll.register(wake, select.POLLIN)
         looked = time.monotonic()
         self._channel.send(PONG)
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(2 if self._dead else _PERIOD * 1000)}
+            # Soon again while the dead wait for what they left behind to end.
+            milliseconds = 2 if self._dead else _PERIOD_SECONDS * 1000
+            ready = {descriptor for descriptor, _ in poll.poll(milliseconds)}
             if self._page.over:
-                os._exit(self._end_everything())
+                self._leave()
             if wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wake, 512)
@@ -91,37 +102,32 @@ class Zygote:
                     while self._channel.has_frames:
                         self._obey(self._channel.receive())
                 except (EOFError, ConnectionError):
-                    os._exit(self._end_everything())
+                    self._leave()
             self._reap()
             if time.monotonic() - looked >= _LOOK_SECONDS:
                 looked = time.monotonic()
-                self._look_at_memory()
-                self._look_for_stopped()
-                self._lower_groups()
-                self._look_at_sources()
+                self._look()
 
     def _obey(self, frame: Any) -> None:
         if frame[0] == PING:
             self._channel.send(PONG)
         elif frame[0] == FORK:
             self._fork(frame[1], frame[2])
-        elif frame[0] == KILL and frame[1] in self._pids:
-            processes.kill([self._pids[frame[1]]])
-        elif frame[0] == SIGNAL and frame[1] in self._pids:
-            processes.kill([self._pids[frame[1]]], frame[2])
+        elif frame[0] in (KILL, SIGNAL) and (executor := self._executors.get(frame[1])):
+            processes.kill([executor.pid], signal.SIGKILL if frame[0] == KILL else frame[2])
 
     # -- executors
 
-    def _fork(self, executor: int, kind: str) -> None:
+    def _fork(self, number: int, kind: str) -> None:
         waiting = self._channel.descriptors
         descriptors = [waiting.popleft() for _ in range(min(4, len(waiting)))]
         try:
             if len(descriptors) < 4:
                 raise OSError(errno.EMFILE, "too many open files")
-            self._pids[executor] = self._start(kind, descriptors)
+            self._executors[number] = _Executor(self._start(kind, descriptors))
         except OSError as error:
             # No more processes, memory or files just now: those that run have no part in it.
-            self._channel.send(FAILED, executor, f"it could not be forked: {error.strerror}")
+            self._channel.send(FAILED, number, f"it could not be forked: {error.strerror}")
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -160,7 +166,7 @@ class Zygote:
             "page": self._order.page,
             "lock": self._order.lock,
         }
-        environment = {**os.environ, **self._plan.environment(), "LIMPET_ORDER": json.dumps(order)}
+        environment = {**os.environ, **self._plan.environment(order)}
         given = (*descriptors, self._order.page, self._order.lock)
         process = processes.spawn("limpet.worker.executor", environment, given, own_session=True)
         # Reaped by pid like the forked ones; the object would only complain that it was not.
@@ -170,17 +176,11 @@ class Zygote:
     # -- death
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
-            dead = [executor for executor, its in self._pids.items() if its == pid]
-            for executor in dead:
-                del self._pids[executor]
-                self._dead.append((executor, status))
+        numbers = {executor.pid: number for number, executor in self._executors.items()}
+        for pid, status in processes.reaped():
+            if pid in numbers:
+                number = numbers[pid]
+                self._dead.append((number, status, self._executors.pop(number)))
                 self._dead_since = self._dead_since or time.monotonic()
         if self._dead and self._strays_are_gone():
             self._tell_deaths()
@@ -189,11 +189,8 @@ class Zygote:
         dead, self._dead, self._dead_since = self._dead, [], 0.0
         kills = processes.out_of_memory_kills()
         by_kernel, self._memory_kills = kills > self._memory_kills, kills
-        for executor, status in dead:
-            self._stopped.pop(executor, None)
-            self._lowered.discard(executor)
-            over, frozen = self._over.pop(executor, 0), self._frozen.pop(executor, 0.0)
-            self._channel.send(DIED, executor, status, over, frozen, by_kernel)
+        for number, status, executor in dead:
+            self._channel.send(DIED, number, status, executor.over, executor.frozen, by_kernel)
 
     def _strays_are_gone(self) -> bool:
         """End what the dead left behind, which is ours now; nobody is told before it is gone.
@@ -201,84 +198,45 @@ class Zygote:
         One step at a time, so that the zygote hears everything meanwhile. What cannot be killed
         at all, such as a program of another user, is waited for in vain only for so long.
         """
-        known = set(self._pids.values())
+        known = {executor.pid for executor in self._executors.values()}
         strays = [pid for pid in processes.children_of_self() if pid not in known]
         living = [pid for pid in strays if not processes.is_zombie(pid)]
         processes.kill(living)
         return not living or time.monotonic() - self._dead_since > _STRAY_SECONDS
 
-    def _end_everything(self) -> int:
+    def _leave(self) -> NoReturn:
         me = os.getpid()
         processes.end_all(lambda: processes.descendants(me), seconds=1.0)
-        return 0
+        os._exit(0)
 
-    def _look_at_memory(self) -> None:
-        limit = self._plan.max_rss
-        if limit is None:
-            return
-        for executor, pid in self._pids.items():
-            used = processes.resident_bytes(pid)
-            if used > limit and executor not in self._over:
-                self._over[executor] = used
-                processes.kill([pid])
+    # -- now and then
 
-    def _lower_groups(self) -> None:
-        for executor, pid in self._pids.items():
-            if executor not in self._lowered and processes.lower_group(pid):
-                self._lowered.add(executor)
-
-    def _look_for_stopped(self) -> None:
-        """An executor that is stopped holds jobs and does not run them: as good as dead."""
-        moment = time.monotonic()
-        for executor, pid in self._pids.items():
-            if not processes.is_stopped(pid):
-                self._stopped.pop(executor, None)
-            elif moment - self._stopped.setdefault(executor, moment) > self._plan.frozen:
-                self._frozen[executor] = moment - self._stopped.pop(executor)
-                processes.kill([pid])
-
-    def _look_at_sources(self) -> None:
+    def _look(self) -> None:
+        for executor in self._executors.values():
+            self._look_at_memory(executor)
+            self._look_whether_stopped(executor)
+            executor.lowered = executor.lowered or processes.lower_group(executor.pid)
         if self._sources is not None and (changed := self._sources.changed()):
             self._channel.send(CHANGED, changed)
 
+    def _look_at_memory(self, executor: _Executor) -> None:
+        limit = self._plan.max_rss
+        if limit is not None and not executor.over:
+            used = processes.resident_bytes(executor.pid)
+            if used > limit:
+                executor.over = used
+                processes.kill([executor.pid])
 
-class Sources:
-    """The Python files below the current folder, and whether one has changed.
-
-    `seen`: the digest of an earlier look, from before the app was imported.
-    """
-
-    def __init__(self, seen: str = "") -> None:
-        self._times = self._look()
-        self.digest = seen or _digest(self._times)
-
-    @staticmethod
-    def _look() -> dict[str, int]:
-        times: dict[str, int] = {}
-        for folder, below, files in os.walk(os.getcwd()):
-            below[:] = [each for each in below if each[0] != "." and each not in _NOT_SOURCES]
-            for name in files:
-                if name.endswith(".py") and len(times) < _MOST_SOURCES:
-                    path = os.path.join(folder, name)
-                    with contextlib.suppress(OSError):
-                        times[path] = os.stat(path).st_mtime_ns
-        return times
-
-    def changed(self) -> str | None:
-        """A file that is new, gone or newer than it was."""
-        times = self._look()
-        if _digest(times) == self.digest:
-            return None
-        changed = {path for path, _ in times.items() ^ self._times.items()}
-        return min(changed, default="the code")
-
-
-def _digest(times: dict[str, int]) -> str:
-    return hashlib.sha256(repr(sorted(times.items())).encode()).hexdigest()
-
-
-def _noticed(number: int, frame: object) -> None:
-    """The wake-up descriptor tells; the handler only keeps the default from happening."""
+    def _look_whether_stopped(self, executor: _Executor) -> None:
+        """One that is stopped holds jobs and does not run them: as good as dead."""
+        moment = time.monotonic()
+        if not processes.is_stopped(executor.pid):
+            executor.stopped_since = None
+        elif executor.stopped_since is None:
+            executor.stopped_since = moment
+        elif moment - executor.stopped_since > self._plan.frozen:
+            executor.frozen = moment - executor.stopped_since
+            processes.kill([executor.pid])
 
 
 def _own_namespace(order: Order, channel: Channel) -> Order:
@@ -292,7 +250,7 @@ def _own_namespace(order: Order, channel: Channel) -> Order:
     # Until the one that forked us is reaped, its death would be taken for the supervisor's.
     channel.receive()
     if not processes.mount_own_proc():
-        os._exit(processes.NO_OWN_PROC_CODE)
+        os._exit(processes.NO_OWN_PROC)
     return order._replace(contained=True)
 
 
@@ -306,7 +264,7 @@ def _follow(channel: Channel) -> None:
 
 
 def main() -> None:
-    order = Order(**json.loads(os.environ.pop("LIMPET_ORDER")))
+    order = Order(**order_from_environment())
     for descriptor in order.descriptors:
         os.set_inheritable(descriptor, False)
     channel = Channel(socket.socket(fileno=order.channel))
@@ -314,8 +272,7 @@ def main() -> None:
     processes.set_name("limpet-zygote")
     processes.adopt_orphans()
     _follow(channel)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _noticed)
+    processes.withstand(*processes.GROUP_SIGNALS)
     processes.take_signals()
     plan = from_environment()
     registry = None
@@ -358,7 +315,7 @@ def _start_over(plan: Plan, order: Order) -> None:
     """Forget the app and its threads: the same process, with a new program in it."""
     for descriptor in order.descriptors:
         os.set_inheritable(descriptor, True)
-    environment = {**os.environ, **plan.environment(), **order.environment()}
+    environment = {**os.environ, **plan.environment(order._asdict())}
     os.execve(sys.executable, [sys.executable, "-m", "limpet.worker.zygote"], environment)
 
 

@@ -3,6 +3,7 @@
 from worker.tasks import (
     attacks,
     cancelling,
+    crowds,
     inside,
     leaving,
     limits,
@@ -17,6 +18,7 @@ from worker.tasks import (
 __all__ = [
     "attacks",
     "cancelling",
+    "crowds",
     "inside",
     "leaving",
     "limits",

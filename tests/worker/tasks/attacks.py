@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import multiprocessing
 import os
@@ -17,6 +18,7 @@ from worker.notes import note, notes
 from worker.tasks.results import add
 
 from limpet import Context, LimpetError
+from limpet.worker.executor import Surroundings
 
 
 @app.task
@@ -249,3 +251,40 @@ def traces() -> str:
 @app.task(retry=once)
 def starts_something_long() -> int:
     return subprocess.run(["sleep", "0.05"], check=True).returncode
+
+
+def _way_to_the_supervisor(which: str) -> int:
+    """The descriptor of the executor's own socket or pipe, as a stray write might hit it."""
+    (given,) = (each for each in gc.get_objects() if isinstance(each, Surroundings))
+    way = getattr(given, which)
+    return way if isinstance(way, int) else int(way.fileno())
+
+
+@app.task(retry=soon)
+def garbles(path: str, which: str, garbage: str) -> str:
+    """Writes into what is not its own, the first time, and goes on."""
+    note(path, "begin")
+    if len(notes(path, "begin")) == 1:
+        os.write(_way_to_the_supervisor(which), bytes.fromhex(garbage))
+        time.sleep(30)
+    return "second"
+
+
+@app.task(retry=soon)
+async def garbles_async(path: str, which: str, garbage: str, beside: int | None = None) -> str:
+    """The same in the loop; with a number, once no more jobs than that run beside it."""
+    note(path, "begin")
+    if len(notes(path, "begin")) == 1:
+        while beside is not None and len(_attempts_here()) > beside + 1:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.02)  # in which the loop sends what they returned
+        os.write(_way_to_the_supervisor(which), bytes.fromhex(garbage))
+        note(path, "garbled")
+        await asyncio.sleep(30)
+    return "second"
+
+
+def _attempts_here() -> list[str]:
+    """The tasks that run in this loop, under the names that the executor has given them."""
+    names = (task.get_name() for task in asyncio.all_tasks())
+    return [name for name in names if name in app.tasks]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from limpet.domain.cause import Needs
 from limpet.domain.event import EventName
 from limpet.domain.job import ClaimedJob
 from limpet.domain.state import Move, State
@@ -119,7 +120,7 @@ def _block_strangers(tx: Transaction, queue: str, task: str) -> None:
     tx.many("claim", "block", strangers)
     tx.many("claim", "block_reason", ((n, task, tx.now) for (n,) in strangers))
     for (n,) in strangers:
-        tx.record(n, EventName.BLOCKED)
+        tx.record(n, EventName.BLOCKED, cause=Needs("task", task))
     tx.moved(queue, Move.BLOCK, State.READY, State.BLOCKED, len(strangers))
 
 

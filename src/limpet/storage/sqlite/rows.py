@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from limpet.domain.cause import Cause, cause_of
+from limpet.domain.cause import Cause, Needs, cause_of
 from limpet.domain.job import Counters, Job, Progress
 from limpet.domain.session import Session, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
@@ -65,7 +65,7 @@ def _reason(blocked: str | None) -> str | None:
     if blocked is None:
         return None
     reason, _, what = blocked.partition(":")
-    return f"needs {reason} {what}"
+    return Needs(reason, what).sentence()
 
 
 def error_of(record: str | None) -> Cause | None:

@@ -214,6 +214,12 @@ def _at_most_a_chunk(items: Sequence[object]) -> None:
         raise ValueError(f"a verb takes at most {base.CHUNK} at once, not {len(items)}")
 
 
+def place(url: str) -> tuple[str, str]:
+    """The file and the name space in it; the registry compares them."""
+    location = parse(url)
+    return location.path, location.namespace
+
+
 def open_store(url: str, clock: Clock | None = None) -> base.Store:
     """Open a store by its URL; the registry calls this."""
     return SqliteStore(url, clock)
