@@ -50,6 +50,11 @@ WORDING: dict[str, tuple[int, str]] = {
     # The store
     "store_failed": (_W, "the store does not answer ({error}); trying on for {seconds:.1f} s"),
     "store_back": (_I, "the store answers again after {seconds:.1f} s"),
+    "clock_stepped": (
+        _W,
+        "the store's clock was set, or another server answers; no lease is ended for {seconds:g} s",
+    ),
+    "lease_stepped": (_W, "the store's clock was set; the lease is renewed by its new time"),
     "heartbeat_late": (_W, "a renewal was {seconds:.2f} s late"),
     "digest_mismatch": (
         _W,

@@ -143,8 +143,10 @@ class Holder:
     def settle(self, *settlements: Settlement) -> tuple[Rejected, ...]:
         return self.exchange(*settlements).rejected
 
-    def renew(self, begun: Sequence[Lease] = (), *, draining: bool = False) -> Renewed:
-        return self.store.renew(self.id, begun, draining)
+    def renew(
+        self, begun: Sequence[Lease] = (), *, draining: bool = False, stepped: bool = False
+    ) -> Renewed:
+        return self.store.renew(self.id, begun, draining, stepped)
 
     def release(self, *leases: Lease, cause: Cause) -> tuple[Rejected, ...]:
         return self.store.release(self.id, leases, cause)

@@ -111,11 +111,13 @@ class Model:
             if job.state is State.BLOCKED and job.new.task in tasks:
                 job.state = State.READY
 
-    def renew(self, session: str, begun: Sequence[Lease], draining: bool) -> None:
+    def renew(
+        self, session: str, begun: Sequence[Lease], draining: bool, stepped: bool = False
+    ) -> None:
         if session not in self.sessions:
             raise Refused("StoreRolledBack")
         kept = self.sessions[session]
-        if self.standing(session) in ("live", "draining"):
+        if self.standing(session) in ("live", "draining") or (stepped and kept.state != "dead"):
             kept.moment = self._boot() + kept.lease
             kept.state = "draining" if draining else kept.state
             self._unblock(kept.tasks)

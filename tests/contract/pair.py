@@ -142,10 +142,16 @@ class Pair:
             assert [each.lease for each in answer.claimed] == claimed
             self.given += claimed
 
-    def renew(self, session: str, begun: Sequence[Lease] = (), draining: bool = False) -> None:
+    def renew(
+        self,
+        session: str,
+        begun: Sequence[Lease] = (),
+        draining: bool = False,
+        stepped: bool = False,
+    ) -> None:
         answer, _ = both(
-            lambda: self.store.renew(session, begun, draining),
-            lambda: self.model.renew(session, begun, draining),
+            lambda: self.store.renew(session, begun, draining, stepped),
+            lambda: self.model.renew(session, begun, draining, stepped),
         )
         if answer is not None:
             held = self.model.held(session)

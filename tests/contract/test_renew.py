@@ -9,6 +9,8 @@ from limpet.domain.duration import microseconds
 from limpet.domain.errors import StoreRolledBack
 from limpet.domain.lease import Digest, digest
 from limpet.domain.session import SessionState, Standing
+from limpet.domain.state import State
+from limpet.domain.transition import Complete
 from limpet.storage.base import Store
 from limpet.testing.clock import FakeClock
 
@@ -46,6 +48,40 @@ def test_session_past_its_moment_is_told_so_and_not_renewed(store: Store, clock:
     assert (renewed.standing, renewed.moment) == (Standing.PAST, holder.registered.moment)
     assert session_of(store, holder.id).moment == holder.registered.moment
     assert session_of(store, holder.id).overdue
+
+
+def test_session_past_its_moment_is_renewed_if_the_stores_clock_was_stepped(
+    store: Store, clock: FakeClock
+) -> None:
+    job = add(store)
+    holder = Holder(store)
+    lease = holder.take(begin=True)
+    clock.advance(LEASE * 3)
+    renewed = holder.renew(stepped=True)
+    assert (renewed.standing, renewed.moment) == (
+        Standing.LIVE,
+        clock.boot() + microseconds(LEASE),
+    )
+    assert store.expire() == ()
+    assert holder.settle(Complete(lease)) == ()
+    assert get(store, job).state is State.SUCCEEDED
+
+
+def test_dead_session_is_not_renewed_whatever_was_stepped(store: Store, clock: FakeClock) -> None:
+    holder = Holder(store)
+    clock.advance(LEASE)
+    store.expire()
+    assert holder.renew(stepped=True).standing is Standing.DEAD
+
+
+def test_draining_session_stays_so_when_the_clock_is_stepped(
+    store: Store, clock: FakeClock
+) -> None:
+    holder = Holder(store)
+    holder.renew(draining=True)
+    clock.advance(LEASE)
+    assert holder.renew(stepped=True).standing is Standing.DRAINING
+    assert session_of(store, holder.id).state is SessionState.DRAINING
 
 
 def test_dead_session_is_told_so_and_stays_dead(store: Store) -> None:

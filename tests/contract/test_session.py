@@ -169,9 +169,9 @@ def test_session_tells_how_much_it_holds(store: Store) -> None:
 
 
 def test_next_moment_is_that_of_the_first_lease_to_end(store: Store, clock: FakeClock) -> None:
-    assert store.next_moment() is None
+    assert store.outlook().next_moment is None
     Holder(store, lease=timedelta(minutes=1))
     short = Holder(store, lease=timedelta(seconds=1))
-    assert store.next_moment() == clock.boot() + SECOND
+    assert store.outlook().next_moment == clock.boot() + SECOND
     short.die()
-    assert store.next_moment() == clock.boot() + 60 * SECOND
+    assert store.outlook().next_moment == clock.boot() + 60 * SECOND

@@ -78,6 +78,21 @@ class Recovered:
 
 
 @dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a sweeper must know before it ends anybody's session.
+
+    `now`: the lease clock. `clock`: which clock that is; another one, of a new primary or a new
+    boot, has another name. `next_moment`: when the next lease ends, None if there is none.
+    `widowed`: whether a dead session still has jobs.
+    """
+
+    now: int
+    clock: str
+    next_moment: int | None
+    widowed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Promoted:
     """What one step of `promote` did; `next_due` is the wall time of the next one to come."""
 

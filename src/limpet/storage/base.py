@@ -25,6 +25,7 @@ from limpet.domain.transition import Rejected, Settlement
 from limpet.storage.answers import (
     Broken,
     Exchanged,
+    Outlook,
     Promoted,
     Pruned,
     Receipt,
@@ -133,10 +134,19 @@ class HolderVerbs(Protocol):
         """
         ...
 
-    def renew(self, session: str, begun: Sequence[Lease] = (), draining: bool = False) -> Renewed:
+    def renew(
+        self,
+        session: str,
+        begun: Sequence[Lease] = (),
+        draining: bool = False,
+        stepped: bool = False,
+    ) -> Renewed:
         """Live → live (or draining) with a moment one lease from now. Atomic, one write however
         much is held. Past its moment or dead, the session is told so and nothing is renewed.
         A session that is not there raises `StoreRolledBack`. A repeat renews again.
+
+        `stepped`: by the caller's own clock the lease has not run out, so that of the store was
+        stepped; then a session past its moment that nobody has ended is renewed as well.
         """
         ...
 
@@ -166,10 +176,12 @@ class HolderVerbs(Protocol):
 class SweepVerbs(Protocol):
     """What keeps the store in order. Any process may call them, many at once, at any time."""
 
-    def expire(self) -> tuple[Session, ...]:
+    def expire(self, until: int | None = None) -> tuple[Session, ...]:
         """Live or draining → dead for sessions whose moment was over when this was called (not
-        those that it passed for while the call waited for the store). Atomic. The answer lists
-        every dead session that still has jobs, so a repeat finds what a killed sweeper left.
+        those that it passed for while the call waited for the store), and over at `until` of the
+        lease clock, which is what the caller holds to be the time, whatever the store's clock has
+        been set to. Atomic. The answer lists every dead session that still has jobs, so a repeat
+        finds what a killed sweeper left.
         """
         ...
 
@@ -193,8 +205,8 @@ class SweepVerbs(Protocol):
         """
         ...
 
-    def next_moment(self) -> int | None:
-        """The lease-clock time at which the next session's lease ends. Reads only."""
+    def outlook(self) -> Outlook:
+        """What the lease clock says, whose it is, and when the next lease ends. Reads only."""
         ...
 
 

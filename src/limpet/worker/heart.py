@@ -1,9 +1,10 @@
 """The heart: renews the lease, and writes on the page until when it certainly holds."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from limpet import log
+from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.storage.answers import Renewed
 from limpet.worker.holds import Ledger
@@ -80,13 +81,23 @@ class Heart:
         asked = now()
         self._due = asked + round(self._plan.renewal * 1e6)
         begun = self._ledger.tell_begun()
-        answer: Renewed = await self._line.ask("renew", self._session, begun, self._draining)
+        answer = await self._renew(begun)
+        if answer.standing is Standing.PAST and not self._page.over:
+            # By our own clock the lease has not run out: that of the store was set.
+            log.say("lease_stepped", session=self._session)
+            answer = await self._renew(begun, stepped=True)
         if self._page.over:  # and everything is being ended by now
             raise SessionOver("the store answered after the lease")
         if answer.standing not in (Standing.LIVE, Standing.DRAINING):
             raise SessionOver(f"the store says that it is {answer.standing}")
         self._page.moment = max(self._page.moment, self._certain_until(asked))
         self._renewed(answer)
+
+    async def _renew(self, begun: Sequence[Lease], *, stepped: bool = False) -> Renewed:
+        answer: Renewed = await self._line.ask(
+            "renew", self._session, begun, self._draining, stepped
+        )
+        return answer
 
     def _certain_until(self, asked: int) -> int:
         return asked + round((self._plan.lease - self._plan.margin) * 1e6)

@@ -9,7 +9,7 @@ from limpet.domain.lease import Lease, digest
 from limpet.domain.session import Session, Standing
 from limpet.domain.state import Move, State
 from limpet.domain.transition import Rejected
-from limpet.storage.answers import Recovered
+from limpet.storage.answers import Outlook, Recovered
 from limpet.storage.base import CHUNK
 from limpet.storage.sqlite.fence import check, held_of
 from limpet.storage.sqlite.inspect import sessions
@@ -34,10 +34,11 @@ def expire_foreign(tx: Transaction) -> None:
         end(tx, session, HostRebooted(boot=boot))
 
 
-def next_moment(tx: Transaction) -> int | None:
-    """When the next lease ends, on the lease clock."""
-    row = tx.one("recover", "next_moment")
-    return row[0] if row else None
+def outlook(tx: Transaction) -> Outlook:
+    """What a sweeper must know; see `SweepVerbs.outlook`."""
+    row = tx.one("recover", "next_moment", boot=tx.boot)
+    widowed = tx.one("recover", "widowed") is not None
+    return Outlook(tx.now_lease, tx.boot, row[0] if row else None, widowed)
 
 
 def recover(tx: Transaction, session: str) -> Recovered:

@@ -96,7 +96,9 @@ def _unblock(tx: Transaction, tasks: str) -> None:
     tx.many("session", "forget_block", ((row[0],) for row in rows))
 
 
-def renew(tx: Transaction, session: str, begun: Sequence[Lease], draining: bool) -> Renewed:
+def renew(
+    tx: Transaction, session: str, begun: Sequence[Lease], draining: bool, stepped: bool
+) -> Renewed:
     """Renew a lease; see `HolderVerbs.renew`."""
     row = find(tx, session)
     if row is None:
@@ -106,6 +108,8 @@ def renew(tx: Transaction, session: str, begun: Sequence[Lease], draining: bool)
         )
     where = standing(tx, row)
     moment = row.moment
+    if stepped and where is Standing.PAST and row.boot == tx.boot:
+        where = Standing(row.state)
     if where in (Standing.LIVE, Standing.DRAINING):
         moment = tx.now_lease + row.lease
         tx.run(
@@ -116,6 +120,7 @@ def renew(tx: Transaction, session: str, begun: Sequence[Lease], draining: bool)
             now=tx.now,
             now_lease=tx.now_lease,
             draining=int(draining),
+            stepped=int(stepped),
         )
         if draining:
             where = Standing.DRAINING

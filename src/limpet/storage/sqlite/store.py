@@ -88,9 +88,15 @@ class SqliteStore:
         )
 
     def renew(
-        self, session: str, begun: Sequence[Lease] = (), draining: bool = False
+        self,
+        session: str,
+        begun: Sequence[Lease] = (),
+        draining: bool = False,
+        stepped: bool = False,
     ) -> answers.Renewed:
-        return self._db.write(lambda tx: sessions.renew(tx, session, begun, draining), urgent=True)
+        return self._db.write(
+            lambda tx: sessions.renew(tx, session, begun, draining, stepped), urgent=True
+        )
 
     def report(self, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
         return self._db.write(lambda tx: report(tx, session, reports), rows=len(reports))
@@ -109,11 +115,12 @@ class SqliteStore:
 
     # -- sweep
 
-    def expire(self) -> tuple[Session, ...]:
+    def expire(self, until: int | None = None) -> tuple[Session, ...]:
         self._db.look_for_foreign_again()
         # Who became overdue while this waited for its turn may only have waited for one too.
         asked = self._db.clock.boot()
-        return self._db.write(lambda tx: recover.expire(tx, asked))
+        at_most = asked if until is None else min(asked, until)
+        return self._db.write(lambda tx: recover.expire(tx, at_most))
 
     def recover(self, session: str) -> answers.Recovered:
         return self._db.write(lambda tx: recover.recover(tx, session), rows=base.CHUNK)
@@ -124,8 +131,8 @@ class SqliteStore:
     def prune(self, retention: Mapping[State, timedelta]) -> answers.Pruned:
         return self._db.write(lambda tx: due.prune(tx, retention), rows=base.CHUNK)
 
-    def next_moment(self) -> int | None:
-        return self._db.read(recover.next_moment)
+    def outlook(self) -> answers.Outlook:
+        return self._db.read(recover.outlook)
 
     # -- control
 

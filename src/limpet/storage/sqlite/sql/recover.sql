@@ -17,7 +17,8 @@ WHERE s.state = 'dead'
   AND EXISTS (SELECT 1 FROM limpet_job j WHERE j.session = s.id AND j.state = 'running')
 
 -- statement: next_moment
-SELECT min(moment) FROM limpet_session WHERE state <> 'dead'
+SELECT min(CASE WHEN boot = :boot THEN moment ELSE 0 END) FROM limpet_session
+WHERE state <> 'dead'
 
 -- statement: dead
 SELECT cause, renewed_at FROM limpet_session WHERE id = :session AND state = 'dead'

@@ -21,7 +21,7 @@ FROM limpet_session WHERE id = :id
 UPDATE limpet_session
 SET moment = :moment, renewed_at = :now, renewals = renewals + 1,
     state = CASE WHEN :draining THEN 'draining' ELSE state END
-WHERE id = :id AND state <> 'dead' AND moment > :now_lease
+WHERE id = :id AND state <> 'dead' AND (moment > :now_lease OR :stepped)
 
 -- statement: end
 UPDATE limpet_session SET state = 'dead', ended_at = :now, cause = :cause
