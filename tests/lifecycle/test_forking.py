@@ -155,3 +155,15 @@ def test_a_guardian_that_may_not_fork_tries_until_it_can(place: Place) -> None:
         assert place.job(job).state is State.SUCCEEDED
         assert place.job(job).counters == (0, 1, 0)
     assert_no_orphans(place)
+
+
+@pytest.mark.parametrize("place", [Mode.NON_ROOT], indirect=True, ids=str)
+def test_a_guardian_that_cannot_start_anything_can_be_stopped(place: Place) -> None:
+    worker = place.worker()
+    with that_may_not_fork(place, worker.pid):
+        send(worker.only(Part.SUPERVISOR).pid, signal.SIGKILL)
+        place.until(lambda: "a supervisor cannot start" in worker.log, said="the log says why")
+        worker.signal(signal.SIGTERM)
+        # And now it could: but it was asked not to.
+    assert worker.wait(3.0 + allowance()) == 1
+    assert_no_orphans(place)
