@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from lifecycle.app import quick_sync, steady, steady_sync
+from lifecycle.app import app, quick_sync, steady, steady_sync
 from lifecycle.modes import Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance
@@ -22,6 +22,8 @@ pytestmark = pytest.mark.timeout(120)
 
 # How long a zygote may leave a question unanswered; it is asked four times as often.
 DEAF_SECONDS = 1.0
+# More than are started before, also where some start slowly and others are started instead.
+LANES = 6
 _SET_LIMIT = """
 import resource, sys
 pid, soft = map(int, sys.argv[1:])
@@ -67,7 +69,7 @@ def begun_pair(place: Place) -> list[Handle]:
 @pytest.mark.parametrize("place", [Mode.NON_ROOT], indirect=True, ids=str)
 def test_a_zygote_that_may_not_fork_keeps_nobody_from_working(place: Place) -> None:
     """Not those who run, and not the lane that is free; the others start when they can."""
-    worker = place.worker(settings=Settings(lanes=3))
+    worker = place.worker(settings=Settings(lanes=LANES))
     both: list[Handle] = [steady_sync.enqueue(word="warm") for _ in range(2)]
     place.until_begun(*both)
     place.say("warm")
@@ -76,25 +78,26 @@ def test_a_zygote_that_may_not_fork_keeps_nobody_from_working(place: Place) -> N
     old = place.session(worker).id
     with that_may_not_fork(place, worker.only(Part.ZYGOTE).pid):
         began = time.monotonic()
-        jobs: list[Handle] = [quick_sync.enqueue(number=n) for n in range(30)]
+        # All at once, so that more are claimed than there are lanes.
+        jobs: list[Handle] = app.enqueue_many([quick_sync.call(number=n) for n in range(30)])
         place.until_final(jobs)
         took = time.monotonic() - began
         place.until(lambda: "it could not be forked" in worker.log, said="the log says why")
-        # One lane of three does their work: it must not rest because another cannot start.
+        # The lanes that are there do their work: they must not rest because others cannot start.
         assert took <= 2.0 + allowance(), f"{took:.1f} s for {len(jobs)} jobs"
-        two: list[Handle] = [steady_sync.enqueue(word="over") for _ in range(2)]
-        place.until(lambda: any(map(place.attempts, two)), said="one of them begins")
-        assert not all(map(place.attempts, two))
-    place.until_begun(*two)
+        more: list[Handle] = [steady_sync.enqueue(word="over") for _ in range(LANES - 1)]
+        place.until(lambda: any(map(place.attempts, more)), said="one of them begins")
+        assert not all(map(place.attempts, more))
+    place.until_begun(*more)
     place.say("over")
     # It waits longer each time, and says so once for all that it tried together.
     assert worker.log.count("it could not be forked") <= 8
-    everyone = [*long, *jobs, *two]
+    everyone = [*long, *jobs, *more]
     place.until_final(everyone)
     for job in everyone:
         assert place.job(job).state is State.SUCCEEDED
         assert place.job(job).counters == (0, 0, 0)
-    for job in [*long, *two]:
+    for job in [*long, *more]:
         assert len(place.attempts(job)) == 1
     assert place.session(worker).id == old
     assert_no_orphans(place)
@@ -151,4 +154,16 @@ def test_a_guardian_that_may_not_fork_tries_until_it_can(place: Place) -> None:
         assert first.last < second.first
         assert place.job(job).state is State.SUCCEEDED
         assert place.job(job).counters == (0, 1, 0)
+    assert_no_orphans(place)
+
+
+@pytest.mark.parametrize("place", [Mode.NON_ROOT], indirect=True, ids=str)
+def test_a_guardian_that_cannot_start_anything_can_be_stopped(place: Place) -> None:
+    worker = place.worker()
+    with that_may_not_fork(place, worker.pid):
+        send(worker.only(Part.SUPERVISOR).pid, signal.SIGKILL)
+        place.until(lambda: "a supervisor cannot start" in worker.log, said="the log says why")
+        worker.signal(signal.SIGTERM)
+        # And now it could: but it was asked not to.
+    assert worker.wait(3.0 + allowance()) == 1
     assert_no_orphans(place)

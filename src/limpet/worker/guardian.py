@@ -119,10 +119,12 @@ class Guardian:
                 else:
                     made.pop_all()
                     return session
-            if self._first or self._stopping_since is not None:
+            if self._first:
                 return None
             self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
             self._rest(self._pause)
+            if self._stopping_since is not None:
+                return None
 
     def _start(self, made: contextlib.ExitStack) -> _Session:
         """Start a supervisor; `made` takes back what was made for one that could not start."""
