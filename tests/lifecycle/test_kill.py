@@ -42,8 +42,8 @@ def assert_lost_once(
 ) -> None:
     """Lost with its holder one time, and ready again within the limit.
 
-    `tree`: signals to a whole tree come one after the other, and whoever has not yet got his may run the
-    job once more in between: on a busy machine for long enough to be charged for that loss too.
+    `tree`: signals to a whole tree come one after the other, and whoever has not yet got his may
+    run the job once more in between: on a busy machine for long enough to be charged for it too.
     """
     loss = place.losses(job)[0]
     assert loss.cause is not None
