@@ -1,0 +1,6 @@
+-- info: what the store is.
+-- purpose: reads only.
+-- returns: {0, pairs of field and value}.
+-- include: frame
+
+return {0, redis.call('HGETALL', KEYS[1])}

@@ -1,0 +1,90 @@
+-- jobs: a part of the list of jobs, newest first.
+-- purpose: reads only. A state with few jobs is read whole from its collection; else the list of
+--          all is read on from the cursor, some thousand at a time.
+-- params:  id to continue after or false, how many, state or false, queue or false, task or false,
+--          most to look at.
+-- returns: {0, parts of each job, id from where to look on, or '' at the end}.
+-- include: frame
+-- include: row
+-- include: told_job
+
+local after, number, state, queue, task, most = given[4], given[5], given[6], given[7], given[8],
+    given[9]
+
+local function fits(text)
+    if state and STATES[string.byte(text, 1)] ~= state then return false end
+    local its_queue, its_task = split(string.sub(text, 96 + string.byte(text, 95)))
+    return (not queue or its_queue == queue) and (not task or its_task == task)
+end
+
+-- How many jobs of the state there are, by the gauges.
+local function size()
+    local sum = 0
+    local gauges = redis.call('HGETALL', P .. 'gauge')
+    for at = 1, #gauges, 2 do
+        local _, its_state = split(gauges[at])
+        if its_state == state then sum = sum + tonumber(gauges[at + 1]) end
+    end
+    return sum
+end
+
+-- Every job of the state, in any order.
+local function collected()
+    if state == 'scheduled' or state == 'quarantined' then
+        return redis.call('ZRANGE', P .. state, 0, -1)
+    elseif state == 'blocked' then
+        return redis.call('HKEYS', P .. 'blocked')
+    end
+    local ids, keys = {}, {}
+    if state == 'running' then
+        for _, session in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
+            keys[#keys + 1] = P .. 'held/' .. session
+        end
+    elseif state == 'ready' then
+        for _, line in ipairs(redis.call('SMEMBERS', P .. 'lines')) do keys[#keys + 1] = P .. line end
+    else
+        keys[1] = P .. 'finished/' .. state
+    end
+    for _, key in ipairs(keys) do
+        local part = state == 'running' and redis.call('SMEMBERS', key)
+            or redis.call('ZRANGE', key, 0, -1)
+        for _, id in ipairs(part) do ids[#ids + 1] = id end
+    end
+    return ids
+end
+
+local found = {}
+
+-- Add those that fit, until there are enough.
+local function add(ids)
+    for start = 1, #ids, 500 do
+        local last = math.min(start + 499, #ids)
+        local rows = redis.call('HMGET', P .. 'row', unpack(ids, start, last))
+        for at = start, last do
+            local row = rows[at - start + 1]
+            if #found < number and row and fits(row) then found[#found + 1] = ids[at] end
+        end
+        if #found == number then return end
+    end
+end
+
+if state and size() <= most then
+    local ids = {}
+    for _, id in ipairs(collected()) do
+        if not after or id < after then ids[#ids + 1] = id end
+    end
+    table.sort(ids, function(a, b) return a > b end)
+    add(ids)
+    return {0, told_jobs(found), ''}
+end
+local looked = 0
+while looked < most do
+    local ids = redis.call('ZREVRANGEBYLEX', P .. 'all', after and '(' .. after or '+', '-', 'LIMIT',
+        0, 1000)
+    add(ids)
+    if #found == number then return {0, told_jobs(found), found[number]} end
+    if #ids < 1000 then return {0, told_jobs(found), ''} end
+    after = ids[#ids]
+    looked = looked + #ids
+end
+return {0, told_jobs(found), after}
