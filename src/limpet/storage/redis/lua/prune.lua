@@ -1,7 +1,8 @@
 -- prune: remove what was finished long ago, a small step at a time.
 -- purpose: a final state to (nothing), with everything told about the job; dead sessions that
 --          nobody needs any more. At most a thousand together.
--- params:  created before, pairs of state and finished before, sessions ended before.
+-- params:  for how long a repeat of an enqueue is safe, pairs of state and retention, how long dead
+--          sessions are kept; all in microseconds.
 -- returns: {0, jobs, sessions, 1 if there is more to remove now}.
 -- include: frame
 -- include: row
@@ -9,6 +10,7 @@
 -- include: write
 
 local left = 1000
+local created_before = now - given[4]
 
 local function remove(state, before)
     local key = P .. 'finished/' .. state
@@ -19,7 +21,7 @@ local function remove(state, before)
             1000)
         for _, id in ipairs(found) do
             local r = find_row(id)
-            if #ids < left and r.created_at < given[4] then
+            if #ids < left and r.created_at < created_before then
                 ids[#ids + 1] = id
                 keys[#keys + 1] = P .. 'events/' .. id
                 keys[#keys + 1] = P .. 'log/' .. id
@@ -51,11 +53,11 @@ local function forget_tasks(digest)
 end
 
 for _, each in ipairs(given[5]) do
-    if left > 0 then remove(each[1], each[2]) end
+    if left > 0 then remove(each[1], now - each[2]) end
 end
 local jobs = 1000 - left
 if left == 0 then return {0, jobs, 0, 1} end
-local old = redis.call('ZRANGEBYSCORE', P .. 'ended', '-inf', '(' .. whole(given[6]))
+local old = redis.call('ZRANGEBYSCORE', P .. 'ended', '-inf', '(' .. whole(now - given[6]))
 local sessions = 0
 for _, id in ipairs(old) do
     if sessions < left and redis.call('SISMEMBER', P .. 'widowed', id) == 0 then
