@@ -216,11 +216,11 @@ class Machine(RuleBasedStateMachine):
         self.pair.compare_queues()
 
 
-@pytest.mark.parametrize("backend", MODELLED)
-def test_store_does_what_the_model_does(backend: str) -> None:
+@pytest.mark.parametrize("modelled", MODELLED)
+def test_store_does_what_the_model_does(modelled: str) -> None:
     global _steps_taken
     _steps_taken = 0
-    machine: type[Machine] = type(f"Machine_{backend}", (Machine,), {"backend": backend})
+    machine: type[Machine] = type(f"Machine_{modelled}", (Machine,), {"backend": modelled})
     if "LIMPET_MODEL_SEED" in os.environ:
         machine = seed(int(os.environ["LIMPET_MODEL_SEED"]))(machine)
     # The same steps on every machine, however slow: a run that fails, fails for everyone.

@@ -13,3 +13,11 @@ if given[3] ~= '' and given[3] ~= meta[2] then
     moved_at = now_lease
     redis.call('HSET', KEYS[1], 'run', given[3], 'base', whole(base), 'moved_at', whole(moved_at))
 end
+if caller then
+    -- Who has left is not known; now and then everyone is forgotten.
+    if redis.call('HSET', P .. 'clocks', caller, whole(ahead)) == 1
+        and redis.call('HLEN', P .. 'clocks') > 1000 then
+        redis.call('DEL', P .. 'clocks')
+    end
+    if behind ~= tonumber(meta[5] or 0) then redis.call('HSET', KEYS[1], 'behind', whole(behind)) end
+end

@@ -1,0 +1,6 @@
+-- now: the lease clock.
+-- purpose: reads only.
+-- returns: {0, lease clock}.
+-- include: frame
+
+return {0, whole(now_lease)}
