@@ -1,9 +1,9 @@
-"""Measures the Redis store alone, from one connection: bulk enqueue, exchange, renewal, large stores.
+"""Measures the Redis store alone, from one connection.
 
     python benchmarks/redis_store.py [--kind redis|valkey|system] [--url URL] [--jobs N] [--quick]
 
 It starts a server of its own unless it is given a URL, and prints a table. For each figure it also
-tells the time that the server and this process spent on a job, so that it shows where the time goes.
+tells the time that the server and this process spent on a job: where the time goes.
 """
 
 import argparse

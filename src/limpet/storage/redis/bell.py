@@ -123,7 +123,8 @@ class Bells:
                 quiet += 1
                 if quiet > 1:
                     raise exceptions.TimeoutError("the subscription does not answer")
-                connection.send("PING")
+                with self._lock:
+                    connection.send("PING")
                 continue
             quiet = 0
             kind = bytes(message[0])

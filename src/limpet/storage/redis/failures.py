@@ -1,5 +1,7 @@
 """Says a driver's error as one of ours, in a sentence that tells what to do."""
 
+import re
+
 from redis import exceptions
 
 from limpet.domain.errors import (
@@ -10,82 +12,79 @@ from limpet.domain.errors import (
     StoreUnavailable,
 )
 
-# What a server says of itself that another server, or the same one later, would not.
-_ELSEWHERE = ("READONLY", "MASTERDOWN", "CLUSTERDOWN", "UNBLOCKED")
-_LATER = ("LOADING", "BUSY", "TRYAGAIN", "ASK", "NOREPLICAS", "MISCONF")
+# The word by which a server names an error. One that a command met inside a script stands in the
+# middle of the script's error, and the driver takes some of them off.
+_WORD = re.compile(
+    r"(?:^|[ -])(OOM|READONLY|LOADING|NOSCRIPT|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|MISCONF"
+    r"|NOREPLICAS|BUSY|NOAUTH|WRONGPASS|NOPERM) "
+)
+_KINDS = {
+    "OOM": exceptions.OutOfMemoryError,
+    "READONLY": exceptions.ReadOnlyError,
+    "LOADING": exceptions.BusyLoadingError,
+    "NOSCRIPT": exceptions.NoScriptError,
+    "NOPERM": exceptions.NoPermissionError,
+    "WRONGPASS": exceptions.AuthenticationError,
+}
+# Another server may be the one to ask by now.
+_ELSEWHERE = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN"})
+_MOVED = re.compile(r"(?:MOVED )?\d+ (\S+):(\d+)$")
+
+
+def _word(error: BaseException) -> str:
+    for word, kind in _KINDS.items():
+        if isinstance(error, kind):
+            return word
+    found = _WORD.search(f"{error} ")
+    return found[1] if found else ""
 
 
 def moved_to(error: BaseException) -> tuple[str, int] | None:
     """Where a cluster says that the name space is, or None."""
-    words = _text(error).split()
-    if len(words) < 3 or words[0] != "MOVED":
+    if not isinstance(error, exceptions.MovedError) and _word(error) != "MOVED":
         return None
-    host, _, port = words[2].rpartition(":")
-    return host, int(port)
+    found = _MOVED.search(str(error))
+    return (found[1], int(found[2])) if found else None
 
 
 def is_elsewhere(error: BaseException) -> bool:
     """Whether somebody else may be the one to ask by now."""
-    return isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError) or _text(
-        error
-    ).startswith(_ELSEWHERE)
+    lost = isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError)
+    return lost or _word(error) in _ELSEWHERE
 
 
 def is_missing_script(error: BaseException) -> bool:
-    return _text(error).startswith("NOSCRIPT")
-
-
-def _text(error: BaseException) -> str:
-    """What the server said, with the word in front that the driver may have taken off."""
-    text = str(error)
-    match error:
-        case exceptions.ReadOnlyError() if not text.startswith("READONLY"):
-            return f"READONLY {text}"
-        case exceptions.NoScriptError() if not text.startswith("NOSCRIPT"):
-            return f"NOSCRIPT {text}"
-        case exceptions.BusyLoadingError() if not text.startswith("LOADING"):
-            return f"LOADING {text}"
-        case exceptions.OutOfMemoryError() if not text.startswith("OOM"):
-            return f"OOM {text}"
-        case exceptions.MovedError() | exceptions.AskError() if not text.startswith(
-            ("MOVED", "ASK")
-        ):
-            word = "MOVED" if isinstance(error, exceptions.MovedError) else "ASK"
-            return f"{word} {text}"
-        case _:
-            return text
+    return _word(error) == "NOSCRIPT"
 
 
 def said(error: Exception, where: str) -> StoreError:
     """The error of the store's own kind for one of the driver's or the server's."""
-    text = _text(error)
-    # A command that failed inside a script comes with the place in the script behind it.
-    reason = text.split(" script:", 1)[0].rstrip(". ")
-    if "OOM" in text.split(" ")[0]:
-        return StoreFull(
-            f"{where} is at its memory limit (maxmemory); nothing was written. Let the workers "
-            f"drain it, prune, or raise the limit, and try again."
-        )
-    if text.startswith("LOADING"):
-        return StoreUnavailable(f"{where} is still loading its data; try again in a moment.")
-    if text.startswith("READONLY"):
-        return StoreReadOnly(
-            f"{where} is a read-only replica. Name the primary, or use redis+sentinel:// so that "
-            f"it is found."
-        )
-    if isinstance(error, exceptions.AuthenticationError) or text.startswith(
-        ("NOAUTH", "WRONGPASS", "invalid username-password")
-    ):
-        return StoreRefused(
-            f"{where} does not accept this user and password ({reason}). Write them into the URL: "
-            f"redis://user:password@host."
-        )
-    if isinstance(error, exceptions.NoPermissionError) or text.startswith("NOPERM"):
-        return StoreRefused(
-            f"{where} does not let this user do what Limpet needs ({reason}). It needs all keys "
-            f"and channels of its name space, scripts and INFO."
-        )
-    if isinstance(error, exceptions.TimeoutError):
+    word = _word(error)
+    reason = str(error).rstrip(". ")
+    match word:
+        case "OOM":
+            return StoreFull(
+                f"{where} is at its memory limit (maxmemory); nothing was written. Let the workers "
+                f"drain it, prune, or raise the limit, and try again."
+            )
+        case "LOADING":
+            return StoreUnavailable(f"{where} is still loading its data; try again in a moment.")
+        case "READONLY":
+            return StoreReadOnly(
+                f"{where} is a read-only replica. Name the primary, or use redis+sentinel:// so "
+                f"that it is found."
+            )
+        case "NOAUTH" | "WRONGPASS":
+            return StoreRefused(
+                f"{where} does not accept this user and password ({reason}). Write them into the "
+                f"URL: redis://user:password@host."
+            )
+        case "NOPERM":
+            return StoreRefused(
+                f"{where} does not let this user do what Limpet needs ({reason}). It needs all "
+                f"keys and channels of its name space, scripts and INFO."
+            )
+    if isinstance(error, exceptions.TimeoutError | TimeoutError):
         return StoreUnavailable(
             f"{where} did not answer in time. Whether it did what was asked is not known; saying "
             f"it again is safe."
@@ -95,6 +94,6 @@ def said(error: Exception, where: str) -> StoreError:
             f"{where} cannot be reached ({reason}). Check that the server runs and that the URL "
             f"is right."
         )
-    if text.startswith(_LATER + _ELSEWHERE):
+    if word:
         return StoreUnavailable(f"{where} cannot serve just now ({reason}); try again in a moment.")
     return StoreUnavailable(f"{where} cannot be used: {reason}.")

@@ -25,12 +25,18 @@ end
 
 -- Keep which held jobs have started; of others nothing is said.
 local function mark_begun(session, begun)
-    for _, lease in ipairs(begun) do
-        local text = redis.call('HGET', P .. 'row', lease[1])
-        if text and string.byte(text, 2) == 0 and holds(read_row(lease[1], text), session, lease[2])
-        then
-            local changed = string.sub(text, 1, 1) .. '\1' .. string.sub(text, 3)
-            redis.call('HSET', P .. 'row', lease[1], changed)
+    local mine = string.char(#session) .. session
+    for start = 1, #begun, 1000 do
+        local ids, changed = {}, {}
+        for at = start, math.min(start + 999, #begun) do ids[#ids + 1] = begun[at][1] end
+        for place, row in ipairs(redis.call('HMGET', P .. 'row', unpack(ids))) do
+            if row and string.sub(row, 1, 2) == '\4\0'
+                and struct.unpack('>I8', row, 3) == begun[start + place - 1][2]
+                and string.sub(row, 95, 94 + #mine) == mine then
+                changed[#changed + 1] = ids[place]
+                changed[#changed + 1] = '\4\1' .. string.sub(row, 3)
+            end
         end
+        if #changed > 0 then redis.call('HSET', P .. 'row', unpack(changed)) end
     end
 end
