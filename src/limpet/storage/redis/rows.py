@@ -41,7 +41,7 @@ def _time(value: float) -> int | None:
 
 
 def job_of(parts: Sequence[Any]) -> Job:
-    """A job from its parts, as include/told_job.lua lists them."""
+    """A job from its parts, as include/told_jobs.lua lists them."""
     id_, row, blob, extra, result, result_secrets, error, progress, blocked = parts
     (state, begun, token, _, _, claimed_at, finished_at, suspect, last_run, _, round_, failures,
      orphans, strikes, priority, ready_at, created_at, expires_at, deadline_at,

@@ -1,5 +1,6 @@
 -- info: what the store is.
 -- purpose: reads only.
+-- params:  none.
 -- returns: {0, pairs of field and value}.
 -- include: frame
 

@@ -6,7 +6,7 @@
 -- returns: {0, parts of each job, id from where to look on, or '' at the end}.
 -- include: frame
 -- include: row
--- include: told_job
+-- include: told_jobs
 
 local after, number, state, queue, task, most = given[4], given[5], given[6], given[7], given[8],
     given[9]

@@ -1,5 +1,6 @@
 -- next_moment: when the next lease ends, on the lease clock.
 -- purpose: reads only.
+-- params:  none.
 -- returns: {0, {id, moment}} or {0, {}}.
 -- include: frame
 

@@ -1,5 +1,6 @@
 -- now: the lease clock.
 -- purpose: reads only.
+-- params:  none.
 -- returns: {0, lease clock}.
 -- include: frame
 

@@ -1,4 +1,6 @@
--- open: make a store where there is none, or tell which versions may work on the one that is there.
+-- open: what comes before the first verb.
+-- purpose: make a store where there is none, or tell which versions may work on the one that is
+--          there.
 -- params:  ARGV[1] a msgpack list: wall time or false, epoch for a new store, version, oldest
 --          version allowed, the server process that the caller is connected to, whether the caller
 --          has seen a store here before: then tokens go on from the time of day, because those

@@ -1,4 +1,5 @@
 -- pause: stop or resume claiming from a queue.
+-- purpose: a paused queue is not claimed from.
 -- params:  queue, whether it is paused.
 -- returns: {0}.
 -- include: frame

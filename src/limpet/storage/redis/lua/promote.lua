@@ -1,6 +1,7 @@
 -- promote: let time take effect.
 -- purpose: scheduled to ready when due; waiting to cancelled or failed when too late. At most a
 --          thousand each.
+-- params:  none.
 -- returns: {0, ready, lapsed, 1 if there may be more, {id, when the next one is due} or {}}.
 -- include: frame
 -- include: row

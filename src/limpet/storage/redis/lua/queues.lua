@@ -1,5 +1,6 @@
 -- queues: how many jobs of each queue are in each state, which are paused, and who is first.
 -- purpose: reads only.
+-- params:  none.
 -- returns: {0, gauges (pairs of queue/state and count), paused queues, heads (queue, sort key, since
 --          when it is ready)}.
 -- include: frame

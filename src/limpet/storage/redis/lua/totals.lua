@@ -1,5 +1,6 @@
 -- totals: how often each move was made, by queue.
 -- purpose: reads only.
+-- params:  none.
 -- returns: {0, pairs of queue/move and count}.
 -- include: frame
 

@@ -1,4 +1,4 @@
--- told_job: everything that is kept of jobs, in the order that rows.py reads.
+-- told_jobs: everything that is kept of jobs, in the order that rows.py reads.
 
 local PARTS = {'row', 'job', 'extra', 'result', 'result_secrets', 'error', 'progress', 'blocked'}
 
