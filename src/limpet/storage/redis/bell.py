@@ -79,7 +79,7 @@ class Bells:
             self._closed = True
             connection = self._connection
         if connection is not None:
-            connection.close()
+            connection.interrupt()
 
     def _serve(self) -> None:
         pause = _SHORTEST_PAUSE_SECONDS
@@ -97,8 +97,7 @@ class Bells:
                     first = False
                     pause = _SHORTEST_PAUSE_SECONDS
                     self._hear(connection)
-                except (exceptions.RedisError, OSError, ValueError) as error:
-                    # ValueError: the socket was closed by another thread.
+                except (exceptions.RedisError, OSError) as error:
                     self._lost(error)
                 finally:
                     with self._lock:

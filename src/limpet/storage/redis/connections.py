@@ -1,6 +1,7 @@
 """Connections to the server that has the name space now, whoever that is."""
 
 import contextlib
+import socket
 import threading
 from typing import Any
 
@@ -169,6 +170,13 @@ class Connection:
             return not self._driver.can_read(timeout=0)
         except (exceptions.RedisError, OSError):
             return False
+
+    def interrupt(self) -> None:
+        """Let another thread that reads from it see its end; that thread closes it."""
+        sock = self._driver._sock
+        with contextlib.suppress(OSError):
+            if sock is not None:
+                sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         with contextlib.suppress(exceptions.RedisError, OSError):

@@ -109,7 +109,9 @@ def _result(state: State, value: bytes | None) -> str | None:
 
 def session_of(id_: bytes, fields: Sequence[bytes], now_lease: int) -> Session:
     """A session from the fields of its hash."""
-    kept = dict(zip(fields[::2], (each.decode() for each in fields[1::2]), strict=True))
+    kept = dict(
+        zip(fields[::2], (each.decode(errors="replace") for each in fields[1::2]), strict=True)
+    )
     state = SessionState(kept[b"state"])
     moment = int(kept[b"moment"])
     ended_at = kept.get(b"ended_at")
