@@ -39,7 +39,7 @@ MUTATIONS = (
     ),
     _broken(
         "include/settle.lua",
-        "            and string.sub(row, 95, mine_end) == mine then",
+        "            and string.sub(row, 101, mine_end) == mine then",
         "            and mine then",
         "a batch of successes lets every session pass",
     ),
@@ -57,8 +57,8 @@ MUTATIONS = (
     ),
     _broken(
         "include/settle.lua",
-        "local r = alive and mine and find_row(id)",
-        "local r = mine and find_row(id)",
+        "local r = alive and holder == session and find_row(id)",
+        "local r = holder == session and find_row(id)",
         "a dead session can settle what is no plain success",
     ),
     _broken(
@@ -243,8 +243,8 @@ MUTATIONS = (
     ),
     _broken(
         "jobs.lua",
-        "if not after or id < after then",
-        "if not after or id <= after then",
+        "if r and (not after or r.number < after) then",
+        "if r and (not after or r.number <= after) then",
         "a page repeats the last job of the page before",
     ),
 )

@@ -15,7 +15,7 @@ from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import NONE, state_of
 
 _BEFORE = struct.Struct(">BBBIIIIi")
-_AFTER = struct.Struct(">dddB")
+_AFTER = struct.Struct(">ddd")
 _NEW = {"r": State.READY, "s": State.SCHEDULED}
 _FENCE_LOST = 4
 
@@ -95,7 +95,7 @@ def _shape(job: NewJob) -> tuple[Any, ...]:
         raise InvalidOption(f"queue {job.queue!r}: the name of a queue has no slash.")
     ends = [at for at in (job.expires_at, job.deadline_at) if at is not None]
     before = _BEFORE.pack(0, 0, _has_hook(job.options), 1, 0, 0, 0, job.priority)
-    after = _AFTER.pack(_or_none(job.expires_at), _or_none(job.deadline_at), NONE, 0)
+    after = _AFTER.pack(_or_none(job.expires_at), _or_none(job.deadline_at), NONE)
     due = job.scheduled_for if job.scheduled_for is not None else False
     line = f"{job.queue}/{job.task}"
     return as_text(before), as_text(after), line, job.priority, due, min(ends) if ends else False

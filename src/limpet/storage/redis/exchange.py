@@ -50,7 +50,7 @@ def exchange(
     standing, rejected, claimed = answer
     return Exchanged(
         Standing(standing.decode()),
-        rejected_of(rejected, [each.lease for each in settlements]) if rejected else (),
+        rejected_of(rejected),
         _jobs(claimed),
     )
 

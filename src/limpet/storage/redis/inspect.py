@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from limpet.domain.event import Event, JobEvent
-from limpet.domain.ids import is_id
 from limpet.domain.job import Job, JobFilter, LogLine, Page
 from limpet.domain.queue import QueueView
 from limpet.domain.session import Session
@@ -18,6 +17,7 @@ from limpet.storage.redis.rows import (
     job_event_of,
     job_of,
     line_of,
+    number_of,
     session_of,
     state_of,
     unpacked,
@@ -42,12 +42,12 @@ def states(link: Link, ids: Sequence[str]) -> dict[str, State]:
 
 
 def jobs(link: Link, which: JobFilter, cursor: str | None, limit: int) -> Page:
-    """A page of jobs, newest first: by their ids, which sort by time."""
+    """A page of jobs, newest first."""
     size = page_size(limit)
-    if cursor is not None and not is_id(cursor):
+    if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
         raise cursor_not_given(cursor)
     found: list[Any] = []
-    after: str | bool = cursor or False
+    after: int | bool = int(cursor) if cursor is not None else False
     while len(found) <= size:
         _, part, goes_on = link.call(
             "jobs",
@@ -59,11 +59,12 @@ def jobs(link: Link, which: JobFilter, cursor: str | None, limit: int) -> Page:
             _MOST_LOOKED_AT,
         )
         found += part
-        after = goes_on.decode()
-        if not after:
+        if not goes_on:
             break
-    listed = tuple(job_of(parts) for parts in found[:size])
-    return Page(listed, listed[-1].id if len(found) > size else None)
+        after = int(goes_on)
+    more = len(found) > size
+    found = found[:size]
+    return Page(tuple(map(job_of, found)), str(number_of(found[-1])) if more else None)
 
 
 def events(link: Link, id_: str) -> tuple[Event, ...]:

@@ -39,7 +39,7 @@ def release(
     """Hand jobs back uncharged; see `HolderVerbs.release`."""
     why = cause_text(cause)
     said = [
-        (place, "release", job, token, holder == session, why)
+        (place, "release", job, token, holder, why)
         for place, (job, holder, token) in enumerate(leases, 1)
     ]
-    return rejected_of(link.call("release", session, said)[1], leases)
+    return rejected_of(link.call("release", session, said)[1])

@@ -15,12 +15,12 @@ from limpet.storage.texts import clean
 
 def report(link: Link, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
     """Keep what running attempts say; see `HolderVerbs.report`."""
-    said = [_told(session, each) for each in reports]
+    said = [_told(each) for each in reports]
     answer = link.call("report", session, MOST_LINES, said)[1]
-    return rejected_of(answer, [each.lease for each in reports])
+    return rejected_of(answer)
 
 
-def _told(session: str, said: Report) -> tuple[Any, ...]:
+def _told(said: Report) -> tuple[Any, ...]:
     job, holder, token = said.lease
     progress: msgspec.Raw | bool = False
     if said.progress is not None:
@@ -32,4 +32,4 @@ def _told(session: str, said: Report) -> tuple[Any, ...]:
         as_text(packed((line.at, clean(line.level), clean(line.message[:LONGEST_LINE]))))
         for line in said.lines[-MOST_LINES:]
     ]
-    return job, token, holder == session, progress, lines
+    return job, token, holder, progress, lines

@@ -16,7 +16,7 @@ from limpet.domain.transition import Answer, Rejected
 from limpet.storage.texts import error_of, event_name, reason_of
 
 NONE = -1
-_ROW = struct.Struct(">BBQIBddBBBIIIIiddddd")
+_ROW = struct.Struct(">BBQIBddBBBIIIIidddddHI")
 _CODES = (
     State.SCHEDULED,
     State.READY,
@@ -40,12 +40,18 @@ def _time(value: float) -> int | None:
     return None if value == NONE else int(value)
 
 
+def number_of(parts: Sequence[Any]) -> int:
+    """A job's place among all that were enqueued."""
+    high, low = _ROW.unpack_from(parts[1])[-2:]
+    return int(high << 32 | low)
+
+
 def job_of(parts: Sequence[Any]) -> Job:
     """A job from its parts, as include/told_jobs.lua lists them."""
     id_, row, blob, extra, result, result_secrets, error, progress, blocked = parts
     (state, begun, token, _, _, claimed_at, finished_at, suspect, last_run, _, round_, failures,
      orphans, strikes, priority, ready_at, created_at, expires_at, deadline_at,
-     requested_at) = _ROW.unpack_from(row)  # fmt: skip
+     requested_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
     length = row[_ROW.size]
     task, queue, payload_version, args, options, secrets = _payload(blob)
     key, unique, parent, root, weight_class = unpacked(extra) if extra else (None,) * 5
@@ -159,14 +165,17 @@ def line_of(entry: bytes) -> LogLine:
     return LogLine(*unpacked(entry))
 
 
-_verdicts = msgspec.msgpack.Decoder(list[tuple[int, Answer]]).decode
+_verdicts = msgspec.msgpack.Decoder(list[tuple[int, str, str, int, Answer]]).decode
 
 
-def rejected_of(told: bytes, leases: Sequence[Lease]) -> tuple[Rejected, ...]:
+def rejected_of(told: bytes) -> tuple[Rejected, ...]:
     """The settlements that were not applied, in the order in which they were said."""
     if not told:
         return ()
-    return tuple(Rejected(leases[place - 1], answer) for place, answer in sorted(_verdicts(told)))
+    return tuple(
+        Rejected(Lease(job, holder, token), answer)
+        for _, job, holder, token, answer in sorted(_verdicts(told))
+    )
 
 
 def counts_of(pairs: Sequence[bytes]) -> Mapping[tuple[str, str], int]:

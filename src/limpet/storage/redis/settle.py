@@ -39,7 +39,7 @@ def told(session: str, settlements: Sequence[Settlement]) -> Told:
     done = [each for each in settlements if type(each) is Complete]
     ids = [each.lease.job for each in done]
     if not done or not _plain(session, settlements, done, ids):
-        others = [_one(place, session, each) for place, each in enumerate(settlements, 1)]
+        others = [_one(place, each) for place, each in enumerate(settlements, 1)]
         return Told(0, None, [], others)
     tokens = struct.pack(f">{len(done)}Q", *[each.lease.token for each in done])
     texts: list[str | bytes] = [*ids, tokens]
@@ -50,9 +50,7 @@ def told(session: str, settlements: Sequence[Settlement]) -> Told:
         return Told(len(done), None, texts, [])
     places = [place for place, each in enumerate(settlements, 1) if type(each) is Complete]
     others = [
-        _one(place, session, each)
-        for place, each in enumerate(settlements, 1)
-        if type(each) is not Complete
+        _one(place, each) for place, each in enumerate(settlements, 1) if type(each) is not Complete
     ]
     return Told(len(done), places, texts, others)
 
@@ -75,9 +73,9 @@ def _plain(
     return not any(type(each) is not Complete and each.lease.job in jobs for each in settlements)
 
 
-def _one(place: int, session: str, settlement: Settlement) -> tuple[Any, ...]:
+def _one(place: int, settlement: Settlement) -> tuple[Any, ...]:
     job, holder, token = settlement.lease
-    head = (place, MOVE_OF[type(settlement)], job, token, holder == session)
+    head = (place, MOVE_OF[type(settlement)], job, token, holder)
     match settlement:
         case Complete(result=result, secrets=secrets):
             return (

@@ -37,8 +37,9 @@ for _, shape in ipairs(shapes) do
     local later = shape[5] and shape[5] > now
     local ready_at = later and shape[5] or now
     shape.state = later and SCHEDULED or READY
-    shape.row = string.char(shape.state) .. '\0' .. struct.pack('>I8I4Bdd', 0, 0, 0, NONE, NONE)
-        .. shape[1] .. struct.pack('>dd', ready_at, now) .. shape[2] .. shape[3]
+    shape.before = string.char(shape.state) .. '\0' .. struct.pack('>I8I4Bdd', 0, 0, 0, NONE, NONE)
+        .. shape[1] .. struct.pack('>dd', ready_at, now) .. shape[2]
+    shape.after = '\0' .. shape[3]
     shape.score = whole(later and ready_at or ready_at - shape[4] * MINUTE)
     shape.key = P .. (later and 'scheduled' or 'ready/' .. shape[3])
     shape.queue = split(shape[3])
@@ -93,13 +94,16 @@ if refused and all_or_none then
 end
 
 local rows, every, places, blobs = {}, {}, {}, {}
+local last = redis.call('HGET', P .. 'store', 'enqueued') or 0
 for place, id in ipairs(ids) do
     local letter = letters[place]
     if letter == 'r' or letter == 's' then
         local shape = shapes[kinds and kinds[place] or 1]
+        last = last + 1
+        local rank = struct.pack('>I6', last)
         rows[#rows + 1] = id
-        rows[#rows + 1] = shape.row
-        every[#every + 1] = 0
+        rows[#rows + 1] = shape.before .. rank .. shape.after
+        every[#every + 1] = last
         every[#every + 1] = id
         local queued = places[shape.key]
         if not queued then
@@ -107,7 +111,7 @@ for place, id in ipairs(ids) do
             places[shape.key] = queued
         end
         queued[#queued + 1] = shape.score
-        queued[#queued + 1] = id
+        queued[#queued + 1] = shape.state == READY and rank .. id or id
         shape.count = (shape.count or 0) + 1
         if shape[6] then redis.call('ZADD', P .. 'lapse', whole(shape[6]), id) end
         if not plain then
@@ -123,6 +127,7 @@ if #rows > 0 then
         redis.call('HSET', P .. 'job', unpack(blobs))
     end
     redis.call('HSET', P .. 'row', unpack(rows))
+    redis.call('HSET', P .. 'store', 'enqueued', whole(last))
     redis.call('ZADD', P .. 'all', unpack(every))
     for key, queued in pairs(places) do redis.call('ZADD', key, unpack(queued)) end
     for _, shape in ipairs(shapes) do

@@ -4,7 +4,7 @@
 -- params:  session, seq, number of completes, their places or false, the other settlements, what
 --          has begun (id, token), pools or false (task digest, total, suspects, slots); the
 --          completes follow in ARGV, see include/settle.lua.
--- returns: {0, standing, rejected (msgpack list of place and answer), claimed (msgpack list of
+-- returns: {0, standing, rejected (msgpack list of place, job, holder, token, answer), claimed (msgpack list of
 --          ClaimedJob)}; {1} for a session that is not there; {2, last} for a seq that is too
 --          old; {3, last} for one that shows that the store forgot.
 -- include: frame
@@ -41,8 +41,8 @@ if alive then
 else
     for place = 1, given[6] do
         local token = struct.unpack('>I8', ARGV[2 + given[6]], 8 * place - 7)
-        local said = verdict(session, ARGV[1 + place], token, true, 'complete')
-        rejected[#rejected + 1] = {given[7] and given[7][place] or place, said}
+        reject(rejected, given[7] and given[7][place] or place, session, ARGV[1 + place], session,
+            token, 'complete')
     end
 end
 settle_each(session, alive, given[8], rejected)

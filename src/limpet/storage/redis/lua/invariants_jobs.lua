@@ -26,7 +26,7 @@ local function check_place(r)
     if r.state == SCHEDULED then
         place, right = score('scheduled', id), r.ready_at
     elseif r.state == READY then
-        place, right = score(line_of(r), id), sort_key(r)
+        place, right = score(line_of(r), place_of(r)), sort_key(r)
     elseif r.state == RUNNING then
         place, right = redis.call('SISMEMBER', P .. 'held/' .. r.session, id), 1
     elseif r.state == QUARANTINED then
@@ -55,7 +55,7 @@ end
 local function check_told(r)
     local id = r.id
     local blob = redis.call('HGET', P .. 'job', id)
-    if not blob or not score('all', id) then
+    if not blob or score('all', id) ~= r.number then
         wrong('job_has_payload', id)
     else
         local ok, parts = pcall(cmsgpack.unpack, '\150' .. string.sub(blob, 3))

@@ -100,7 +100,7 @@ end
 if rows <= given[4] then
     local there = {}
     for _, text in ipairs(redis.call('HVALS', P .. 'row')) do
-        local queue = split(string.sub(text, 96 + string.byte(text, 95)))
+        local queue = split(string.sub(text, 102 + string.byte(text, 101)))
         local field = queue .. '/' .. (STATES[string.byte(text, 1)] or '?')
         there[field] = (there[field] or 0) + 1
     end

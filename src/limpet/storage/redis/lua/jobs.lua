@@ -1,9 +1,9 @@
 -- jobs: a part of the list of jobs, newest first.
 -- purpose: reads only. A state with few jobs is read whole from its collection; else the list of
 --          all is read on from the cursor, some thousand at a time.
--- params:  id to continue after or false, how many, state or false, queue or false, task or false,
+-- params:  number to continue below or false, how many, state or false, queue or false, task or false,
 --          most to look at.
--- returns: {0, parts of each job, id from where to look on, or '' at the end}.
+-- returns: {0, parts of each job, number below which to look on, or '' at the end}.
 -- include: frame
 -- include: row
 -- include: told_jobs
@@ -13,7 +13,7 @@ local after, number, state, queue, task, most = given[4], given[5], given[6], gi
 
 local function fits(text)
     if state and STATES[string.byte(text, 1)] ~= state then return false end
-    local its_queue, its_task = split(string.sub(text, 96 + string.byte(text, 95)))
+    local its_queue, its_task = split(string.sub(text, 102 + string.byte(text, 101)))
     return (not queue or its_queue == queue) and (not task or its_task == task)
 end
 
@@ -48,7 +48,8 @@ local function collected()
     for _, key in ipairs(keys) do
         local part = state == 'running' and redis.call('SMEMBERS', key)
             or redis.call('ZRANGE', key, 0, -1)
-        for _, id in ipairs(part) do ids[#ids + 1] = id end
+        local cut = state == 'ready' and 7 or 1
+        for _, id in ipairs(part) do ids[#ids + 1] = string.sub(id, cut) end
     end
     return ids
 end
@@ -69,22 +70,25 @@ local function add(ids)
 end
 
 if state and size() <= most then
-    local ids = {}
+    local rows = {}
     for _, id in ipairs(collected()) do
-        if not after or id < after then ids[#ids + 1] = id end
+        local r = find_row(id)
+        if r and (not after or r.number < after) then rows[#rows + 1] = r end
     end
-    table.sort(ids, function(a, b) return a > b end)
+    table.sort(rows, function(a, b) return a.number > b.number end)
+    local ids = {}
+    for _, r in ipairs(rows) do ids[#ids + 1] = r.id end
     add(ids)
     return {0, told_jobs(found), ''}
 end
 local looked = 0
 while looked < most do
-    local ids = redis.call('ZREVRANGEBYLEX', P .. 'all', after and '(' .. after or '+', '-', 'LIMIT',
-        0, 1000)
+    local below = after and '(' .. whole(after) or '+inf'
+    local ids = redis.call('ZREVRANGEBYSCORE', P .. 'all', below, '-inf', 'LIMIT', 0, 1000)
     add(ids)
-    if #found == number then return {0, told_jobs(found), found[number]} end
+    if #found == number then return {0, told_jobs(found), whole(find_row(found[number]).number)} end
     if #ids < 1000 then return {0, told_jobs(found), ''} end
-    after = ids[#ids]
+    after = find_row(ids[#ids]).number
     looked = looked + #ids
 end
-return {0, told_jobs(found), after}
+return {0, told_jobs(found), whole(after)}

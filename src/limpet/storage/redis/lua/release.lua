@@ -1,7 +1,7 @@
 -- release: hand jobs back uncharged.
 -- purpose: running to ready in its old place, or to cancelled where that was requested.
--- params:  session, leases (place, 'release', id, token, mine, cause as JSON).
--- returns: {0, rejected (msgpack list of place and answer)}.
+-- params:  session, leases (place, 'release', id, token, holder, cause as JSON).
+-- returns: {0, rejected (msgpack list of place, job, holder, token, answer)}.
 -- include: frame
 -- include: row
 -- include: session

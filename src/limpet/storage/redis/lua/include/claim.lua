@@ -39,8 +39,8 @@ end
 -- Ready to blocked for jobs whose task no live session knows, so that nobody spins on them.
 local function block_strangers(line, task, limit)
     local strangers = redis.call('ZRANGE', P .. line, 0, limit - 1)
-    for _, id in ipairs(strangers) do
-        local r = find_row(id)
+    for _, place in ipairs(strangers) do
+        local r = find_row(string.sub(place, 7))
         leave(r)
         r.state = BLOCKED
         enter(r, 'task:' .. task)
@@ -61,17 +61,17 @@ local function read_on(source, number, lapsed)
     local rows
     if lapsed and #found > 0 then
         local ids = {}
-        for at = 1, #found, 2 do ids[#ids + 1] = found[at] end
+        for at = 1, #found, 2 do ids[#ids + 1] = string.sub(found[at], 7) end
         rows = redis.call('HMGET', P .. 'row', unpack(ids))
     end
     for at = 1, #found, 2 do
         local fit = true
         if rows then
-            local end_at = lapses_at(read_row(found[at], rows[(at + 1) / 2]))
+            local end_at = lapses_at(read_row('', rows[(at + 1) / 2]))
             fit = end_at == NONE or end_at > now
         end
         if fit then
-            source.ids[#source.ids + 1] = found[at]
+            source.places[#source.places + 1] = found[at]
             source.scores[#source.scores + 1] = tonumber(found[at + 1])
         else
             source.gaps = true
@@ -81,10 +81,10 @@ end
 
 -- The next of a line, or nil when there is none.
 local function head_of(source, lapsed)
-    while source.at > #source.ids and not source.ended do
+    while source.at > #source.places and not source.ended do
         read_on(source, source.step, lapsed)
     end
-    return source.ids[source.at]
+    return source.places[source.at]
 end
 
 -- The first of all lines together, no more suspects than can run alone.
@@ -94,9 +94,9 @@ local function pick(sources, limits, room, suspects, lapsed)
         local source = sources[1]
         local most = math.min(limits[source.queue], room, source.alone and suspects or room)
         local step = lapsed and math.max(most, 200) or most
-        while #source.ids < most and not source.ended do read_on(source, step, lapsed) end
-        source.at = math.min(#source.ids, most) + 1
-        for at = 1, source.at - 1 do picked[at] = source.ids[at] end
+        while #source.places < most and not source.ended do read_on(source, step, lapsed) end
+        source.at = math.min(#source.places, most) + 1
+        for at = 1, source.at - 1 do picked[at] = string.sub(source.places[at], 7) end
         return picked
     end
     for _, source in ipairs(sources) do source.step = math.ceil(room / #sources) + 8 end
@@ -106,17 +106,17 @@ local function pick(sources, limits, room, suspects, lapsed)
         for _, source in ipairs(sources) do
             local open = (taken[source.queue] or 0) < limits[source.queue]
                 and (not source.alone or suspects > 0)
-            local id = open and head_of(source, lapsed)
-            if id then
+            local place = open and head_of(source, lapsed)
+            if place then
                 local score = source.scores[source.at]
                 if not best or score < best.scores[best.at]
-                    or (score == best.scores[best.at] and id < best.ids[best.at]) then
+                    or (score == best.scores[best.at] and place < best.places[best.at]) then
                     best = source
                 end
             end
         end
         if not best then break end
-        picked[#picked + 1] = best.ids[best.at]
+        picked[#picked + 1] = string.sub(best.places[best.at], 7)
         best.at = best.at + 1
         taken[best.queue] = (taken[best.queue] or 0) + 1
         if best.alone then suspects = suspects - 1 end
@@ -130,7 +130,7 @@ local function take_out(sources)
         if count > 0 and not source.gaps then
             redis.call('ZREMRANGEBYRANK', source.key, 0, count - 1)
         elseif count > 0 then
-            redis.call('ZREM', source.key, unpack(source.ids, 1, count))
+            redis.call('ZREM', source.key, unpack(source.places, 1, count))
         end
         if redis.call('EXISTS', source.key) == 0 then
             redis.call('SREM', P .. 'lines', source.line)
@@ -153,7 +153,7 @@ local function lines_for(pool, limits, per_queue, paused, room)
                 limits[queue] = limit
                 if not alone or suspects > 0 then
                     sources[#sources + 1] = {key = P .. line, line = line, queue = queue,
-                        alone = alone, ids = {}, scores = {}, at = 1, seen = 0, ended = false}
+                        alone = alone, places = {}, scores = {}, at = 1, seen = 0, ended = false}
                 end
             elseif strangers > 0 and tonumber(redis.call('HGET', P .. 'known', task) or 0) <= 0 then
                 strangers = strangers - block_strangers(line, task, strangers)
@@ -176,12 +176,12 @@ local function run(session, seq, pool, ids, parts, per_queue)
         -- A job without its row or payload cannot run; fsck finds it.
         if row and blobs[place] then
             local token = math.max(struct.unpack('>I8', row, 3), base) + 1
-            local old = 95 + string.byte(row, 95)
+            local old = 101 + string.byte(row, 101)
             local line = string.sub(row, old + 1)
             if string.sub(row, 71, 78) ~= NONE_8 or string.sub(row, 79, 86) ~= NONE_8 then
                 limited[#limited + 1] = id
             end
-            row = '\4\0' .. struct.pack('>I8', token) .. stamp .. string.sub(row, 32, 94) .. mine
+            row = '\4\0' .. struct.pack('>I8', token) .. stamp .. string.sub(row, 32, 100) .. mine
                 .. line
             lines[line] = (lines[line] or 0) + 1
             changed[#changed + 1] = id
@@ -229,7 +229,7 @@ local function claimed_before(session, seq)
         local text = redis.call('HGET', P .. 'row', id)
         if text then
             local r = read_row(id, text)
-            if r.seq == seq then found[#found + 1] = {r.pool, sort_key(r), id, text} end
+            if r.seq == seq then found[#found + 1] = {r.pool, sort_key(r), r.number, text, id} end
         end
     end
     table.sort(found, function(a, b)
@@ -238,8 +238,8 @@ local function claimed_before(session, seq)
         return a[3] < b[3]
     end)
     for _, each in ipairs(found) do
-        local blob = redis.call('HGET', P .. 'job', each[3])
-        parts[#parts + 1] = told(each[3], packed_text(session), each[4], blob)
+        local blob = redis.call('HGET', P .. 'job', each[5])
+        parts[#parts + 1] = told(each[5], packed_text(session), each[4], blob)
     end
     return parts
 end

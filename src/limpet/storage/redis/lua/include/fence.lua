@@ -23,6 +23,12 @@ local function verdict(session, id, token, mine, tried)
     return 'lost'
 end
 
+-- Add a lease that does not hold to those that are told, with its place among what was said.
+local function reject(rejected, place, session, id, holder, token, tried)
+    local answer = verdict(session, id, token, holder == session, tried)
+    rejected[#rejected + 1] = {place, id, holder, token, answer}
+end
+
 -- Keep which held jobs have started; of others nothing is said.
 local function mark_begun(session, begun)
     local mine = string.char(#session) .. session
@@ -32,7 +38,7 @@ local function mark_begun(session, begun)
         for place, row in ipairs(redis.call('HMGET', P .. 'row', unpack(ids))) do
             if row and string.sub(row, 1, 2) == '\4\0'
                 and struct.unpack('>I8', row, 3) == begun[start + place - 1][2]
-                and string.sub(row, 95, 94 + #mine) == mine then
+                and string.sub(row, 101, 100 + #mine) == mine then
                 changed[#changed + 1] = ids[place]
                 changed[#changed + 1] = '\4\1' .. string.sub(row, 3)
             end

@@ -45,7 +45,7 @@ local function leave(r)
     if r.state == SCHEDULED then
         redis.call('ZREM', P .. 'scheduled', r.id)
     elseif r.state == READY then
-        redis.call('ZREM', P .. line_of(r), r.id)
+        redis.call('ZREM', P .. line_of(r), place_of(r))
     elseif r.state == BLOCKED then
         local reason = redis.call('HGET', P .. 'blocked', r.id)
         redis.call('HDEL', P .. 'blocked', r.id)
@@ -67,7 +67,7 @@ local function enter(r, reason)
         redis.call('ZADD', P .. 'scheduled', whole(r.ready_at), r.id)
     elseif r.state == READY then
         local line = line_of(r)
-        redis.call('ZADD', P .. line, whole(sort_key(r)), r.id)
+        redis.call('ZADD', P .. line, whole(sort_key(r)), place_of(r))
         redis.call('SADD', P .. 'lines', line)
     elseif r.state == BLOCKED then
         redis.call('HSET', P .. 'blocked', r.id, reason)

@@ -106,7 +106,7 @@ local function complete_one(r, result, secrets)
     if secrets then redis.call('HSET', P .. 'result_secrets', r.id, secrets) end
 end
 
--- One settlement as exchange.py lists it: place, move, job, token, mine, then what the move needs.
+-- One settlement as settle.py lists it: place, move, job, token, holder, then what the move needs.
 local function apply(r, said)
     local move = said[2]
     if move == 'complete' then

@@ -8,7 +8,7 @@ local function complete_many(session, number, places, rejected)
     local rows = redis.call('HMGET', P .. 'row', unpack(ARGV, 2, 1 + number))
     local tokens = ARGV[2 + number]
     local mine = string.char(#session) .. session
-    local mine_end = 94 + #mine
+    local mine_end = 100 + #mine
     local finished = struct.pack('>d', now)
     local finished_text = whole(now)
     local changed, ended, ids, failed, lines, refused = {}, {}, {}, {}, {}, {}
@@ -16,7 +16,7 @@ local function complete_many(session, number, places, rejected)
         local id, row = ARGV[1 + place], rows[place]
         local token = string.sub(tokens, 8 * place - 7, 8 * place)
         if row and string.byte(row, 1) == RUNNING and string.sub(row, 3, 10) == token
-            and string.sub(row, 95, mine_end) == mine then
+            and string.sub(row, 101, mine_end) == mine then
             local line = string.sub(row, mine_end + 1)
             lines[line] = (lines[line] or 0) + 1
             ids[#ids + 1] = id
@@ -32,8 +32,9 @@ local function complete_many(session, number, places, rejected)
             let_go(id, (struct.unpack('>I8', token)))
         else
             refused[id] = true
-            local said = verdict(session, id, struct.unpack('>I8', token), true, 'complete')
-            rejected[#rejected + 1] = {places and places[place] or place, said}
+            local fence = struct.unpack('>I8', token)
+            reject(rejected, places and places[place] or place, session, id, session, fence,
+                'complete')
         end
     end
     if #ids == 0 then return end
@@ -57,13 +58,13 @@ end
 -- Settlements of any kind, one after the other, so that of two words on one lease the first counts.
 local function settle_each(session, alive, settlements, rejected)
     for _, said in ipairs(settlements) do
-        local id, token, mine = said[3], said[4], said[5]
-        local r = alive and mine and find_row(id)
+        local id, token, holder = said[3], said[4], said[5]
+        local r = alive and holder == session and find_row(id)
         if r and holds(r, session, token) then
             let_go(id, token)
             apply(r, said)
         else
-            rejected[#rejected + 1] = {said[1], verdict(session, id, token, mine, said[2])}
+            reject(rejected, said[1], session, id, holder, token, said[2])
         end
     end
 end
