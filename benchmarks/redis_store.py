@@ -143,10 +143,10 @@ def main() -> None:
         print(f"{store.info().engine}\n")
         print("| what | jobs/s | server µs per job | client µs per job |")
         print("|---|---:|---:|---:|")
-        batches = [new_jobs(CHUNK) for _ in range(max(1, jobs // CHUNK))]
+        chunks = [new_jobs(CHUNK) for _ in range(max(1, jobs // CHUNK))]
         watch = Watch(server)
-        for batch in batches:
-            store.enqueue(batch)
+        for chunk in chunks:
+            store.enqueue(chunk)
         watch.told("bulk enqueue, 1,000 at once", jobs)
         server.flushdb()
         for batch in (100, 300, 500):

@@ -21,9 +21,13 @@ PROGRAMS = {kind: program(kind) for kind in KINDS} | ({"system": Path(_SYSTEM)} 
 
 @contextmanager
 def running(
-    folder: Path, *options: str, kind: str = "redis", binary: Path | None = None
+    folder: Path,
+    *options: str,
+    kind: str = "redis",
+    binary: Path | None = None,
+    port: int | None = None,
 ) -> Iterator[RedisServer]:
-    server = RedisServer(folder, *options, kind=kind, binary=binary).start()
+    server = RedisServer(folder, *options, kind=kind, binary=binary, port=port).start()
     try:
         yield server
     finally:

@@ -28,7 +28,7 @@ from limpet.domain.errors import (
 )
 from limpet.domain.session import Standing
 from limpet.domain.state import State
-from limpet.domain.transition import Complete, Fail
+from limpet.domain.transition import Complete, Fail, Settlement
 from limpet.storage.base import Store, Topic
 from limpet.storage.registry import open_store, same_store
 
@@ -208,7 +208,7 @@ def test_full_memory_refuses_new_jobs_and_lets_the_others_finish(tmp_path: Path,
         with pytest.raises(StoreFull):
             store.enqueue([new_job(expires_at=2**50)], fence=leases[0])
         assert holder.renew(begun=leases).standing is Standing.LIVE
-        outcomes = [Complete(leases[0], '"done"'), Fail(leases[1], BOOM)]
+        outcomes: list[Settlement] = [Complete(leases[0], '"done"'), Fail(leases[1], BOOM)]
         answer = holder.exchange(*outcomes, want=holder.want(1))
         assert (answer.rejected, len(answer.claimed)) == ((), 1)
         assert store.release(holder.id, leases[2:3], KILLED) == ()
@@ -240,13 +240,14 @@ def test_server_that_still_loads_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "server"
     with running(folder) as server, raw(server) as client:
         pipe = client.pipeline()
-        for n in range(30_000):
-            pipe.set(f"k{n}", "x" * 100)
+        for n in range(40):
+            pipe.set(f"k{n}", os.urandom(1_000_000))
         pipe.execute()
         client.save()
-    # A pause for each key read makes loading last.
+    # A pause for each key makes loading last; the server looks up after every two megabytes.
+    slowly = ("--key-load-delay", "50000")
     with (
-        running(folder, "--key-load-delay", "100") as server,
+        running(folder, *slowly) as server,
         closing(open_store(server.url)) as store,
         pytest.raises(StoreUnavailable, match="still loading"),
     ):
@@ -277,12 +278,13 @@ def test_many_threads_may_speak_at_once(store: Store) -> None:
 
 def test_child_starts_anew_and_the_parent_goes_on(store: Store) -> None:
     add(store)
+    job = new_job()
     with closing(store.listen(Topic.READY)) as bell:
         child = os.fork()
         if child == 0:
             try:
                 with closing(store.listen(Topic.DONE)):
-                    store.enqueue([new_job()])
+                    store.enqueue([job])
                 os._exit(0)
             except BaseException:
                 os._exit(1)
@@ -296,7 +298,7 @@ def test_durability_is_told_as_configured(tmp_path: Path) -> None:
     for number, (options, words) in enumerate(
         {
             ("--save", ""): "none",
-            ("--save", "900 1"): "snapshots only (save 900 1)",
+            ("--save", "900", "1"): "snapshots only (save 900 1)",
             ("--appendonly", "yes"): "appendfsync everysec",
             ("--appendonly", "yes", "--appendfsync", "always"): "before it is answered",
         }.items()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -97,23 +98,35 @@ def test_service_that_no_sentinel_knows_is_told(tmp_path: Path) -> None:
         add(store)
 
 
+def _low_port() -> int:
+    """The nodes talk to each other on a port 10,000 above the one they are given."""
+    while (port := free_port()) > 55_535:
+        pass
+    return port
+
+
+def _is_whole(node: Any) -> bool:
+    return b"cluster_state:ok" in node.execute_command("CLUSTER", "INFO")
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[list[RedisServer]]:
     """Three nodes, each with a third of the slots."""
     with ExitStack() as stack:
         nodes = [
             stack.enter_context(
-                running(tmp_path / str(n), "--cluster-enabled", "yes", kind="valkey")
+                running(
+                    tmp_path / str(n), "--cluster-enabled", "yes", kind="valkey", port=_low_port()
+                )
             )
             for n in range(3)
         ]
-        clients = [stack.enter_context(raw(node)) for node in nodes]
+        clients: list[Any] = [stack.enter_context(raw(node)) for node in nodes]
         for n, client in enumerate(clients):
             first, last = SLOTS * n // 3, SLOTS * (n + 1) // 3 - 1
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
             client.execute_command("CLUSTER", "MEET", "127.0.0.1", nodes[0].port)
-        for client in clients:
-            until(lambda c=client: b"cluster_state:ok" in c.execute_command("CLUSTER", "INFO"), 30)
+        until(lambda: all(map(_is_whole, clients)), 30)
         yield nodes
 
 

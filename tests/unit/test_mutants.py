@@ -1,8 +1,8 @@
 """The mutations of `make mutants` still fit the scripts, so that the script cannot rot unseen."""
 
 import pytest
-from mutants import MUTATIONS, ROOT, Mutation
-from mutation import FOLDERS
+from mutants import MUTATIONS
+from mutation import FOLDERS, ROOT, Mutation
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.breaks)

@@ -120,12 +120,13 @@ class Connections:
                 "username": location.username,
                 "password": location.password,
             }
+        driver: Any = redis
         if location.kind == "unix":
-            return redis.UnixDomainSocketConnection(path=address[0], **settings)
+            return driver.UnixDomainSocketConnection(path=address[0], **settings)
         settings |= {"host": address[0], "port": address[1], "socket_keepalive": True}
         if location.tls:
-            return redis.SSLConnection(ssl_ca_certs=location.ca, **settings)
-        return redis.Connection(**settings)
+            return driver.SSLConnection(ssl_ca_certs=location.ca, **settings)
+        return driver.Connection(**settings)
 
 
 class Connection:
