@@ -122,3 +122,23 @@ def test_every_statement_is_used() -> None:
         verb = name.removesuffix(".sql")
         for statement in script("limpet.storage.sqlite", "sql", verb).statements:
             assert verb == "invariants" or f'"{statement}"' in code, f"{verb}.{statement}"
+
+
+LUA = SOURCE / "storage" / "redis" / "lua"
+
+
+@pytest.mark.parametrize("path", sorted(LUA.glob("*.lua")), ids=lambda path: path.stem)
+def test_every_lua_script_has_a_header_and_is_used(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith(f"-- {path.stem}: ")
+    for part in ("-- purpose: ", "-- params: ", "-- returns: "):
+        assert part in text
+    code = "\n".join(each.read_text() for each in LUA.parent.glob("*.py"))
+    assert f'"{path.stem}"' in code
+
+
+@pytest.mark.parametrize("path", sorted(LUA.glob("include/*.lua")), ids=lambda path: path.stem)
+def test_every_part_of_a_lua_script_has_a_header_and_is_included(path: Path) -> None:
+    assert path.read_text().startswith(f"-- {path.stem}: ")
+    line = f"-- include: {path.stem}\n"
+    assert any(line in each.read_text() for each in LUA.glob("*.lua"))

@@ -6,6 +6,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import redis
+from servers import shared_url
+
 from limpet.domain.cause import Cause, Raised, WorkerKilled
 from limpet.domain.event import Event, EventName, timeline
 from limpet.domain.job import ClaimedJob, Job, NewJob
@@ -16,10 +19,24 @@ from limpet.domain.transition import Rejected, Settlement
 from limpet.storage.answers import Exchanged, Renewed
 from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
 
+
+def _emptied(kind: str) -> Callable[[Path], str]:
+    """The URL of a Redis or Valkey server with nothing in it."""
+
+    def url(_: Path) -> str:
+        with redis.Redis.from_url(shared_url(kind)) as server:
+            server.flushdb()
+        return shared_url(kind)
+
+    return url
+
+
 # Every store that keeps the contract: its name, and its URL in a fresh folder.
 BACKENDS: dict[str, Callable[[Path], str]] = {
     "sqlite-file": lambda folder: f"sqlite:///{folder}/jobs.db?synchronous=normal",
     "sqlite-memory": lambda folder: "sqlite://",
+    "redis": _emptied("redis"),
+    "valkey": _emptied("valkey"),
 }
 
 SECOND = 1_000_000

@@ -41,13 +41,16 @@ class RedisServer:
         kind: str = "redis",
         port: int | None = None,
         environment: dict[str, str] | None = None,
+        binary: Path | None = None,
     ) -> None:
+        """`binary`: another program than the one that `program` finds."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.kind = kind
         self.port = port or free_port()
         self.options = list(options)
         self._environment = environment
+        self._binary = binary
         self._process = Process(folder / "server.log")
 
     @property
@@ -60,7 +63,7 @@ class RedisServer:
 
     def start(self) -> "RedisServer":
         """Start it, with the data that is in its folder."""
-        command: list[str | Path] = [program(self.kind)]
+        command: list[str | Path] = [self._binary or program(self.kind)]
         command += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         if "--save" not in self.options:
             command += ["--save", ""]

@@ -1,9 +1,11 @@
 """Loads the scripts that a store keeps beside its code, one file for each verb.
 
-A file begins with a header of comments (purpose, params, returns) and holds one or more
-statements, each under a line `-- statement: name`.
+A file begins with a header of comments (purpose, params, returns). One of SQL holds one or more
+statements, each under a line `-- statement: name`. One of Lua is one script; a line
+`-- include: name` stands for the file of that name in its folder `include`.
 """
 
+import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +13,8 @@ from importlib.resources import files
 
 DEFAULT_NAMESPACE = "limpet"
 _STATEMENT = re.compile(r"^-- statement: (\w+)\s*$", re.MULTILINE)
+_INCLUDE = re.compile(r"^-- include: (\w+)\s*$", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,32 @@ def script(package: str, folder: str, verb: str, namespace: str = DEFAULT_NAMESP
 
 def text_of(package: str, path: str, namespace: str = DEFAULT_NAMESPACE) -> str:
     """A script file as text; table names, written as `limpet_…`, go to the name space."""
-    text = files(package).joinpath(path).read_text(encoding="utf-8")
-    return text.replace(f"{DEFAULT_NAMESPACE}_", f"{namespace}_")
+    return _read(package, path).replace(f"{DEFAULT_NAMESPACE}_", f"{namespace}_")
+
+
+@dataclass(frozen=True, slots=True)
+class LuaScript:
+    """A script as the server is given it, and the name under which it keeps it."""
+
+    verb: str
+    text: str
+    sha: str
+
+
+@cache
+def lua(package: str, folder: str, verb: str) -> LuaScript:
+    """The script of a verb, with all that it includes and without its comments."""
+
+    def included(found: "re.Match[str]") -> str:
+        return _read(package, f"{folder}/include/{found[1]}.lua")
+
+    text = _INCLUDE.sub(included, _read(package, f"{folder}/{verb}.lua"))
+    text = _COMMENT.sub("", text)
+    return LuaScript(verb, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def _read(package: str, path: str) -> str:
+    return files(package).joinpath(path).read_text(encoding="utf-8")
 
 
 def names(package: str, folder: str) -> list[str]:

@@ -7,7 +7,20 @@ from limpet.domain.clock import Clock
 from limpet.domain.errors import InvalidOption
 from limpet.storage.base import Store
 
-_BACKENDS = {"sqlite": "limpet.storage.sqlite.store"}
+_REDIS = "limpet.storage.redis.store"
+
+_BACKENDS = {
+    "sqlite": "limpet.storage.sqlite.store",
+    "redis": _REDIS,
+    "rediss": _REDIS,
+    "valkey": _REDIS,
+    "valkeys": _REDIS,
+    "unix": _REDIS,
+    "redis+sentinel": _REDIS,
+    "rediss+sentinel": _REDIS,
+    "redis+cluster": _REDIS,
+    "rediss+cluster": _REDIS,
+}
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
@@ -31,4 +44,13 @@ def _backend(url: str) -> ModuleType:
             f"{', '.join(f'{name}://' for name in sorted(_BACKENDS))}; write for example "
             f"sqlite:///jobs.db."
         )
-    return import_module(module)
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("limpet"):
+            raise
+        extra = module.split(".")[2]
+        raise InvalidOption(
+            f"a {scheme}:// store needs the package {error.name}; install it with "
+            f"pip install 'limpet[{extra}]'."
+        ) from error

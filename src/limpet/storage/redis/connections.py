@@ -1,0 +1,190 @@
+"""Connections to the server that has the name space now, whoever that is."""
+
+import contextlib
+import socket
+import threading
+from typing import Any
+
+import redis
+from redis import exceptions
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from limpet.domain.fork import anew_in_child
+from limpet.storage.redis.location import Address, Location
+
+_MOST_IDLE = 16
+
+
+class Connections:
+    """Open connections that nobody uses just now, and how to make another.
+
+    Each belongs to whoever has taken it. Behind a Sentinel or in a cluster the address is asked
+    for, and asked for again when the server there is no longer the one.
+    """
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.start_anew()
+        anew_in_child(self)
+
+    def start_anew(self) -> None:
+        """The sockets of a parent are its own; a child that used them would garble both."""
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._address: Address | None = None
+        self._turn = 0
+
+    def take(self) -> "Connection":
+        """A connection that is open and has nothing unread."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    break
+                connection = self._idle.pop()
+            if connection.is_clean():
+                return connection
+            connection.close()
+        connection = Connection(self._make(self._where()))
+        connection.open()
+        return connection
+
+    def give_back(self, connection: "Connection") -> None:
+        with self._lock:
+            if connection.address == self._address and len(self._idle) < _MOST_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def forget(self, elsewhere: Address | None = None) -> None:
+        """The server is no longer the one to ask; `elsewhere` if it said who is."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+            self._address = elsewhere
+            self._turn += 1
+        for connection in idle:
+            connection.close()
+
+    def close(self) -> None:
+        self.forget()
+
+    def _where(self) -> Address:
+        location = self.location
+        with self._lock:
+            if self._address is not None:
+                return self._address
+            turn = self._turn
+        if location.kind == "unix":
+            address = (location.path, 0)
+        elif location.kind == "sentinel":
+            address = self._ask_sentinels()
+        else:
+            # Of a cluster any node will do: it says who has the slot.
+            address = location.hosts[turn % len(location.hosts)]
+        with self._lock:
+            self._address = address
+        return address
+
+    def _ask_sentinels(self) -> Address:
+        last: Exception | None = None
+        for host in self.location.hosts:
+            sentinel = Connection(self._make(host, sentinel=True))
+            try:
+                sentinel.open(told=False)
+                found = sentinel.say("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.location.service)
+            except (exceptions.RedisError, OSError) as error:
+                last = error
+            else:
+                if found:
+                    return found[0].decode(), int(found[1])
+            finally:
+                sentinel.close()
+        raise exceptions.ConnectionError(
+            f"no Sentinel knows a primary of {self.location.service!r}"
+            + (f": {last}" if last else "")
+        )
+
+    def _make(self, address: Address, *, sentinel: bool = False) -> Any:
+        location = self.location
+        settings: dict[str, Any] = {
+            "socket_timeout": location.timeout_seconds,
+            "socket_connect_timeout": location.timeout_seconds,
+            "client_name": "limpet",
+            "protocol": 2,
+            # What is said again is for the caller to decide.
+            "retry": Retry(NoBackoff(), 0),
+        }
+        if not sentinel:
+            settings |= {
+                "db": location.db,
+                "username": location.username,
+                "password": location.password,
+            }
+        driver: Any = redis
+        if location.kind == "unix":
+            return driver.UnixDomainSocketConnection(path=address[0], **settings)
+        settings |= {"host": address[0], "port": address[1], "socket_keepalive": True}
+        if location.tls:
+            return driver.SSLConnection(ssl_ca_certs=location.ca, **settings)
+        return driver.Connection(**settings)
+
+
+class Connection:
+    """One connection; it knows which process of the server is at its other end."""
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+        self.address: Address = (
+            (driver.path, 0) if hasattr(driver, "path") else (driver.host, driver.port)
+        )
+        self.facts: dict[str, str] = {}
+
+    @property
+    def run(self) -> str:
+        """What changes with every start of a server; empty where it does not tell."""
+        return self.facts.get("run_id", "")
+
+    def open(self, *, told: bool = True) -> None:
+        self._driver.connect()
+        if told:
+            # A server may forbid it; then nobody is warned of another one with older data.
+            with contextlib.suppress(exceptions.NoPermissionError):
+                self.facts = facts_of(self.say("INFO", "server"))
+
+    def say(self, *words: object) -> Any:
+        """One command and its answer; an error of the server is raised."""
+        self._driver.send_command(*words)
+        return self._driver.read_response()
+
+    def listen(self, seconds: float) -> Any:
+        """The next message of a subscription; None when none came in time."""
+        if not self._driver.can_read(timeout=seconds):
+            return None
+        return self._driver.read_response()
+
+    def send(self, *words: object) -> None:
+        self._driver.send_command(*words)
+
+    def is_clean(self) -> bool:
+        """Whether it is still open, and nothing of an earlier answer is left in it."""
+        try:
+            return not self._driver.can_read(timeout=0)
+        except (exceptions.RedisError, OSError):
+            return False
+
+    def interrupt(self) -> None:
+        """Let another thread that reads from it see its end; that thread closes it."""
+        sock = self._driver._sock
+        with contextlib.suppress(OSError):
+            if sock is not None:
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with contextlib.suppress(exceptions.RedisError, OSError):
+            self._driver.disconnect()
+
+
+def facts_of(info: bytes) -> dict[str, str]:
+    """The lines of an INFO as names and values."""
+    lines = (line.partition(":") for line in info.decode("utf-8", "replace").splitlines())
+    return {name: value for name, colon, value in lines if colon}

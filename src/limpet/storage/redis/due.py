@@ -1,0 +1,31 @@
+"""What time brings about: promote what is due, prune what is old."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from limpet.domain.duration import microseconds
+from limpet.domain.queue import REPEAT_WINDOW
+from limpet.domain.state import State
+from limpet.storage.answers import Promoted, Pruned
+from limpet.storage.bounds import SESSIONS_KEPT
+from limpet.storage.redis.link import Link
+
+
+def promote(link: Link) -> Promoted:
+    """Scheduled → ready, waiting → too late; see `SweepVerbs.promote`."""
+    _, ready, lapsed, more, next_due = link.call("promote")
+    return Promoted(
+        ready=ready,
+        lapsed=lapsed,
+        more=bool(more),
+        next_due=int(float(next_due[1])) if next_due else None,
+    )
+
+
+def prune(link: Link, retention: Mapping[State, timedelta]) -> Pruned:
+    """Remove finished jobs and dead sessions; see `SweepVerbs.prune`."""
+    kept = [(state, microseconds(each)) for state, each in retention.items()]
+    _, jobs, sessions, more = link.call(
+        "prune", microseconds(REPEAT_WINDOW), kept, microseconds(SESSIONS_KEPT)
+    )
+    return Pruned(jobs, sessions, more=bool(more))

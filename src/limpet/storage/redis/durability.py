@@ -1,0 +1,52 @@
+"""What a server is set to keep when it crashes, in a sentence."""
+
+from limpet.domain.errors import StoreError
+from limpet.storage.redis.connections import facts_of
+from limpet.storage.redis.link import Link
+
+_FSYNC = {
+    "always": "every write is on the disk before it is answered",
+    "everysec": "a crash of the machine may lose the last second",
+    "no": "a crash of the machine may lose what the system has not written yet",
+}
+
+
+def told(link: Link) -> tuple[str, str]:
+    """(engine, durability) of the server as it is configured now."""
+    facts = facts_of(link.ask("INFO"))
+    name = "Valkey" if "valkey_version" in facts else "Redis"
+    version = facts.get("valkey_version") or facts.get("redis_version", "")
+    engine = f"{name} {version}".strip()
+    if link.location.kind in ("sentinel", "cluster"):
+        engine += f", {link.location.kind}"
+    parts = [_disk(link, facts)]
+    replicas = int(facts.get("connected_slaves", "0"))
+    if replicas:
+        plural = "s" if replicas > 1 else ""
+        parts.append(
+            f"{replicas} replica{plural}, asynchronous: a failover may lose the last moments"
+        )
+    return engine, "; ".join(parts)
+
+
+def _disk(link: Link, facts: dict[str, str]) -> str:
+    if facts.get("aof_enabled") == "1":
+        fsync = _setting(link, "appendfsync")
+        return f"AOF, appendfsync {fsync or 'unknown'}" + (
+            f": {_FSYNC[fsync]}" if fsync in _FSYNC else ""
+        )
+    save = _setting(link, "save")
+    if save:
+        return f"snapshots only (save {save}): a crash loses what came after the last one"
+    if save is None:
+        return "no AOF, and the server does not tell whether it makes snapshots"
+    return "none: no AOF and no snapshots; a restart of the server loses every job"
+
+
+def _setting(link: Link, name: str) -> str | None:
+    """A setting of the server; None where it does not tell, as many hosted ones."""
+    try:
+        found = link.ask("CONFIG", "GET", name)
+    except StoreError:
+        return None
+    return found[1].decode() if len(found) > 1 else None

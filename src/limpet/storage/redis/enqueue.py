@@ -1,0 +1,126 @@
+"""(nothing) → ready or scheduled."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from limpet.domain.errors import InvalidOption, LeaseLost
+from limpet.domain.job import NewJob
+from limpet.domain.lease import Lease
+from limpet.domain.state import State
+from limpet.storage.answers import Receipt
+from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.rows import NONE, state_of
+
+_BEFORE = struct.Struct(">BBBIIIIi")
+_AFTER = struct.Struct(">ddd")
+_NEW = {"r": State.READY, "s": State.SCHEDULED}
+_FENCE_LOST = 4
+
+
+def enqueue(
+    link: Link,
+    jobs: Sequence[NewJob],
+    caps: Mapping[str, int] | None = None,
+    all_or_none: bool = False,
+    fence: Lease | None = None,
+) -> list[Receipt]:
+    """Write new jobs; see `EnqueueVerbs.enqueue`."""
+    once = jobs
+    if len({job.id for job in jobs}) != len(jobs):
+        # An id that comes twice is one job, the first.
+        once = list({job.id: job for job in reversed(jobs)}.values())[::-1]
+    shapes = _Shapes()
+    kinds: list[int] = []
+    texts: list[str | bytes] = []
+    extras: list[tuple[int, msgspec.Raw]] = []
+    for place, job in enumerate(once, 1):
+        kind, before, after = shapes.find(job)
+        kinds.append(kind)
+        texts.append(job.id)
+        texts.append(before + packed(job.args) + after)
+        extra = (job.key, job.unique, job.parent, job.root, job.weight_class)
+        if extra != _PLAIN:
+            extras.append((place, as_text(packed(extra))))
+    code, *answer = link.call(
+        "enqueue",
+        len(once),
+        shapes.listed,
+        kinds if len(shapes.listed) > 1 else False,
+        caps or False,
+        all_or_none,
+        fence or False,
+        extras,
+        texts=texts,
+    )
+    if code == _FENCE_LOST and fence is not None:
+        raise LeaseLost(*fence)
+    receipts = _receipts(once, answer[0].decode(), answer[1])
+    if once is jobs:
+        return receipts
+    by_id = {receipt.job: receipt for receipt in receipts}
+    return [by_id[job.id] for job in jobs]
+
+
+_PLAIN = (None, None, None, None, None)
+
+
+class _Shapes:
+    """What jobs of one call have in common is sent once."""
+
+    def __init__(self) -> None:
+        self.listed: list[tuple[Any, ...]] = []
+        self._known: dict[tuple[Any, ...], tuple[int, bytes, bytes]] = {}
+
+    def find(self, job: NewJob) -> tuple[int, bytes, bytes]:
+        """Its place in the list, and what stands before and after the arguments in its blob."""
+        shape = (
+            job.task, job.queue, job.options, job.secrets, job.priority, job.scheduled_for,
+            job.expires_at, job.deadline_at, job.payload_version,
+        )  # fmt: skip
+        known = self._known.get(shape)
+        if known is None:
+            self.listed.append(_shape(job))
+            first = packed(job.task) + packed(job.queue)
+            before = len(first).to_bytes(2, "big") + first + packed(job.payload_version)
+            after = packed(job.options) + packed(job.secrets)
+            known = self._known[shape] = (len(self.listed), before, after)
+        return known
+
+
+def _shape(job: NewJob) -> tuple[Any, ...]:
+    if "/" in job.queue:
+        raise InvalidOption(f"queue {job.queue!r}: the name of a queue has no slash.")
+    ends = [at for at in (job.expires_at, job.deadline_at) if at is not None]
+    before = _BEFORE.pack(0, 0, _has_hook(job.options), 1, 0, 0, 0, job.priority)
+    after = _AFTER.pack(_or_none(job.expires_at), _or_none(job.deadline_at), NONE)
+    due = job.scheduled_for if job.scheduled_for is not None else False
+    line = f"{job.queue}/{job.task}"
+    return as_text(before), as_text(after), line, job.priority, due, min(ends) if ends else False
+
+
+def _or_none(at: int | None) -> int:
+    return NONE if at is None else at
+
+
+def _has_hook(options: str) -> bool:
+    return "orphan_hook" in options and bool(msgspec.json.decode(options).get("orphan_hook"))
+
+
+def _receipts(jobs: Sequence[NewJob], letters: str, waiting: Sequence[int]) -> list[Receipt]:
+    if len(letters) == 1:
+        state = _NEW.get(letters)
+        if state is not None:
+            return [Receipt(job.id, "new", state) for job in jobs]
+    ahead = iter(waiting)
+    receipts = []
+    for job, letter in zip(jobs, letters, strict=True):
+        if letter == "f":
+            receipts.append(Receipt(job.id, "full", None, next(ahead)))
+        elif letter in _NEW:
+            receipts.append(Receipt(job.id, "new", _NEW[letter]))
+        else:
+            receipts.append(Receipt(job.id, "already", state_of(int(letter))))
+    return receipts

@@ -1,0 +1,64 @@
+"""The hot path: settle and claim in one step, with the same answer for the same `seq`."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from limpet.domain.job import ClaimedJob
+from limpet.domain.lease import Lease
+from limpet.domain.session import Standing
+from limpet.domain.transition import Settlement
+from limpet.storage.answers import Exchanged
+from limpet.storage.base import Want
+from limpet.storage.redis.link import Link
+from limpet.storage.redis.rows import rejected_of
+from limpet.storage.redis.settle import told
+from limpet.storage.refusals import exchange_forgotten, exchange_too_old, session_not_known
+
+_NOT_KNOWN, _TOO_OLD, _FORGOTTEN = 1, 2, 3
+
+_jobs = msgspec.msgpack.Decoder(tuple[ClaimedJob, ...]).decode
+
+
+def exchange(
+    link: Link,
+    session: str,
+    seq: int,
+    settlements: Sequence[Settlement],
+    want: Want | None,
+    begun: Sequence[Lease],
+) -> Exchanged:
+    """Settle and claim; see `HolderVerbs.exchange`."""
+    said = told(session, settlements)
+    code, *answer = link.call(
+        "exchange",
+        session,
+        seq,
+        said.number,
+        said.places or False,
+        said.others,
+        leases_told(begun),
+        _pools(want) if want else False,
+        texts=said.texts,
+    )
+    if code == _NOT_KNOWN:
+        raise session_not_known(session)
+    if code == _TOO_OLD:
+        raise exchange_too_old(session, seq, answer[0])
+    if code == _FORGOTTEN:
+        raise exchange_forgotten(session, seq, answer[0])
+    standing, rejected, claimed = answer
+    return Exchanged(
+        Standing(standing.decode()),
+        rejected_of(rejected),
+        _jobs(claimed),
+    )
+
+
+def leases_told(leases: Sequence[Lease]) -> list[tuple[str, int]]:
+    """Leases of the session that speaks, as the scripts read them."""
+    return [(lease.job, lease.token) for lease in leases]
+
+
+def _pools(want: Want) -> list[tuple[str, int, int, dict[str, int]]]:
+    return [(pool.tasks, pool.total, pool.suspects, dict(pool.slots)) for pool in want.pools]

@@ -1,0 +1,99 @@
+"""Says a driver's error as one of ours, in a sentence that tells what to do."""
+
+import re
+
+from redis import exceptions
+
+from limpet.domain.errors import (
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreRefused,
+    StoreUnavailable,
+)
+
+# The word by which a server names an error. One that a command met inside a script stands in the
+# middle of the script's error, and the driver takes some of them off.
+_WORD = re.compile(
+    r"(?:^|[ -])(OOM|READONLY|LOADING|NOSCRIPT|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|MISCONF"
+    r"|NOREPLICAS|BUSY|NOAUTH|WRONGPASS|NOPERM) "
+)
+_KINDS = {
+    "OOM": exceptions.OutOfMemoryError,
+    "READONLY": exceptions.ReadOnlyError,
+    "LOADING": exceptions.BusyLoadingError,
+    "NOSCRIPT": exceptions.NoScriptError,
+    "NOPERM": exceptions.NoPermissionError,
+    "WRONGPASS": exceptions.AuthenticationError,
+}
+# Another server may be the one to ask by now.
+_ELSEWHERE = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN"})
+_MOVED = re.compile(r"(?:MOVED )?\d+ (\S+):(\d+)$")
+
+
+def _word(error: BaseException) -> str:
+    for word, kind in _KINDS.items():
+        if isinstance(error, kind):
+            return word
+    found = _WORD.search(f"{error} ")
+    return found[1] if found else ""
+
+
+def moved_to(error: BaseException) -> tuple[str, int] | None:
+    """Where a cluster says that the name space is, or None."""
+    if not isinstance(error, exceptions.MovedError) and _word(error) != "MOVED":
+        return None
+    found = _MOVED.search(str(error))
+    return (found[1], int(found[2])) if found else None
+
+
+def is_elsewhere(error: BaseException) -> bool:
+    """Whether somebody else may be the one to ask by now."""
+    lost = isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError)
+    return lost or _word(error) in _ELSEWHERE
+
+
+def is_missing_script(error: BaseException) -> bool:
+    return _word(error) == "NOSCRIPT"
+
+
+def said(error: Exception, where: str) -> StoreError:
+    """The error of the store's own kind for one of the driver's or the server's."""
+    word = _word(error)
+    reason = str(error).rstrip(". ")
+    match word:
+        case "OOM":
+            return StoreFull(
+                f"{where} is at its memory limit (maxmemory); nothing was written. Let the workers "
+                f"drain it, prune, or raise the limit, and try again."
+            )
+        case "LOADING":
+            return StoreUnavailable(f"{where} is still loading its data; try again in a moment.")
+        case "READONLY":
+            return StoreReadOnly(
+                f"{where} is a read-only replica. Name the primary, or use redis+sentinel:// so "
+                f"that it is found."
+            )
+        case "NOAUTH" | "WRONGPASS":
+            return StoreRefused(
+                f"{where} does not accept this user and password ({reason}). Write them into the "
+                f"URL: redis://user:password@host."
+            )
+        case "NOPERM":
+            return StoreRefused(
+                f"{where} does not let this user do what Limpet needs ({reason}). It needs all "
+                f"keys and channels of its name space, scripts and INFO."
+            )
+    if isinstance(error, exceptions.TimeoutError | TimeoutError):
+        return StoreUnavailable(
+            f"{where} did not answer in time. Whether it did what was asked is not known; saying "
+            f"it again is safe."
+        )
+    if isinstance(error, exceptions.ConnectionError | OSError):
+        return StoreUnavailable(
+            f"{where} cannot be reached ({reason}). Check that the server runs and that the URL "
+            f"is right."
+        )
+    if word:
+        return StoreUnavailable(f"{where} cannot serve just now ({reason}); try again in a moment.")
+    return StoreUnavailable(f"{where} cannot be used: {reason}.")

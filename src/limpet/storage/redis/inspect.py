@@ -1,0 +1,114 @@
+"""What a person sees: reads only."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from limpet.domain.event import Event, JobEvent
+from limpet.domain.job import Job, JobFilter, LogLine, Page
+from limpet.domain.queue import QueueView
+from limpet.domain.session import Session
+from limpet.domain.state import State
+from limpet.storage.answers import Total
+from limpet.storage.bounds import page_size
+from limpet.storage.redis.link import Link
+from limpet.storage.redis.rows import (
+    counts_of,
+    event_of,
+    job_event_of,
+    job_of,
+    line_of,
+    number_of,
+    session_of,
+    state_of,
+    unpacked,
+)
+from limpet.storage.refusals import cursor_not_given
+
+# How many rows one script may look at before it lets others have the server.
+_MOST_LOOKED_AT = 10_000
+
+
+def job(link: Link, id_: str) -> Job | None:
+    """One job, or None."""
+    answer = link.call("job", id_)
+    return job_of(answer[1]) if len(answer) > 1 else None
+
+
+def states(link: Link, ids: Sequence[str]) -> dict[str, State]:
+    """The states of those jobs that exist."""
+    digits = link.call("states", list(ids))[1]
+    told = zip(ids, digits.decode(), strict=True)
+    return {id_: state_of(int(digit)) for id_, digit in told if digit != "0"}
+
+
+def jobs(link: Link, which: JobFilter, cursor: str | None, limit: int) -> Page:
+    """A page of jobs, newest first."""
+    size = page_size(limit)
+    if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
+        raise cursor_not_given(cursor)
+    found: list[Any] = []
+    after: int | bool = int(cursor) if cursor is not None else False
+    while len(found) <= size:
+        _, part, goes_on = link.call(
+            "jobs",
+            after,
+            size + 1 - len(found),
+            which.state or False,
+            which.queue or False,
+            which.task or False,
+            _MOST_LOOKED_AT,
+        )
+        found += part
+        if not goes_on:
+            break
+        after = int(goes_on)
+    more = len(found) > size
+    found = found[:size]
+    return Page(tuple(map(job_of, found)), str(number_of(found[-1])) if more else None)
+
+
+def events(link: Link, id_: str) -> tuple[Event, ...]:
+    """The recorded events of a job, oldest first."""
+    return tuple(event_of(unpacked(entry)) for entry in link.call("events", id_)[1])
+
+
+def latest_events(link: Link, limit: int) -> tuple[JobEvent, ...]:
+    """What was recorded last, of any job."""
+    return tuple(map(job_event_of, link.call("latest_events", page_size(limit))[1]))
+
+
+def log(link: Link, id_: str) -> tuple[LogLine, ...]:
+    """The lines that a job wrote."""
+    return tuple(map(line_of, link.call("log", id_)[1]))
+
+
+def queues(link: Link) -> tuple[QueueView, ...]:
+    """Every queue, with how many jobs are in each state."""
+    _, gauges, paused, heads = link.call("queues")
+    counts: dict[str, dict[State, int]] = {}
+    for (queue, state), count in counts_of(gauges).items():
+        of_queue = counts.setdefault(queue, {})
+        if count:
+            of_queue[State(state)] = count
+    first: dict[str, tuple[float, int]] = {}
+    for queue, place, ready_at in heads:
+        head = (float(place), int(ready_at))
+        name = queue.decode()
+        first[name] = min(head, first.get(name, head))
+    stopped = {queue.decode() for queue in paused}
+    return tuple(
+        QueueView(name, name in stopped, counts[name], first[name][1] if name in first else None)
+        for name in sorted(counts)
+    )
+
+
+def sessions(link: Link, with_dead: bool) -> tuple[Session, ...]:
+    """The sessions, newest first."""
+    _, now_lease, told = link.call("sessions", with_dead)
+    return tuple(session_of(id_, fields, int(now_lease)) for id_, fields in told)
+
+
+def totals(link: Link) -> tuple[Total, ...]:
+    """How often each move was made, by queue."""
+    counted = counts_of(link.call("totals")[1])
+    return tuple(Total(queue, move, count) for (queue, move), count in sorted(counted.items()))

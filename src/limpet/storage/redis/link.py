@@ -1,0 +1,173 @@
+"""Says a verb to the server as one script, which happens wholly or not at all."""
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from redis import exceptions
+
+from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.errors import StoreUnavailable
+from limpet.domain.fork import anew_in_child
+from limpet.storage.assets import LuaScript, lua
+from limpet.storage.redis import schema
+from limpet.storage.redis.connections import Connection, Connections
+from limpet.storage.redis.failures import is_elsewhere, is_missing_script, moved_to, said
+from limpet.storage.redis.location import Location
+
+PACKAGE = __package__ or "limpet.storage.redis"
+
+# How often one call may be sent elsewhere, or find the store gone, before it gives up.
+_MOST_TURNS = 5
+_NO_STORE = -1
+
+packed = msgspec.msgpack.Encoder().encode
+_own = SystemClock()
+
+
+def as_text(data: bytes) -> msgspec.Raw:
+    """Bytes to send among other values: the scripts know texts only, of any bytes."""
+    size = len(data)
+    if size < 32:
+        head = bytes([0xA0 | size])
+    elif size < 1 << 16:
+        head = b"\xda" + size.to_bytes(2, "big")
+    else:
+        head = b"\xdb" + size.to_bytes(4, "big")
+    return msgspec.Raw(head + data)
+
+
+class Link:
+    """The way to the server; verbs may be said from any thread."""
+
+    def __init__(self, location: Location, clock: Clock | None) -> None:
+        self.location = location
+        self.clock = clock
+        self.connections = Connections(location)
+        self.start_anew()
+        anew_in_child(self)
+
+    def start_anew(self) -> None:
+        """A child checks for itself what it is connected to."""
+        self._lock = threading.Lock()
+        self._fit: set[str] = set()
+        self._name = os.urandom(6).hex()
+        self._seen = False
+        self.made = False
+
+    def call(self, verb: str, *given: object, texts: Sequence[str | bytes] = ()) -> list[Any]:
+        """Run the script of a verb; the answer is what it returns."""
+        script = lua(PACKAGE, "lua", verb)
+        try:
+            for _ in range(_MOST_TURNS):
+                connection = self.connections.take()
+                try:
+                    answer = self._run(connection, script, given, texts)
+                except exceptions.ResponseError as error:
+                    self._done_with(connection, error)
+                    if not self._goes_on(error):
+                        raise
+                except BaseException:
+                    # What it still has to say would be taken for the answer to something else.
+                    connection.close()
+                    raise
+                else:
+                    self.connections.give_back(connection)
+                    if answer[0] != _NO_STORE:
+                        return answer
+                    with self._lock:
+                        self._fit.clear()
+        except (exceptions.RedisError, OSError) as error:
+            if is_elsewhere(error):
+                self.connections.forget()
+            raise said(error, self.location.url) from error
+        raise StoreUnavailable(
+            f"{self.location.url} sends from one server to another, or is emptied again and again; "
+            f"nothing was done."
+        )
+
+    def ask(self, *words: object) -> Any:
+        """One command of the server itself, and its answer."""
+        try:
+            connection = self.connections.take()
+            try:
+                answer = connection.say(*words)
+            except exceptions.ResponseError:
+                self.connections.give_back(connection)
+                raise
+            except BaseException:
+                connection.close()
+                raise
+        except (exceptions.RedisError, OSError) as error:
+            if is_elsewhere(error):
+                self.connections.forget()
+            raise said(error, self.location.url) from error
+        self.connections.give_back(connection)
+        return answer
+
+    def lease_now(self) -> int:
+        """The lease clock as the store has it at this moment."""
+        return int(self.call("now")[1])
+
+    def _run(
+        self,
+        connection: Connection,
+        script: LuaScript,
+        given: Sequence[object],
+        texts: Sequence[str | bytes],
+    ) -> list[Any]:
+        if connection.run not in self._fit:
+            self._check(connection)
+        head = packed((*self._times(), connection.run, *given))
+        return self._evaluate(connection, script, (head, *texts))
+
+    def _times(self) -> tuple[object, object]:
+        """Wall time and lease clock of a test, or what the server needs to watch its own clock."""
+        if self.clock is not None:
+            return self.clock.wall(), self.clock.boot()
+        return False, (self._name, _own.boot())
+
+    def _evaluate(
+        self, connection: Connection, script: LuaScript, arguments: Sequence[str | bytes]
+    ) -> list[Any]:
+        key = self.location.key
+        try:
+            answer: list[Any] = connection.say("EVALSHA", script.sha, 1, key, *arguments)
+        except exceptions.ResponseError as error:
+            if not is_missing_script(error):
+                raise
+            answer = connection.say("EVAL", script.text, 1, key, *arguments)
+        return answer
+
+    def _check(self, connection: Connection) -> None:
+        """Whether this server will do, and whether its store is one for this version."""
+        schema.check_server(connection, self.location)
+        wall = self.clock.wall() if self.clock else False
+        head = packed((wall, schema.new_epoch(), *schema.VERSIONS, connection.run, self._seen))
+        script = lua(PACKAGE, "lua", "open")
+        made, version, oldest, newest = self._evaluate(connection, script, (head,))[1:]
+        schema.check_version(self.location, version, oldest, newest)
+        with self._lock:
+            self.made = self.made or bool(made)
+            self._seen = True
+            self._fit.add(connection.run)
+
+    def _done_with(self, connection: Connection, error: exceptions.ResponseError) -> None:
+        if is_elsewhere(error) or moved_to(error):
+            connection.close()
+        else:
+            self.connections.give_back(connection)
+
+    def _goes_on(self, error: exceptions.ResponseError) -> bool:
+        """Whether another server may do what this one has not."""
+        if self.location.kind == "cluster" and (address := moved_to(error)):
+            self.connections.forget(address)
+            return True
+        if self.location.kind == "sentinel" and is_elsewhere(error):
+            self.connections.forget()
+        return False
+
+    def close(self) -> None:
+        self.connections.close()

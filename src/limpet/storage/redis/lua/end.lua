@@ -1,0 +1,15 @@
+-- end: mark a session dead.
+-- purpose: live or draining to dead; its jobs wait for recover.
+-- params:  session, cause as JSON, whether a loss by it is charged.
+-- returns: {0, 1 if it was not dead before}.
+-- include: frame
+-- include: session
+
+local s = find_session(given[4])
+if not s or s.state == DEAD then return {0, 0} end
+
+-- include: write
+-- include: death
+
+die(s, given[5], given[6])
+return {0, 1}

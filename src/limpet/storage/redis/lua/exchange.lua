@@ -1,0 +1,54 @@
+-- exchange: the hot path, settle and claim in one step.
+-- purpose: running to what each settlement says; ready to running under this session; the same seq
+--          gets the same answer.
+-- params:  session, seq, number of completes, their places or false, the other settlements, what
+--          has begun (id, token), pools or false (task digest, total, suspects, slots); the
+--          completes follow in ARGV, see include/settle.lua.
+-- returns: {0, standing, rejected (msgpack list of place, job, holder, token, answer), claimed (msgpack list of
+--          ClaimedJob)}; {1} for a session that is not there; {2, last} for a seq that is too
+--          old; {3, last} for one that shows that the store forgot.
+-- include: frame
+-- include: row
+-- include: session
+-- include: digest
+-- include: moves
+-- include: fence
+
+local session, seq = given[4], given[5]
+local s = find_session(session)
+if not s then return {1} end
+local where = standing(s)
+local repeated = seq == s.seq and seq > 0
+if not repeated and seq < math.max(s.seq, 1) then return {2, s.seq} end
+if seq > s.seq + 1 then return {3, s.seq} end
+
+-- include: write
+-- include: outcome
+-- include: settle
+-- include: claim
+
+local key = P .. 'session/' .. session
+if repeated then
+    -- A dead session has none left to run.
+    local parts = where == DEAD and {} or claimed_before(session, seq)
+    return {0, where, redis.call('HGET', key, 'rejected'), packed_list(parts)}
+end
+local alive = where ~= DEAD
+local rejected, parts = {}, {}
+if alive then mark_begun(session, given[9]) end
+if alive then
+    complete_many(session, given[6], given[7], rejected)
+else
+    for place = 1, given[6] do
+        local token = struct.unpack('>I8', ARGV[2 + given[6]], 8 * place - 7)
+        reject(rejected, given[7] and given[7][place] or place, session, ARGV[1 + place], session,
+            token, 'complete')
+    end
+end
+settle_each(session, alive, given[8], rejected)
+if given[10] and where == LIVE then claim(session, seq, given[10], parts) end
+local count, total = hold_text(s)
+local answer = #rejected > 0 and cmsgpack.pack(rejected) or ''
+redis.call('HSET', key, 'seq', seq, 'count', count, 'total', total, 'rejected', answer)
+finish()
+return {0, where, answer, packed_list(parts)}

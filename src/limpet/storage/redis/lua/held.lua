@@ -1,0 +1,16 @@
+-- held: what the store thinks a session holds.
+-- purpose: reads only.
+-- params:  session.
+-- returns: {0, pairs of id and token, in the order in which they were enqueued}.
+-- include: frame
+-- include: row
+
+local ids = redis.call('SMEMBERS', P .. 'held/' .. given[4])
+local rows, leases = {}, {}
+for _, id in ipairs(ids) do rows[#rows + 1] = find_row(id) end
+table.sort(rows, function(a, b) return a.number < b.number end)
+for _, r in ipairs(rows) do
+    leases[#leases + 1] = r.id
+    leases[#leases + 1] = whole(r.token)
+end
+return {0, leases}

@@ -1,0 +1,12 @@
+-- death: live or draining to dead, for ever.
+
+local function die(s, cause, charged)
+    redis.call('HSET', P .. 'session/' .. s.id, 'state', DEAD, 'ended_at', whole(now), 'cause',
+        cause, 'charged', charged and 1 or 0)
+    redis.call('ZREM', P .. 'moments', s.id)
+    redis.call('ZADD', P .. 'ended', whole(now), s.id)
+    if s.count > 0 then redis.call('SADD', P .. 'widowed', s.id) end
+    for _, task in ipairs(redis.call('SMEMBERS', P .. 'tasks/' .. s.tasks)) do
+        redis.call('HINCRBY', P .. 'known', task, -1)
+    end
+end

@@ -1,0 +1,48 @@
+-- fence: what is said to a holder whose lease does not hold.
+
+-- `gone`, `already` or `lost`; the timeline tells a loss, once for each lost lease. The name told is
+-- the caller's: a lease that it made up may carry somebody else's.
+local function verdict(session, id, token, mine, tried)
+    local r = find_row(id)
+    if not r then return 'gone' end
+    local complained = false
+    if mine and tried == 'complete' and r.state == SUCCEEDED and r.session == session
+        and r.token == token then
+        return 'already'
+    end
+    for _, event in ipairs(events_of(id)) do
+        if event[3] == session and event[4] == token then
+            if mine and event[7] == tried then return 'already' end
+            complained = complained or event[2] == 'lease_lost'
+        end
+    end
+    if not complained then
+        local cause = '{"kind":"LateHolder","tried":' .. cjson.encode(tried) .. '}'
+        record(r, 'lease_lost', session, token, cause)
+    end
+    return 'lost'
+end
+
+-- Add a lease that does not hold to those that are told, with its place among what was said.
+local function reject(rejected, place, session, id, holder, token, tried)
+    local answer = verdict(session, id, token, holder == session, tried)
+    rejected[#rejected + 1] = {place, id, holder, token, answer}
+end
+
+-- Keep which held jobs have started; of others nothing is said.
+local function mark_begun(session, begun)
+    local mine = string.char(#session) .. session
+    for start = 1, #begun, 1000 do
+        local ids, changed = {}, {}
+        for at = start, math.min(start + 999, #begun) do ids[#ids + 1] = begun[at][1] end
+        for place, row in ipairs(redis.call('HMGET', P .. 'row', unpack(ids))) do
+            if row and string.sub(row, 1, 2) == '\4\0'
+                and struct.unpack('>I8', row, 3) == begun[start + place - 1][2]
+                and string.sub(row, 101, 100 + #mine) == mine then
+                changed[#changed + 1] = ids[place]
+                changed[#changed + 1] = '\4\1' .. string.sub(row, 3)
+            end
+        end
+        if #changed > 0 then redis.call('HSET', P .. 'row', unpack(changed)) end
+    end
+end

@@ -1,0 +1,131 @@
+-- outcome: what becomes of a job whose attempt is over, but for a plain success.
+-- purpose: running to where an unhappy outcome takes it; who pays is decided as in
+--          domain/transition.py (after_loss).
+
+local MOST_ORPHANS, MOST_STRIKES = 10, 3
+
+-- How: {move, target, event, cause, ready_at, accepted, settled, started, keep_error, ran_alone}.
+-- `settled` is the word that was accepted, where that is not the move.
+local function leave_running(r, how)
+    local session = r.session
+    leave(r)
+    if how.ready_at then r.ready_at = how.ready_at end
+    -- `expires` counts only until the first start.
+    if r.begun == 1 or how.started then r.expires_at = NONE end
+    if how.ran_alone then r.suspect = 0 end
+    r.state = how.target
+    r.begun = 0
+    r.finished_at = how.target >= SUCCEEDED and now or NONE
+    -- A dead holder loses its name on the row, so that it is never answered `already`.
+    if not how.accepted then r.session = '' end
+    enter(r)
+    count_moves(r.queue, how.move, RUNNING, how.target, 1)
+    record(r, how.event, session, r.token, how.cause, r.claimed_at,
+        how.accepted and (how.settled or how.move))
+    if how.cause and how.keep_error then redis.call('HSET', P .. 'error', r.id, how.cause) end
+end
+
+-- Why somebody asked for the cancellation, in their words.
+local function request(id)
+    local asked = '{"kind":"Requested","reason":""}'
+    for _, event in ipairs(events_of(id)) do
+        if event[2] == 'cancel_requested' and event[5] then asked = event[5] end
+    end
+    return asked
+end
+
+local function cancel_running(r, move, cause, accepted, settled)
+    leave_running(r, {move = move, target = CANCELLED, event = 'cancelled',
+        cause = cause or request(r.id), accepted = accepted, settled = settled, keep_error = true,
+        ran_alone = move == 'retry' or move == 'snooze'})
+end
+
+local function release_one(r, cause)
+    if r.requested_at ~= NONE then return cancel_running(r, 'release', nil, true) end
+    leave_running(r, {move = 'release', target = READY, event = 'released', cause = cause,
+        accepted = true})
+end
+
+-- `alone` is nil when the whole worker was lost: then nobody is suspected.
+local function lose_one(r, move, cause, begun, charged, alone, accepted)
+    if r.requested_at ~= NONE then
+        cancel_running(r, move, cause, accepted)
+        return CANCELLED
+    end
+    local event = move == 'orphan' and 'orphaned' or 'recovered'
+    local how = {move = move, target = READY, event = event, cause = cause, accepted = accepted,
+        started = begun}
+    if not begun or not charged then
+        leave_running(r, how)
+        return READY
+    end
+    local capped
+    r.orphans = r.orphans + 1
+    if alone then r.strikes = r.strikes + 1 end
+    if r.strikes >= MOST_STRIKES then
+        capped = '{"kind":"TooManyStrikes","count":' .. r.strikes .. '}'
+    elseif r.orphans >= MOST_ORPHANS then
+        capped = '{"kind":"TooManyOrphans","count":' .. r.orphans .. '}'
+    end
+    if capped and (r.hook == 0 or r.last_run == 1) then
+        -- The loss first, then what it led to, so that the timeline lists every cause.
+        record(r, event, r.session, r.token, cause, r.claimed_at, accepted and move)
+        how.target, how.event, how.cause, how.keep_error = FAILED, 'failed', capped, true
+    else
+        r.last_run = capped and 1 or 0
+    end
+    -- Whoever was under suspicion stays so until it has been seen to run alone.
+    if alone ~= nil then r.suspect = 1 end
+    leave_running(r, how)
+    return how.target
+end
+
+local function again(r, move, at, cause)
+    if move == 'retry' then r.failures = r.failures + 1 end
+    if r.requested_at ~= NONE then return cancel_running(r, move, cause, true) end
+    local how = {move = move, accepted = true, started = true, ran_alone = true, keep_error = true,
+        cause = cause}
+    if r.deadline_at ~= NONE and at >= r.deadline_at then
+        how.target, how.event = FAILED, 'failed'
+        how.cause = cause or '{"kind":"DeadlinePassed","at":' .. whole(r.deadline_at) .. '}'
+    else
+        how.target, how.ready_at = SCHEDULED, at
+        how.event = move == 'retry' and 'retried' or 'snoozed'
+    end
+    leave_running(r, how)
+end
+
+local function complete_one(r, result, secrets)
+    leave(r)
+    r.state = SUCCEEDED
+    r.finished_at = now
+    enter(r)
+    count_moves(r.queue, 'complete', RUNNING, SUCCEEDED, 1)
+    redis.call('HDEL', P .. 'error', r.id)
+    if result then redis.call('HSET', P .. 'result', r.id, result) end
+    if secrets then redis.call('HSET', P .. 'result_secrets', r.id, secrets) end
+end
+
+-- One settlement as settle.py lists it: place, move, job, token, holder, then what the move needs.
+local function apply(r, said)
+    local move = said[2]
+    if move == 'complete' then
+        complete_one(r, said[6], said[7])
+    elseif move == 'retry' or move == 'snooze' then
+        again(r, move, said[6], said[7])
+    elseif move == 'fail' then
+        r.failures = r.failures + 1
+        leave_running(r, {move = move, target = FAILED, event = 'failed', cause = said[6],
+            accepted = true, keep_error = true})
+    elseif move == 'quarantine' and r.requested_at == NONE then
+        leave_running(r, {move = move, target = QUARANTINED, event = 'quarantined',
+            cause = said[6], accepted = true, keep_error = true})
+    elseif move == 'quarantine' or move == 'cancel' then
+        -- Nobody would repair a job that is not wanted; it would wait for ever.
+        cancel_running(r, 'cancel', nil, true, move)
+    elseif move == 'release' then
+        release_one(r, said[6])
+    else
+        lose_one(r, 'orphan', said[6], said[8], said[7], said[9], true)
+    end
+end

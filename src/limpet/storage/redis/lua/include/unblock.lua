@@ -1,0 +1,18 @@
+-- unblock: blocked to ready for jobs whose task a session knows, at most a thousand at a time.
+
+local function unblock(tasks)
+    local room = 1000
+    if redis.call('EXISTS', P .. 'blocked') == 0 then return end
+    for _, task in ipairs(redis.call('SMEMBERS', P .. 'tasks/' .. tasks)) do
+        local ids = room > 0 and redis.call('ZRANGE', P .. 'needs/task:' .. task, 0, room - 1) or {}
+        for _, id in ipairs(ids) do
+            local r = find_row(id)
+            leave(r)
+            r.state = READY
+            enter(r)
+            record(r, 'unblocked')
+            count_moves(r.queue, 'unblock', BLOCKED, READY, 1)
+        end
+        room = room - #ids
+    end
+end

@@ -1,0 +1,98 @@
+-- invariants_jobs: what must always hold of a job, for some of them.
+-- purpose: reads only.
+-- params:  cursor of the scan, how many to look at.
+-- returns: {0, next cursor, list of rule, how often it is broken, example}.
+-- include: frame
+-- include: row
+-- include: moves
+-- include: broken
+
+local function score(key, id)
+    return tonumber(redis.call('ZSCORE', P .. key, id) or nil)
+end
+
+local function has(key, id)
+    return redis.call('HEXISTS', P .. key, id) == 1
+end
+
+local function is_json(text)
+    return (pcall(cjson.decode, text))
+end
+
+-- In the collection of its state, at the right place.
+local function check_place(r)
+    local id = r.id
+    local place, right
+    if r.state == SCHEDULED then
+        place, right = score('scheduled', id), r.ready_at
+    elseif r.state == READY then
+        place, right = score(line_of(r), place_of(r)), sort_key(r)
+    elseif r.state == RUNNING then
+        place, right = redis.call('SISMEMBER', P .. 'held/' .. r.session, id), 1
+    elseif r.state == QUARANTINED then
+        place, right = score('quarantined', id), 0
+    elseif r.state >= SUCCEEDED then
+        place, right = score('finished/' .. STATES[r.state], id), r.finished_at
+    end
+    if place ~= right then wrong('place_in_line', id .. ' ' .. STATES[r.state]) end
+    local limit = r.state <= BLOCKED and lapses_at(r) ~= NONE and lapses_at(r) or nil
+    if score('lapse', id) ~= limit then wrong('lapse_is_earliest', id) end
+    local reason = redis.call('HGET', P .. 'blocked', id)
+    if (r.state == BLOCKED) ~= (reason and score('needs/' .. reason, id) == 0) then
+        wrong('blocked_has_reason', id)
+    end
+end
+
+local function check_running(r)
+    if redis.call('EXISTS', P .. 'session/' .. r.session) == 0 then
+        wrong('running_has_session', r.id)
+    end
+    if r.token < 1 or r.claimed_at == NONE then wrong('running_has_token', r.id) end
+    local asked = redis.call('SISMEMBER', P .. 'cancels/' .. r.session, r.id) == 1
+    if asked ~= (r.requested_at ~= NONE) then wrong('request_is_listed', r.id) end
+end
+
+local function check_told(r)
+    local id = r.id
+    local blob = redis.call('HGET', P .. 'job', id)
+    if not blob or score('all', id) ~= r.number then
+        wrong('job_has_payload', id)
+    else
+        local ok, parts = pcall(cmsgpack.unpack, '\150' .. string.sub(blob, 3))
+        if not ok or not is_json(parts[4]) or not is_json(parts[5]) then
+            wrong('payload_is_json', 'payload ' .. id)
+        end
+    end
+    local result, err = redis.call('HGET', P .. 'result', id), redis.call('HGET', P .. 'error', id)
+    if (result and not is_json(result)) or (err and not is_json(err)) then
+        wrong('payload_is_json', 'result ' .. id)
+    end
+    if (result and r.state ~= SUCCEEDED) or (err and r.state == SUCCEEDED) then
+        wrong('result_of_success', id)
+    end
+    for _, event in ipairs(events_of(id)) do
+        if event[4] and event[4] > r.token and event[2] ~= 'lease_lost' then
+            wrong('token_never_falls', id)
+            break
+        end
+    end
+end
+
+local answer = redis.call('HSCAN', P .. 'row', given[4], 'COUNT', given[5])
+for at = 1, #answer[2], 2 do
+    local id = answer[2][at]
+    local r = read_row(id, answer[2][at + 1])
+    if not STATES[r.state] then
+        wrong('state_is_known', id .. ' ' .. r.state)
+    else
+        check_place(r)
+        if r.state == RUNNING then check_running(r) end
+        check_told(r)
+        if (r.state >= SUCCEEDED) ~= (r.finished_at ~= NONE) then wrong('final_is_finished', id) end
+        if r.strikes > r.orphans or (r.state <= RUNNING and r.last_run == 0
+            and (r.orphans >= 10 or r.strikes >= 3)) then
+            wrong('counters_within_caps', id)
+        end
+    end
+end
+return {0, answer[1], found_wrong()}

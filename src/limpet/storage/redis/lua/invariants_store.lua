@@ -1,0 +1,116 @@
+-- invariants_store: what must always hold of the store as a whole, and of its sessions.
+-- purpose: reads only; looks at every session and line, and at every row of a store that is small.
+-- params:  most rows to look at.
+-- returns: {0, list of rule, how often it is broken, example}.
+-- include: frame
+-- include: row
+-- include: session
+-- include: digest
+-- include: broken
+
+local sums, gauges = {}, {}
+local kept = redis.call('HGETALL', P .. 'gauge')
+for at = 1, #kept, 2 do
+    local _, state = split(kept[at])
+    gauges[kept[at]] = tonumber(kept[at + 1])
+    sums[state] = (sums[state] or 0) + tonumber(kept[at + 1])
+end
+
+local real = {scheduled = redis.call('ZCARD', P .. 'scheduled'), ready = 0, running = 0,
+    blocked = redis.call('HLEN', P .. 'blocked'),
+    quarantined = redis.call('ZCARD', P .. 'quarantined')}
+for _, line in ipairs(redis.call('SMEMBERS', P .. 'lines')) do
+    real.ready = real.ready + redis.call('ZCARD', P .. line)
+end
+for state = SUCCEEDED, CANCELLED do
+    real[STATES[state]] = redis.call('ZCARD', P .. 'finished/' .. STATES[state])
+end
+
+local known, digests = {}, {}
+for _, id in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
+    local key = P .. 'session/' .. id
+    local s = find_session(id)
+    if not s then
+        wrong('session_is_listed', id)
+    else
+        local told = redis.call('HMGET', key, 'ended_at', 'cause', 'rejected', 'pools')
+        local dead = s.state == DEAD
+        local moment = tonumber(redis.call('ZSCORE', P .. 'moments', id) or nil)
+        local ended = redis.call('ZSCORE', P .. 'ended', id) and true or false
+        if dead ~= (told[1] and true or false) or dead ~= (told[2] and true or false)
+            or dead ~= ended or moment ~= (not dead and s.moment or nil) then
+            wrong('dead_has_end', id)
+        end
+        if s.seq > 0 and not told[3] then wrong('sequence_has_answer', id) end
+        held_count, held_names, held_tokens = 0, 0, 0
+        local held = redis.call('SMEMBERS', P .. 'held/' .. id)
+        for _, job in ipairs(held) do
+            local r = find_row(job)
+            if not holds(r, id, r and r.token) then
+                wrong('holdings', 'session ' .. id .. ' does not run ' .. job)
+            else
+                hold(job, r.token)
+            end
+        end
+        real.running = real.running + #held
+        if s.count ~= held_count or s.total ~= new_total(0) then
+            wrong('holdings', 'session ' .. id .. ': ' .. s.count .. ' kept, ' .. held_count
+                .. ' there')
+        end
+        local widowed = redis.call('SISMEMBER', P .. 'widowed', id) == 1
+        if widowed ~= (dead and #held > 0) then wrong('widowed_has_jobs', id) end
+        digests[s.tasks] = (digests[s.tasks] or 0) + 1
+        for _, digest in ipairs(cjson.decode(told[4])) do
+            digests[digest] = (digests[digest] or 0) + 1
+        end
+        if not dead then
+            for _, task in ipairs(redis.call('SMEMBERS', P .. 'tasks/' .. s.tasks)) do
+                known[task] = (known[task] or 0) + 1
+            end
+        end
+    end
+end
+
+local counted = redis.call('HGETALL', P .. 'known')
+for at = 1, #counted, 2 do
+    if tonumber(counted[at + 1]) ~= (known[counted[at]] or 0) then
+        wrong('tasks_are_known', counted[at])
+    end
+    known[counted[at]] = nil
+end
+for task in pairs(known) do wrong('tasks_are_known', task) end
+local referred = redis.call('HGETALL', P .. 'digests')
+for at = 1, #referred, 2 do
+    if tonumber(referred[at + 1]) ~= (digests[referred[at]] or 0) then
+        wrong('tasks_are_known', 'digest ' .. referred[at])
+    end
+end
+
+for _, state in ipairs(STATES) do
+    if (sums[state] or 0) ~= real[state] then
+        wrong('gauges_are_right', state .. ': ' .. (sums[state] or 0) .. ' counted, ' .. real[state]
+            .. ' there')
+    end
+end
+local rows = redis.call('HLEN', P .. 'row')
+if redis.call('HLEN', P .. 'job') ~= rows or redis.call('ZCARD', P .. 'all') ~= rows then
+    wrong('job_has_payload', rows .. ' rows, ' .. redis.call('HLEN', P .. 'job') .. ' payloads, '
+        .. redis.call('ZCARD', P .. 'all') .. ' listed')
+end
+if rows <= given[4] then
+    local there = {}
+    for _, text in ipairs(redis.call('HVALS', P .. 'row')) do
+        local queue = split(string.sub(text, 102 + string.byte(text, 101)))
+        local field = queue .. '/' .. (STATES[string.byte(text, 1)] or '?')
+        there[field] = (there[field] or 0) + 1
+    end
+    for field, count in pairs(gauges) do
+        if count ~= (there[field] or 0) then
+            wrong('gauges_are_right', field .. ': ' .. count .. ' counted, ' .. (there[field] or 0)
+                .. ' there')
+        end
+        there[field] = nil
+    end
+    for field in pairs(there) do wrong('gauges_are_right', field .. ': not counted') end
+end
+return {0, found_wrong()}

@@ -1,0 +1,24 @@
+-- open: what comes before the first verb.
+-- purpose: make a store where there is none, or tell which versions may work on the one that is
+--          there.
+-- params:  ARGV[1] a msgpack list: wall time or false, epoch for a new store, version, oldest
+--          version allowed, the server process that the caller is connected to, whether the caller
+--          has seen a store here before: then tokens go on from the time of day, because those
+--          that were given are forgotten.
+-- returns: {0, 1 if it was made, version, oldest and newest version allowed}.
+
+local given = cmsgpack.unpack(ARGV[1])
+local made = 0
+if redis.call('EXISTS', KEYS[1]) == 0 then
+    local now = given[1]
+    if not now then
+        local time = redis.call('TIME')
+        now = time[1] * 1000000 + time[2]
+    end
+    redis.call('HSET', KEYS[1], 'epoch', given[2], 'schema_version', given[3], 'oldest_allowed',
+        given[4], 'newest_allowed', given[3], 'created_at', string.format('%.0f', now), 'run',
+        given[5], 'base', given[6] and string.format('%.0f', now) or 0)
+    made = 1
+end
+local kept = redis.call('HMGET', KEYS[1], 'schema_version', 'oldest_allowed', 'newest_allowed')
+return {0, made, tonumber(kept[1]), tonumber(kept[2]), tonumber(kept[3])}

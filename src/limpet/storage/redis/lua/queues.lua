@@ -1,0 +1,15 @@
+-- queues: how many jobs of each queue are in each state, which are paused, and who is first.
+-- purpose: reads only.
+-- params:  none.
+-- returns: {0, gauges (pairs of queue/state and count), paused queues, heads (queue, sort key, since
+--          when it is ready)}.
+-- include: frame
+-- include: row
+
+local heads = {}
+for _, line in ipairs(redis.call('SMEMBERS', P .. 'lines')) do
+    local first = redis.call('ZRANGE', P .. line, 0, 0, 'WITHSCORES')
+    local r = first[1] and find_row(string.sub(first[1], 7))
+    if r then heads[#heads + 1] = {r.queue, first[2], whole(r.ready_at)} end
+end
+return {0, redis.call('HGETALL', P .. 'gauge'), redis.call('SMEMBERS', P .. 'paused'), heads}

@@ -1,0 +1,35 @@
+-- recover: take back the jobs of a dead session, at most a thousand.
+-- purpose: running to ready, failed at a cap, or cancelled where that was requested.
+-- params:  session.
+-- returns: {0, ready, failed, cancelled, 1 if there may be more}.
+-- include: frame
+-- include: row
+-- include: session
+-- include: digest
+-- include: moves
+
+local s = find_session(given[4])
+if not s or s.state ~= DEAD then return {0, 0, 0, 0, 0} end
+
+-- include: write
+-- include: outcome
+
+local key = P .. 'session/' .. s.id
+local held = P .. 'held/' .. s.id
+local told = redis.call('HMGET', key, 'cause', 'charged')
+local went = {[READY] = 0, [FAILED] = 0, [CANCELLED] = 0}
+local ids = redis.call('SRANDMEMBER', held, 1000)
+table.sort(ids)
+for _, id in ipairs(ids) do
+    local r = find_row(id)
+    let_go(id, r.token)
+    local target = lose_one(r, 'recover', told[1], r.begun == 1, told[2] == '1', nil, false)
+    went[target] = went[target] + 1
+end
+if #ids > 0 then
+    local count, total = hold_text(s)
+    redis.call('HSET', key, 'count', count, 'total', total)
+    if redis.call('EXISTS', held) == 0 then redis.call('SREM', P .. 'widowed', s.id) end
+    finish()
+end
+return {0, went[READY], went[FAILED], went[CANCELLED], #ids == 1000 and 1 or 0}

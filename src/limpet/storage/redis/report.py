@@ -1,0 +1,35 @@
+"""running → running: progress and log lines of held jobs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from limpet.domain.job import Report
+from limpet.domain.transition import Rejected
+from limpet.storage.bounds import LONGEST_LINE, LONGEST_NOTE, MOST_LINES
+from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.rows import rejected_of
+from limpet.storage.texts import clean
+
+
+def report(link: Link, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
+    """Keep what running attempts say; see `HolderVerbs.report`."""
+    said = [_told(each) for each in reports]
+    answer = link.call("report", session, MOST_LINES, said)[1]
+    return rejected_of(answer)
+
+
+def _told(said: Report) -> tuple[Any, ...]:
+    job, holder, token = said.lease
+    progress: msgspec.Raw | bool = False
+    if said.progress is not None:
+        now = said.progress
+        total = None if now.total is None else float(now.total)
+        values = (token, float(now.done), total, clean(now.note[:LONGEST_NOTE]), now.at)
+        progress = as_text(packed(values))
+    lines = [
+        as_text(packed((line.at, clean(line.level), clean(line.message[:LONGEST_LINE]))))
+        for line in said.lines[-MOST_LINES:]
+    ]
+    return job, token, holder, progress, lines

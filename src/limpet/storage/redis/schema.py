@@ -1,0 +1,57 @@
+"""Which servers will do, and which version a store has."""
+
+import os
+
+from redis import exceptions
+
+from limpet.domain.errors import SchemaMismatch, StoreRefused
+from limpet.storage.redis.connections import Connection, facts_of
+from limpet.storage.redis.location import Location
+
+VERSION = 1
+OLDEST_ALLOWED = 1
+VERSIONS = (VERSION, OLDEST_ALLOWED)
+
+_OLDEST_SERVER = (6, 2)
+
+
+def new_epoch() -> str:
+    return os.urandom(8).hex()
+
+
+def check_server(connection: Connection, location: Location) -> None:
+    """Refuse a server on which the promises could not be kept; say why."""
+    try:
+        facts = {**connection.facts, **facts_of(connection.say("INFO", "memory"))}
+    except exceptions.NoPermissionError:
+        return
+    version = engine_of(facts)[1]
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers and numbers < _OLDEST_SERVER:
+        raise StoreRefused(
+            f"{location.url} is Redis {version}; Limpet needs 6.2 or newer, or Valkey."
+        )
+    policy = facts.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        raise StoreRefused(
+            f"{location.url} is set to maxmemory-policy {policy}: when its memory is full it would "
+            f"throw jobs away without a word. Set maxmemory-policy to noeviction; then enqueue is "
+            f"refused when the memory is full, and nothing is lost."
+        )
+
+
+def check_version(location: Location, version: int, oldest: int, newest: int) -> None:
+    """Refuse a store that was made by a version that this one cannot work with."""
+    if not oldest <= VERSION <= newest:
+        raise SchemaMismatch(
+            f"{location.url} has a store of version {version}, which takes versions {oldest} to "
+            f"{newest}; this Limpet has version {VERSION}. Use a Limpet that fits, or another "
+            f"name space."
+        )
+
+
+def engine_of(facts: dict[str, str]) -> tuple[str, str]:
+    """The server's name and version; Valkey also tells a version of Redis that it is like."""
+    if "valkey_version" in facts:
+        return "Valkey", facts["valkey_version"]
+    return "Redis", facts.get("redis_version", "")

@@ -1,0 +1,76 @@
+"""Sessions: register, renew, end, and what they hold."""
+
+from collections.abc import Sequence
+
+from limpet.domain.cause import Cause
+from limpet.domain.duration import microseconds
+from limpet.domain.lease import Digest, Lease
+from limpet.domain.session import NewSession, Standing
+from limpet.storage.answers import Registered, Renewed
+from limpet.storage.boot import boot_id
+from limpet.storage.redis.exchange import leases_told
+from limpet.storage.redis.link import Link
+from limpet.storage.redis.settle import cause_text
+from limpet.storage.refusals import session_dead, session_not_known
+from limpet.storage.tasksets import tasks_digest
+from limpet.storage.texts import to_json
+
+
+def register(link: Link, new: NewSession) -> Registered:
+    """Begin a session; see `HolderVerbs.register`."""
+    pools = [(tasks_digest(part), sorted(part)) for part in new.pools]
+    digests = [digest for digest, _ in pools]
+    about = {
+        "kind": new.kind,
+        "name": new.name,
+        "host": new.host,
+        "pid": new.pid,
+        "boot": boot_id(),
+        "pools": to_json(digests),
+        "lock": "" if new.lock is None else to_json(new.lock),
+    }
+    code, *answer = link.call(
+        "register",
+        new.id,
+        microseconds(new.lease),
+        tasks_digest(new.tasks),
+        sorted(new.tasks),
+        pools,
+        [each for pair in about.items() for each in pair],
+    )
+    if code:
+        raise session_dead(new.id)
+    moment, tasks, epoch = answer
+    return Registered(int(moment), tasks.decode(), tuple(digests), epoch.decode())
+
+
+def renew(link: Link, session: str, begun: Sequence[Lease], draining: bool) -> Renewed:
+    """Renew a lease; see `HolderVerbs.renew`."""
+    code, *answer = link.call("renew", session, leases_told(begun), draining)
+    if code:
+        raise session_not_known(session)
+    standing, moment, seq, count, total, cancels, paused, epoch = answer
+    return Renewed(
+        standing=Standing(standing.decode()),
+        moment=int(moment),
+        seq=seq,
+        cancels=_leases(session, cancels),
+        paused=tuple(sorted(queue.decode() for queue in paused)),
+        digest=Digest(count, int(total)),
+        epoch=epoch.decode(),
+    )
+
+
+def held(link: Link, session: str) -> tuple[Lease, ...]:
+    """What the store thinks the session holds."""
+    return _leases(session, link.call("held", session)[1])
+
+
+def _leases(session: str, pairs: Sequence[bytes]) -> tuple[Lease, ...]:
+    told = zip(pairs[::2], pairs[1::2], strict=True)
+    return tuple(Lease(job.decode(), session, int(token)) for job, token in told)
+
+
+def end(link: Link, session: str, cause: Cause) -> bool:
+    """Mark a session dead; True if it was not."""
+    return bool(link.call("end", session, cause_text(cause), cause.charged)[1])

@@ -1,0 +1,104 @@
+"""Settlements as the scripts read them: plain successes in columns, all others one by one."""
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple, assert_never
+
+from limpet.domain.cause import Cause
+from limpet.domain.transition import (
+    MOVE_OF,
+    Cancel,
+    Complete,
+    Fail,
+    Orphan,
+    Quarantine,
+    Release,
+    RetryAt,
+    Settlement,
+    Snooze,
+)
+from limpet.storage.redis.link import as_text, packed
+from limpet.storage.texts import to_json
+
+_MOST = 2**53
+
+
+class Told(NamedTuple):
+    """What an exchange sends of its settlements; places count from 1."""
+
+    number: int
+    places: list[int] | None
+    texts: list[str | bytes]
+    others: list[tuple[Any, ...]]
+
+
+def told(session: str, settlements: Sequence[Settlement]) -> Told:
+    """Sort them by how they are sent."""
+    if not settlements:
+        return Told(0, None, [], [])
+    done = [each for each in settlements if type(each) is Complete]
+    ids = [each.lease.job for each in done]
+    if not done or not _plain(session, settlements, done, ids):
+        others = [_one(place, each) for place, each in enumerate(settlements, 1)]
+        return Told(0, None, [], others)
+    tokens = struct.pack(f">{len(done)}Q", *[each.lease.token for each in done])
+    texts: list[str | bytes] = [*ids, tokens]
+    for each in done:
+        if each.result != "null":
+            texts += (each.lease.job, each.result)
+    if len(done) == len(settlements):
+        return Told(len(done), None, texts, [])
+    places = [place for place, each in enumerate(settlements, 1) if type(each) is Complete]
+    others = [
+        _one(place, each) for place, each in enumerate(settlements, 1) if type(each) is not Complete
+    ]
+    return Told(len(done), places, texts, others)
+
+
+def _plain(
+    session: str, settlements: Sequence[Settlement], done: Sequence[Complete], ids: Sequence[str]
+) -> bool:
+    """Whether every job has one word, and every success is the caller's own and holds no secret."""
+    jobs = set(ids)
+    if len(jobs) != len(ids):
+        return False
+    for _, _, secrets in done:
+        if secrets:
+            return False
+    for (_, holder, token), _, _ in done:
+        if holder != session or not 0 <= token < _MOST:
+            return False
+    if len(done) == len(settlements):
+        return True
+    return not any(type(each) is not Complete and each.lease.job in jobs for each in settlements)
+
+
+def _one(place: int, settlement: Settlement) -> tuple[Any, ...]:
+    job, holder, token = settlement.lease
+    head = (place, MOVE_OF[type(settlement)], job, token, holder)
+    match settlement:
+        case Complete(result=result, secrets=secrets):
+            return (
+                *head,
+                result if result != "null" else False,
+                as_text(packed(secrets)) if secrets else False,
+            )
+        case RetryAt(at=at, error=error):
+            return (*head, at, cause_text(error))
+        case Snooze(at=at):
+            return (*head, at, False)
+        case Fail(error=error) | Quarantine(error=error):
+            return (*head, cause_text(error))
+        case Release(cause=cause):
+            return (*head, cause_text(cause))
+        case Cancel():
+            return head
+        case Orphan(cause=cause, begun=begun, alone=alone):
+            return (*head, cause_text(cause), cause.charged, begun, alone)
+        case _:
+            assert_never(settlement)
+
+
+def cause_text(cause: Cause) -> str:
+    """A cause as it is kept."""
+    return to_json(cause.record())

@@ -1,0 +1,190 @@
+"""The Redis store: every verb of the contract, each in one script."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from limpet.domain.cause import Cause
+from limpet.domain.clock import Clock
+from limpet.domain.event import Event, JobEvent
+from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
+from limpet.domain.lease import Lease
+from limpet.domain.queue import QueueView
+from limpet.domain.session import NewSession, Session
+from limpet.domain.state import State
+from limpet.domain.transition import Rejected, Settlement
+from limpet.storage import answers, base
+from limpet.storage.bounds import at_most_a_chunk
+from limpet.storage.redis import control, due, durability, inspect, recover, within
+from limpet.storage.redis import session as sessions
+from limpet.storage.redis.bell import Bells
+from limpet.storage.redis.enqueue import enqueue
+from limpet.storage.redis.exchange import exchange
+from limpet.storage.redis.invariants import invariants
+from limpet.storage.redis.link import Link
+from limpet.storage.redis.location import parse
+from limpet.storage.redis.report import report
+
+
+class RedisStore:
+    """A store in one Redis or Valkey. See `limpet.storage.base` for the verbs."""
+
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        self._location = parse(url)
+        self._link = Link(self._location, clock)
+        self._bells = Bells(self._link.connections)
+
+    # -- enqueue
+
+    def enqueue(
+        self,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+        all_or_none: bool = False,
+        fence: Lease | None = None,
+    ) -> list[answers.Receipt]:
+        at_most_a_chunk(jobs)
+        return enqueue(self._link, jobs, caps, all_or_none, fence)
+
+    def enqueue_within(
+        self,
+        connection: object,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> list[answers.Receipt]:
+        raise within.refuse(connection)
+
+    # -- hold
+
+    def register(self, session: NewSession) -> answers.Registered:
+        return sessions.register(self._link, session)
+
+    def exchange(
+        self,
+        session: str,
+        seq: int,
+        settlements: Sequence[Settlement] = (),
+        want: base.Want | None = None,
+        begun: Sequence[Lease] = (),
+    ) -> answers.Exchanged:
+        at_most_a_chunk(settlements)
+        return exchange(self._link, session, seq, settlements, want, begun)
+
+    def renew(
+        self, session: str, begun: Sequence[Lease] = (), draining: bool = False
+    ) -> answers.Renewed:
+        return sessions.renew(self._link, session, begun, draining)
+
+    def report(self, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
+        return report(self._link, session, reports)
+
+    def held(self, session: str) -> tuple[Lease, ...]:
+        return sessions.held(self._link, session)
+
+    def release(self, session: str, leases: Sequence[Lease], cause: Cause) -> tuple[Rejected, ...]:
+        at_most_a_chunk(leases)
+        return recover.release(self._link, session, leases, cause)
+
+    def end(self, session: str, cause: Cause) -> bool:
+        return sessions.end(self._link, session, cause)
+
+    # -- sweep
+
+    def expire(self) -> tuple[Session, ...]:
+        return recover.expire(self._link)
+
+    def recover(self, session: str) -> answers.Recovered:
+        return recover.recover(self._link, session)
+
+    def promote(self) -> answers.Promoted:
+        return due.promote(self._link)
+
+    def prune(self, retention: Mapping[State, timedelta]) -> answers.Pruned:
+        return due.prune(self._link, retention)
+
+    def next_moment(self) -> int | None:
+        return recover.next_moment(self._link)
+
+    # -- control
+
+    def cancel(self, job: str, reason: str = "") -> State:
+        return control.cancel(self._link, job, reason)
+
+    def retry(self, job: str, seen_round: int) -> int:
+        return control.retry(self._link, job, seen_round)
+
+    def pause(self, queue: str, paused: bool = True) -> None:
+        control.pause(self._link, queue, paused)
+
+    # -- inspect
+
+    def job(self, job: str) -> Job | None:
+        return inspect.job(self._link, job)
+
+    def states(self, jobs: Sequence[str]) -> dict[str, State]:
+        return inspect.states(self._link, jobs)
+
+    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> Page:
+        return inspect.jobs(self._link, which, cursor, limit)
+
+    def events(self, job: str) -> tuple[Event, ...]:
+        return inspect.events(self._link, job)
+
+    def latest_events(self, limit: int = 20) -> tuple[JobEvent, ...]:
+        return inspect.latest_events(self._link, limit)
+
+    def log(self, job: str) -> tuple[LogLine, ...]:
+        return inspect.log(self._link, job)
+
+    def queues(self) -> tuple[QueueView, ...]:
+        return inspect.queues(self._link)
+
+    def sessions(self, with_dead: bool = False) -> tuple[Session, ...]:
+        return inspect.sessions(self._link, with_dead)
+
+    def totals(self) -> tuple[answers.Total, ...]:
+        return inspect.totals(self._link)
+
+    def info(self) -> answers.StoreInfo:
+        fields = self._link.call("info")[1]
+        kept = dict(zip(fields[::2], fields[1::2], strict=True))
+        engine, durable = durability.told(self._link)
+        return answers.StoreInfo(
+            url=self._location.url,
+            durability=durable,
+            schema_version=int(kept[b"schema_version"]),
+            epoch=kept[b"epoch"].decode(),
+            engine=engine,
+        )
+
+    # -- admin
+
+    def migrate(self) -> tuple[str, ...]:
+        self._link.call("info")
+        made, self._link.made = self._link.made, False
+        return ("made the store",) if made else ()
+
+    def invariants(self) -> tuple[answers.Broken, ...]:
+        return invariants(self._link)
+
+    # -- the store itself
+
+    def listen(self, topic: base.Topic) -> base.Bell:
+        return self._bells.listen(topic)
+
+    def close(self) -> None:
+        self._bells.close()
+        self._link.close()
+
+
+def place(url: str) -> tuple[object, ...]:
+    """The server and the name space in it; the registry compares them."""
+    location = parse(url)
+    hosts = tuple(sorted(location.hosts))
+    return location.kind, hosts, location.path, location.service, location.db, location.namespace
+
+
+def open_store(url: str, clock: Clock | None = None) -> base.Store:
+    """Open a store by its URL; the registry calls this."""
+    return RedisStore(url, clock)

@@ -1,0 +1,13 @@
+"""A job that exists if and only if the user's own transaction commits: not with Redis."""
+
+from limpet.domain.errors import TransactionRefused
+
+
+def refuse(connection: object) -> TransactionRefused:
+    """Redis has no transactions that another database's could commit with."""
+    kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    return TransactionRefused(
+        f"within= was given a {kind}, but the store is Redis, which cannot commit together with "
+        f"it. Enqueue after your transaction has committed, or keep the jobs in a postgresql:// "
+        f"store beside your tables."
+    )

@@ -1,0 +1,2 @@
+-- a session that nobody sees
+redis.call('HSET', P .. 'session/lost', 'state', 'dead')
