@@ -132,10 +132,14 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """What the store is: shown at start, so that its durability is known."""
+    """What the store is: shown at start, so that its durability is known.
+
+    `in_process`: it is in the memory of this process, and no other can see it.
+    """
 
     url: str
     durability: str
     schema_version: int
     epoch: str
     engine: str
+    in_process: bool = False

@@ -135,7 +135,7 @@ class Supervisor:
         self._link.tell(url=url)
         await line.ask("promote")  # the first write makes a store that is not there yet
         info = await line.ask("info")
-        if info.durability.startswith("none"):
+        if info.in_process:
             reason = f"the store {url} is in memory, which processes do not share; write "
             raise SessionOver(f"{reason}for example sqlite:///jobs.db.", Requested(), WRONG_USAGE)
         log.say("store_opened", url=info.url, durability=info.durability, session=self._session)

@@ -107,10 +107,6 @@ class Link:
         self.connections.give_back(connection)
         return answer
 
-    def lease_now(self) -> int:
-        """The lease clock as the store has it at this moment."""
-        return int(self.call("now")[1])
-
     def _run(
         self,
         connection: Connection,

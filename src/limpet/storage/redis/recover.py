@@ -6,25 +6,26 @@ from limpet.domain.cause import Cause
 from limpet.domain.lease import Lease
 from limpet.domain.session import Session
 from limpet.domain.transition import Rejected
-from limpet.storage.answers import Recovered
+from limpet.storage.answers import Outlook, Recovered
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.rows import rejected_of, session_of
 from limpet.storage.redis.settle import cause_text
 
 
-def expire(link: Link) -> tuple[Session, ...]:
+def expire(link: Link, until: int | None) -> tuple[Session, ...]:
     """Mark what is overdue, and list what is dead and still has jobs; see `SweepVerbs.expire`."""
     # Asked for apart: while the script waits for a server that is busy or frozen, so do the
     # renewals of others, and these came to it before the script did.
-    asked = link.lease_now()
-    _, now_lease, told = link.call("expire", asked)
+    asked = outlook(link).now
+    _, now_lease, told = link.call("expire", asked if until is None else min(asked, until))
     return tuple(session_of(id_, fields, int(now_lease)) for id_, fields in told)
 
 
-def next_moment(link: Link) -> int | None:
-    """When the next lease ends, on the lease clock."""
-    first = link.call("next_moment")[1]
-    return int(float(first[1])) if first else None
+def outlook(link: Link) -> Outlook:
+    """What a sweeper must know; see `SweepVerbs.outlook`."""
+    _, now, clock, first, widowed = link.call("outlook")
+    moment = int(float(first[1])) if first else None
+    return Outlook(int(now), clock.decode(), moment, bool(widowed))
 
 
 def recover(link: Link, session: str) -> Recovered:

@@ -44,9 +44,11 @@ def register(link: Link, new: NewSession) -> Registered:
     return Registered(int(moment), tasks.decode(), tuple(digests), epoch.decode())
 
 
-def renew(link: Link, session: str, begun: Sequence[Lease], draining: bool) -> Renewed:
+def renew(
+    link: Link, session: str, begun: Sequence[Lease], draining: bool, stepped: bool
+) -> Renewed:
     """Renew a lease; see `HolderVerbs.renew`."""
-    code, *answer = link.call("renew", session, leases_told(begun), draining)
+    code, *answer = link.call("renew", session, leases_told(begun), draining, stepped)
     if code:
         raise session_not_known(session)
     standing, moment, seq, count, total, cancels, paused, epoch = answer

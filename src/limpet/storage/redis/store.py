@@ -72,9 +72,13 @@ class RedisStore:
         return exchange(self._link, session, seq, settlements, want, begun)
 
     def renew(
-        self, session: str, begun: Sequence[Lease] = (), draining: bool = False
+        self,
+        session: str,
+        begun: Sequence[Lease] = (),
+        draining: bool = False,
+        stepped: bool = False,
     ) -> answers.Renewed:
-        return sessions.renew(self._link, session, begun, draining)
+        return sessions.renew(self._link, session, begun, draining, stepped)
 
     def report(self, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
         return report(self._link, session, reports)
@@ -91,8 +95,8 @@ class RedisStore:
 
     # -- sweep
 
-    def expire(self) -> tuple[Session, ...]:
-        return recover.expire(self._link)
+    def expire(self, until: int | None = None) -> tuple[Session, ...]:
+        return recover.expire(self._link, until)
 
     def recover(self, session: str) -> answers.Recovered:
         return recover.recover(self._link, session)
@@ -103,8 +107,8 @@ class RedisStore:
     def prune(self, retention: Mapping[State, timedelta]) -> answers.Pruned:
         return due.prune(self._link, retention)
 
-    def next_moment(self) -> int | None:
-        return recover.next_moment(self._link)
+    def outlook(self) -> answers.Outlook:
+        return recover.outlook(self._link)
 
     # -- control
 

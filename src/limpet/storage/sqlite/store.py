@@ -192,6 +192,7 @@ class SqliteStore:
             schema_version=row[1] if row else 0,
             epoch=row[0] if row else "",
             engine=f"SQLite {apsw.sqlite_lib_version()}",
+            in_process=self._location.in_memory,
         )
 
     # -- admin

@@ -1,6 +1,7 @@
 -- renew: hold everything that a session has for one lease from now.
 -- purpose: live to live, or to draining; one write, however much is held.
--- params:  session, what has begun (id, token), draining.
+-- params:  session, what has begun (id, token), draining, whether the lease is not over by the
+--          holder's own clock.
 -- returns: {0, standing, moment, seq, count, total, cancels (pairs of id and token), paused, epoch};
 --          {1} for a session that is not there.
 -- include: frame
@@ -18,6 +19,7 @@ if not s then return {1} end
 
 local where = standing(s)
 local moment = s.moment
+if where == PAST and given[7] then where = s.state end
 if where == LIVE or where == DRAINING then
     moment = now_lease + s.lease
     if given[6] then where = DRAINING end
