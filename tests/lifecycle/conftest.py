@@ -4,7 +4,7 @@ import os
 from collections.abc import Generator, Iterator
 
 import pytest
-from lifecycle.modes import BEST, Mode
+from lifecycle.modes import BEST, OTHER_STORES, Case, Mode
 from lifecycle.place import Place
 
 _FAILED = pytest.StashKey[bool]()
@@ -20,12 +20,27 @@ def pytest_runtest_makereport(
     return report
 
 
-def _made(request: pytest.FixtureRequest, mode: Mode) -> Iterator[Place]:
-    if mode.missing:
-        pytest.skip(mode.missing)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Say in which modes, and on which stores, each test is run.
+
+    What a module promises for every store (`EVERY_STORE = True`) is tried on each of them in one
+    mode, but for tests that look into a SQLite file.
+    """
+    every = getattr(metafunc.module, "EVERY_STORE", False)
+    of_sqlite = metafunc.definition.get_closest_marker("of_sqlite") is not None
+    others = [Case(BEST, kind) for kind in OTHER_STORES] if every and not of_sqlite else []
+    if "place" in metafunc.fixturenames:
+        metafunc.parametrize("case", [*(Case(mode) for mode in Mode), *others], ids=str)
+    elif "one_place" in metafunc.fixturenames:
+        metafunc.parametrize("case", [Case(BEST), *others], ids=str)
+
+
+def _made(request: pytest.FixtureRequest, case: Case) -> Iterator[Place]:
+    if case.mode.missing:
+        pytest.skip(case.mode.missing)
     # What the test makes must be open to a worker of another user.
     umask = os.umask(0)
-    place = Place.make(mode)
+    place = Place.make(case)
     try:
         yield place
         failed = request.node.stash.get(_FAILED, True)
@@ -37,13 +52,13 @@ def _made(request: pytest.FixtureRequest, mode: Mode) -> Iterator[Place]:
         place.clear()
 
 
-@pytest.fixture(params=list(Mode), ids=str)
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+@pytest.fixture
+def place(request: pytest.FixtureRequest, case: Case) -> Iterator[Place]:
     """A folder, a store and workers, once for each mode."""
-    yield from _made(request, request.param)
+    yield from _made(request, case)
 
 
 @pytest.fixture
-def one_place(request: pytest.FixtureRequest) -> Iterator[Place]:
+def one_place(request: pytest.FixtureRequest, case: Case) -> Iterator[Place]:
     """The same in one mode only, for what does not depend on it."""
-    yield from _made(request, BEST)
+    yield from _made(request, case)

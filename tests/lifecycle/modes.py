@@ -7,6 +7,7 @@ import sys
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 TESTS = Path(__file__).parent.parent
 # The user and the group `nobody`, of whom nothing but the number is needed.
@@ -88,3 +89,16 @@ def _as_nobody() -> tuple[str, ...] | None:
 
 # For what does not depend on the mode: the strongest that there is here.
 BEST = Mode.NAMESPACE if os.geteuid() == 0 else Mode.NON_ROOT
+
+# Besides SQLite; Valkey keeps what Redis keeps.
+OTHER_STORES = ("redis",)
+
+
+class Case(NamedTuple):
+    """How and on what a test is run."""
+
+    mode: Mode
+    store: str = "sqlite"
+
+    def __str__(self) -> str:
+        return str(self.mode) if self.store == "sqlite" else self.store

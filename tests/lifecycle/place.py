@@ -16,9 +16,10 @@ from typing import Any, TypeAlias, TypeVar
 from lifecycle import processes
 from lifecycle.app import app
 from lifecycle.intervals import Attempt, Record, attempts, boottime, read
-from lifecycle.modes import Mode
+from lifecycle.modes import Case, Mode
 from lifecycle.processes import Process
 from lifecycle.tree import MARK, Settings, Worker
+from servers import shared_url
 
 from limpet import JobHandle
 from limpet.domain.event import Event, EventName, timeline
@@ -54,6 +55,7 @@ class Place:
     """One test's folder and all that happens in it."""
 
     mode: Mode
+    store_kind: str
     folder: Path
     mark: str
     workers: list[Worker] = field(default_factory=list)
@@ -62,11 +64,11 @@ class Place:
     _count: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     @classmethod
-    def make(cls, mode: Mode) -> "Place":
+    def make(cls, case: Case) -> "Place":
         """A folder that every user may write to, and a store in it."""
         folder = Path(tempfile.mkdtemp(prefix="limpet-life-"))
         folder.chmod(0o777)
-        place = cls(mode, folder, uuid.uuid4().hex)
+        place = cls(case.mode, case.store, folder, uuid.uuid4().hex)
         # SQLite gives the file's own rights to those beside it.
         (folder / "jobs.db").touch(0o666)
         app.move_to(place.url)
@@ -78,8 +80,14 @@ class Place:
 
     @property
     def url(self) -> str:
-        # Nobody cuts the power here, and a slow disk would make renewals late.
-        return f"sqlite:///{self.folder / self.file}?synchronous=normal"
+        match self.store_kind:
+            case "sqlite":
+                # Nobody cuts the power here, and a slow disk would make renewals late.
+                return f"sqlite:///{self.folder / self.file}?synchronous=normal"
+            case "postgres":
+                return f"{shared_url('postgres')}?schema=life_{self.mark}"
+            case kind:
+                return f"{shared_url(kind)}?namespace=life-{self.mark}"
 
     def move_to(self, file: Path) -> None:
         """Use another file as the store."""

@@ -17,6 +17,7 @@ from limpet.domain.session import SessionState
 from limpet.domain.state import State
 from limpet.maintenance.sweeper import recover_all
 
+EVERY_STORE = True
 pytestmark = pytest.mark.timeout(120)
 
 # Longer than the lease, so that a session that stopped renewing would be found dead.
@@ -183,6 +184,7 @@ def test_a_session_that_is_swept_during_its_drain_ends_and_doubles_nothing(
     assert_no_orphans(place)
 
 
+@pytest.mark.of_sqlite
 def test_a_drain_ends_in_time_though_the_store_answers_nobody(one_place: Place) -> None:
     """The lease runs out meanwhile, and the session is over against its will; nobody pays."""
     place = one_place

@@ -23,6 +23,7 @@ from limpet.domain.cause import WorkerFrozen
 from limpet.domain.event import EventName
 from limpet.domain.state import State
 
+EVERY_STORE = True
 pytestmark = pytest.mark.timeout(120)
 
 LEASE = 3.0
@@ -207,6 +208,7 @@ def freeze_in_a_transaction(place: Place, worker: Worker) -> tuple[int, float]:
     raise AssertionError("the supervisor was never caught in a transaction")
 
 
+@pytest.mark.of_sqlite
 def test_a_supervisor_frozen_in_a_transaction_stops_nobody_else(place: Place) -> None:
     first, other, jobs = pair_of_workers(place)
     old, theirs = place.session(first).id, place.session(other).id
@@ -228,6 +230,7 @@ def test_a_supervisor_frozen_in_a_transaction_stops_nobody_else(place: Place) ->
     assert_no_orphans(place)
 
 
+@pytest.mark.of_sqlite
 def test_an_outage_of_the_store_ends_the_run_before_the_lease_and_charges_nobody(
     one_place: Place,
 ) -> None:

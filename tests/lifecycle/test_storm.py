@@ -7,6 +7,8 @@ from lifecycle.storm import storm
 
 RECOVERED_AFTER_SECONDS = 1.0
 
+EVERY_STORE = True
+
 
 @pytest.mark.timeout(180)
 def test_nothing_is_lost_doubled_or_written_late_in_a_storm_of_kills(one_place: Place) -> None:

@@ -15,6 +15,7 @@ from lifecycle.tree import Settings
 from limpet.domain.cause import TimedOut
 from limpet.domain.state import State
 
+EVERY_STORE = True
 pytestmark = pytest.mark.timeout(120)
 
 TASKS = (waits_for_a_thread, waits_for_a_pool, waits_for_a_pool_in_a_lane)
