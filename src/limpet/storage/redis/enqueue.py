@@ -83,8 +83,7 @@ class _Shapes:
         known = self._known.get(shape)
         if known is None:
             self.listed.append(_shape(job))
-            first = packed(job.task) + packed(job.queue)
-            before = len(first).to_bytes(2, "big") + first + packed(job.payload_version)
+            before = packed(job.payload_version)
             after = packed(job.options) + packed(job.secrets)
             known = self._known[shape] = (len(self.listed), before, after)
         return known

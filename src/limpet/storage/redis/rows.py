@@ -53,7 +53,9 @@ def job_of(parts: Sequence[Any]) -> Job:
      orphans, strikes, priority, ready_at, created_at, expires_at, deadline_at,
      requested_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
     length = row[_ROW.size]
-    task, queue, payload_version, args, options, secrets = _payload(blob)
+    session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
+    queue, _, task = line.decode().partition("/")
+    payload_version, args, options, secrets = _payload(blob)
     key, unique, parent, root, weight_class = unpacked(extra) if extra else (None,) * 5
     where = state_of(state)
     return Job(
@@ -65,7 +67,7 @@ def job_of(parts: Sequence[Any]) -> Job:
         round=round_,
         token=token,
         counters=Counters(failures, orphans, strikes),
-        session=row[_ROW.size + 1 : _ROW.size + 1 + length].decode() or None,
+        session=session.decode() or None,
         suspect=bool(suspect),
         last_run=bool(last_run),
         begun=bool(begun),
@@ -94,8 +96,8 @@ def job_of(parts: Sequence[Any]) -> Job:
 
 
 def _payload(blob: bytes) -> tuple[Any, ...]:
-    """Six values, one after the other; a list of them is the same with one byte in front."""
-    return tuple(unpacked(b"\x96" + blob[2:]))
+    """Four values, one after the other; a list of them is the same with one byte in front."""
+    return tuple(unpacked(b"\x94" + blob))
 
 
 def _progress(kept: bytes | None, token: int) -> Progress | None:

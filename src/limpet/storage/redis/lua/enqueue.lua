@@ -53,7 +53,7 @@ local waiting, wait_of, letters, refused, plain = {}, {}, {}, false, not caps
 for place = 1, number do
     local shape = shapes[kinds and kinds[place] or 1]
     if there[place] then
-        letters[place] = string.char(48 + string.byte(there[place], 1))
+        letters[place] = string.char(48 + string.byte(present(ids[place], there[place]), 1))
         plain = false
     else
         letters[place] = shape.state == READY and 'r' or 's'

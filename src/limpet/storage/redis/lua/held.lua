@@ -5,7 +5,7 @@
 -- include: frame
 -- include: row
 
-local ids = redis.call('SMEMBERS', P .. 'held/' .. given[4])
+local ids = redis.call('HKEYS', P .. 'held/' .. given[4])
 local rows, leases = {}, {}
 for _, id in ipairs(ids) do rows[#rows + 1] = find_row(id) end
 table.sort(rows, function(a, b) return a.number < b.number end)

@@ -11,8 +11,8 @@
 local after, number, state, queue, task, most = given[4], given[5], given[6], given[7], given[8],
     given[9]
 
-local function fits(text)
-    if state and STATES[string.byte(text, 1)] ~= state then return false end
+local function fits(id, text)
+    if state and STATES[string.byte(present(id, text), 1)] ~= state then return false end
     local its_queue, its_task = split(string.sub(text, 102 + string.byte(text, 101)))
     return (not queue or its_queue == queue) and (not task or its_task == task)
 end
@@ -46,7 +46,7 @@ local function collected()
         keys[1] = P .. 'finished/' .. state
     end
     for _, key in ipairs(keys) do
-        local part = state == 'running' and redis.call('SMEMBERS', key)
+        local part = state == 'running' and redis.call('HKEYS', key)
             or redis.call('ZRANGE', key, 0, -1)
         local cut = state == 'ready' and 7 or 1
         for _, id in ipairs(part) do ids[#ids + 1] = string.sub(id, cut) end
@@ -63,7 +63,7 @@ local function add(ids)
         local rows = redis.call('HMGET', P .. 'row', unpack(ids, start, last))
         for at = start, last do
             local row = rows[at - start + 1]
-            if #found < number and row and fits(row) then found[#found + 1] = ids[at] end
+            if #found < number and row and fits(ids[at], row) then found[#found + 1] = ids[at] end
         end
         if #found == number then return end
     end

@@ -5,35 +5,64 @@
 local CHUNK = 1000
 local FRESH = '\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0' -- round 1, nothing counted
 local FRESH_MIDDLE = '\1\1\147\0\0\0\194\194'
+local TOLD, NIL, NOTHING = '\157\147', '\192', string.rep('\0', 54)
 
 local function packed_text(text)
     if #text < 32 then return string.char(160 + #text) .. text end
     return cmsgpack.pack(text)
 end
 
--- What the holder needs to run a job, as msgpack in the order of ClaimedJob. The job's blob begins
--- with the length of its first part (task, queue), which comes before what changes.
-local function told(id, session, row, blob)
-    local token = struct.unpack('>I8', row, 3)
-    local cut = string.byte(blob, 1) * 256 + string.byte(blob, 2)
-    local middle = FRESH_MIDDLE
+-- Who is told, and what jobs of one line and token have in common, packed.
+local function teller(session)
+    return {name = packed_text(session), known = {}}
+end
+
+local function in_common(who, token, line)
+    local of_token = who.known[token]
+    if not of_token then
+        of_token = {}
+        who.known[token] = of_token
+    end
+    local common = of_token[line]
+    if not common then
+        local queue, task = split(line)
+        common = who.name .. cmsgpack.pack(token) .. packed_text(task) .. packed_text(queue)
+        of_token[line] = common
+    end
+    return common
+end
+
+-- What the holder needs to run a job, as msgpack in the order of ClaimedJob. Added in pieces,
+-- because every new text costs.
+local function tell(parts, who, id, token, line, row, blob)
+    local n = #parts
+    local middle, deadline = FRESH_MIDDLE, NIL
     if string.sub(row, 35, 50) ~= FRESH or string.sub(row, 32, 33) ~= '\0\0' then
         local suspect, last_run, _, round, failures, orphans, strikes =
             struct.unpack('>BBBI4I4I4I4', row, 32)
         middle = cmsgpack.pack(failures + orphans + 1, round, {failures, orphans, strikes},
             suspect == 1, last_run == 1)
     end
-    local deadline = '\192'
     if string.sub(row, 79, 86) ~= NONE_8 then
         deadline = cmsgpack.pack((struct.unpack('>d', row, 79)))
     end
-    return '\157\147' .. packed_text(id) .. session .. cmsgpack.pack(token)
-        .. string.sub(blob, 3, 2 + cut) .. middle .. string.sub(blob, 3 + cut) .. deadline
+    parts[n + 1] = TOLD
+    if #id < 32 then
+        parts[n + 2] = string.char(160 + #id)
+        parts[n + 3] = id
+    else
+        parts[n + 2] = cmsgpack.pack(id)
+        parts[n + 3] = ''
+    end
+    parts[n + 4] = in_common(who, token, line)
+    parts[n + 5] = middle
+    parts[n + 6] = blob
+    parts[n + 7] = deadline
 end
 
--- A msgpack list of parts that are packed already.
-local function packed_list(parts)
-    return '\220' .. struct.pack('>I2', #parts) .. table.concat(parts)
+-- A msgpack list of what was told, seven pieces each.
+local function told_list(parts)
+    return '\220' .. struct.pack('>I2', #parts / 7) .. table.concat(parts)
 end
 
 -- Ready to blocked for jobs whose task no live session knows, so that nobody spins on them.
@@ -167,33 +196,45 @@ end
 local function run(session, seq, pool, ids, parts, per_queue)
     local rows = redis.call('HMGET', P .. 'row', unpack(ids))
     local blobs = redis.call('HMGET', P .. 'job', unpack(ids))
-    local name = packed_text(session)
+    local who = teller(session)
     local mine = string.char(#session) .. session
     local stamp = struct.pack('>I4Bdd', seq, pool, now, NONE)
-    local moved, changed, lines, limited = {}, {}, {}, {}
+    local heads, held_as = {}, {{}, {}}
+    local changed, held, lines, limited = {}, {}, {}, {}
     for place, id in ipairs(ids) do
         local row = rows[place]
         -- A job without its row or payload cannot run; fsck finds it.
         if row and blobs[place] then
             local token = math.max(struct.unpack('>I8', row, 3), base) + 1
-            local old = 101 + string.byte(row, 101)
-            local line = string.sub(row, old + 1)
+            local line = string.sub(row, 102 + string.byte(row, 101))
             if string.sub(row, 71, 78) ~= NONE_8 or string.sub(row, 79, 86) ~= NONE_8 then
                 limited[#limited + 1] = id
             end
-            row = '\4\0' .. struct.pack('>I8', token) .. stamp .. string.sub(row, 32, 100) .. mine
-                .. line
+            local head = heads[token]
+            if not head then
+                head = '\4\0' .. struct.pack('>I8', token) .. stamp
+                heads[token] = head
+            end
+            -- One that failed before left an error behind.
+            local kind = string.sub(row, 39, 46) == '\0\0\0\0\0\0\0\0' and 1 or 2
+            local common = in_common(who, token, line)
+            local kept = held_as[kind][common]
+            if not kept then
+                kept = string.char(kind - 1) .. '\0' .. struct.pack('>I8', token) .. NOTHING .. line
+                held_as[kind][common] = kept
+            end
             lines[line] = (lines[line] or 0) + 1
             changed[#changed + 1] = id
-            changed[#changed + 1] = row
-            moved[#moved + 1] = id
-            parts[#parts + 1] = told(id, name, row, blobs[place])
+            changed[#changed + 1] = head .. string.sub(row, 32, 100) .. mine .. line
+            held[#held + 1] = id
+            held[#held + 1] = kept
+            tell(parts, who, id, token, line, row, blobs[place])
             hold(id, token)
         end
     end
-    if #moved == 0 then return end
+    if #held == 0 then return end
     redis.call('HSET', P .. 'row', unpack(changed))
-    redis.call('SADD', P .. 'held/' .. session, unpack(moved))
+    redis.call('HSET', P .. 'held/' .. session, unpack(held))
     if #limited > 0 then redis.call('ZREM', P .. 'lapse', unpack(limited)) end
     for line, count in pairs(lines) do
         local queue = split(line)
@@ -223,23 +264,23 @@ end
 
 -- What the session was given by an exchange, as far as it still has it, in the same order.
 local function claimed_before(session, seq)
-    local ids = redis.call('SMEMBERS', P .. 'held/' .. session)
     local found, parts = {}, {}
-    for _, id in ipairs(ids) do
+    for _, id in ipairs(redis.call('HKEYS', P .. 'held/' .. session)) do
         local text = redis.call('HGET', P .. 'row', id)
         if text then
             local r = read_row(id, text)
-            if r.seq == seq then found[#found + 1] = {r.pool, sort_key(r), r.number, text, id} end
+            r.text = text
+            if r.seq == seq then found[#found + 1] = r end
         end
     end
     table.sort(found, function(a, b)
-        if a[1] ~= b[1] then return a[1] < b[1] end
-        if a[2] ~= b[2] then return a[2] < b[2] end
-        return a[3] < b[3]
+        if a.pool ~= b.pool then return a.pool < b.pool end
+        if sort_key(a) ~= sort_key(b) then return sort_key(a) < sort_key(b) end
+        return a.number < b.number
     end)
-    for _, each in ipairs(found) do
-        local blob = redis.call('HGET', P .. 'job', each[5])
-        parts[#parts + 1] = told(each[5], packed_text(session), each[4], blob)
+    local who = teller(session)
+    for _, r in ipairs(found) do
+        tell(parts, who, r.id, r.token, r.line, r.text, redis.call('HGET', P .. 'job', r.id))
     end
     return parts
 end
