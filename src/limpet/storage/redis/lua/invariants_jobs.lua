@@ -29,8 +29,7 @@ local function check_place(r)
         place, right = score(line_of(r), place_of(r)), sort_key(r)
     elseif r.state == RUNNING then
         local held = redis.call('HGET', P .. 'held/' .. r.session, id)
-        place, right = held and string.sub(held, 3, 10) .. string.sub(held, 65),
-            struct.pack('>I8', r.token) .. r.line
+        place, right = held and string.sub(held, 3), struct.pack('>I8', r.token) .. r.line
     elseif r.state == QUARANTINED then
         place, right = score('quarantined', id), 0
     elseif r.state >= SUCCEEDED then
@@ -60,7 +59,7 @@ local function check_told(r)
     if not blob or score('all', id) ~= r.number then
         wrong('job_has_payload', id)
     else
-        local ok, parts = pcall(cmsgpack.unpack, '\148' .. blob)
+        local ok, parts = pcall(cmsgpack.unpack, '\149' .. blob)
         if not ok or not is_json(parts[2]) or not is_json(parts[3]) then
             wrong('payload_is_json', 'payload ' .. id)
         end

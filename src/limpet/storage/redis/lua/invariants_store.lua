@@ -43,7 +43,7 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
         end
         if s.seq > 0 and not told[3] then wrong('sequence_has_answer', id) end
         held_count, held_names, held_tokens = 0, 0, 0
-        local held = redis.call('HKEYS', P .. 'held/' .. id)
+        local held = held_by(id)
         for _, job in ipairs(held) do
             local r = find_row(job)
             if not holds(r, id, r and r.token) then

@@ -38,7 +38,7 @@ local function collected()
     local ids, keys = {}, {}
     if state == 'running' then
         for _, session in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
-            keys[#keys + 1] = P .. 'held/' .. session
+            for _, id in ipairs(held_by(session)) do ids[#ids + 1] = id end
         end
     elseif state == 'ready' then
         for _, line in ipairs(redis.call('SMEMBERS', P .. 'lines')) do keys[#keys + 1] = P .. line end
@@ -46,10 +46,8 @@ local function collected()
         keys[1] = P .. 'finished/' .. state
     end
     for _, key in ipairs(keys) do
-        local part = state == 'running' and redis.call('HKEYS', key)
-            or redis.call('ZRANGE', key, 0, -1)
         local cut = state == 'ready' and 7 or 1
-        for _, id in ipairs(part) do ids[#ids + 1] = string.sub(id, cut) end
+        for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do ids[#ids + 1] = string.sub(id, cut) end
     end
     return ids
 end

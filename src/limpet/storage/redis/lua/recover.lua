@@ -15,10 +15,9 @@ if not s or s.state ~= DEAD then return {0, 0, 0, 0, 0} end
 -- include: outcome
 
 local key = P .. 'session/' .. s.id
-local held = P .. 'held/' .. s.id
 local told = redis.call('HMGET', key, 'cause', 'charged')
 local went = {[READY] = 0, [FAILED] = 0, [CANCELLED] = 0}
-local ids = redis.call('HKEYS', held)
+local ids = held_by(s.id)
 local left = #ids
 for place = 1001, left do ids[place] = nil end
 for _, id in ipairs(ids) do

@@ -43,7 +43,7 @@ local function complete_many(session, number, places, rejected)
         redis.call('ZADD', P .. 'finished/succeeded', unpack(ended))
     end
     for kept, count in pairs(counts) do
-        count_moves((split(string.sub(kept, 65))), 'complete', RUNNING, SUCCEEDED, count)
+        count_moves((split(string.sub(kept, 11))), 'complete', RUNNING, SUCCEEDED, count)
     end
     local last = #ARGV
     if next(odd) == nil and last > 2 + number then
