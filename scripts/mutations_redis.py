@@ -33,39 +33,9 @@ MUTATIONS = (
     ),
     _broken(
         "include/settle.lua",
-        "and string.sub(row, 3, 10) == token",
-        "and token",
-        "a batch of successes lets every token pass",
-    ),
-    _broken(
-        "include/settle.lua",
-        "            and string.sub(row, 101, mine_end) == mine then",
-        "            and mine then",
-        "a batch of successes lets every session pass",
-    ),
-    _broken(
-        "include/settle.lua",
-        "if row and string.byte(row, 1) == RUNNING and",
-        "if row and",
-        "a batch of successes settles what does not run",
-    ),
-    _broken(
-        "include/settle.lua",
-        "            let_go(id, (struct.unpack('>I8', token)))\n",
-        "",
-        "the digest does not follow successes",
-    ),
-    _broken(
-        "include/settle.lua",
         "local r = alive and holder == session and find_row(id)",
         "local r = holder == session and find_row(id)",
         "a dead session can settle what is no plain success",
-    ),
-    _broken(
-        "include/settle.lua",
-        "    if #failed > 0 then redis.call('HDEL', P .. 'error', unpack(failed)) end\n",
-        "",
-        "a job that succeeded keeps the error of an earlier attempt",
     ),
     _broken(
         "include/fence.lua",
@@ -246,5 +216,47 @@ MUTATIONS = (
         "if r and (not after or r.number < after) then",
         "if r and (not after or r.number <= after) then",
         "a page repeats the last job of the page before",
+    ),
+    _broken(
+        "include/settle.lua",
+        "if said and said[1] == token then",
+        "if said then",
+        "a batch of successes lets every token pass",
+    ),
+    _broken(
+        "include/settle.lua",
+        "        redis.call('HDEL', key, unpack(ids))\n",
+        "",
+        "what has succeeded is still held",
+    ),
+    _broken(
+        "include/settle.lua",
+        "            let_go(id, said[3])\n",
+        "",
+        "the digest does not follow successes",
+    ),
+    _broken(
+        "include/claim.lua",
+        "then kept = common.odd end",
+        "then kept = common.held end",
+        "a job that succeeded keeps the error of an earlier attempt",
+    ),
+    _broken(
+        "include/claim.lua",
+        "limited[#limited + 1] = id end",
+        "end",
+        "a running job can lapse",
+    ),
+    _broken(
+        "cancel.lua",
+        "redis.call('HSET', key, r.id, '\\1'",
+        "redis.call('HSET', key, r.id, '\\0'",
+        "a session is told to stop a job that has succeeded",
+    ),
+    _broken(
+        "include/row.lua",
+        "    if not finished_at then return text end\n",
+        "    if finished_at then return text end\n",
+        "a job that has succeeded seems to run",
     ),
 )

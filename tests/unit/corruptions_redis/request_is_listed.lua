@@ -1,3 +1,3 @@
 -- a cancellation that nobody tells the holder of
 local id, row = some(4)
-put(id, row, 87, struct.pack('>d', 1))
+put(id, row, 67, struct.pack('>d', 1))

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -14,8 +15,7 @@ from limpet.storage.answers import Receipt
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import NONE, state_of
 
-_BEFORE = struct.Struct(">BBBIIIIi")
-_AFTER = struct.Struct(">ddd")
+_SHAPE = struct.Struct(">BBBIIIIdddi")
 _NEW = {"r": State.READY, "s": State.SCHEDULED}
 _FENCE_LOST = 4
 
@@ -29,21 +29,23 @@ def enqueue(
 ) -> list[Receipt]:
     """Write new jobs; see `EnqueueVerbs.enqueue`."""
     once = jobs
-    if len({job.id for job in jobs}) != len(jobs):
+    ids = [job.id for job in jobs]
+    if len(set(ids)) != len(ids):
         # An id that comes twice is one job, the first.
         once = list({job.id: job for job in reversed(jobs)}.values())[::-1]
+        ids = [job.id for job in once]
     shapes = _Shapes()
     kinds: list[int] = []
     texts: list[str | bytes] = []
     extras: list[tuple[int, msgspec.Raw]] = []
-    for place, job in enumerate(once, 1):
-        kind, before, after = shapes.find(job)
+    find = shapes.find
+    for job in once:
+        kind, before, after = find(job)
         kinds.append(kind)
-        texts.append(job.id)
-        texts.append(before + packed(job.args) + after)
-        extra = (job.key, job.unique, job.parent, job.root, job.weight_class)
-        if extra != _PLAIN:
-            extras.append((place, as_text(packed(extra))))
+        texts += (job.id, before + packed(job.args) + after)
+    for place, job in enumerate(once, 1):
+        if job[10:15] != _PLAIN:  # key, unique, parent, root, weight class
+            extras.append((place, as_text(packed(job[10:15]))))
     code, *answer = link.call(
         "enqueue",
         len(once),
@@ -57,7 +59,7 @@ def enqueue(
     )
     if code == _FENCE_LOST and fence is not None:
         raise LeaseLost(*fence)
-    receipts = _receipts(once, answer[0].decode(), answer[1])
+    receipts = _receipts(ids, answer[0].decode(), answer[1])
     if once is jobs:
         return receipts
     by_id = {receipt.job: receipt for receipt in receipts}
@@ -76,16 +78,13 @@ class _Shapes:
 
     def find(self, job: NewJob) -> tuple[int, bytes, bytes]:
         """Its place in the list, and what stands before and after the arguments in its blob."""
-        shape = (
-            job.task, job.queue, job.options, job.secrets, job.priority, job.scheduled_for,
-            job.expires_at, job.deadline_at, job.payload_version,
-        )  # fmt: skip
+        # queue, options, secrets, priority, the three times; task; payload version
+        shape = (job[3:10], job.task, job.payload_version)
         known = self._known.get(shape)
         if known is None:
             self.listed.append(_shape(job))
-            first = packed(job.task) + packed(job.queue)
-            before = len(first).to_bytes(2, "big") + first + packed(job.payload_version)
-            after = packed(job.options) + packed(job.secrets)
+            before = packed(job.payload_version)
+            after = packed(job.options) + packed(job.secrets) + b"\xc0"
             known = self._known[shape] = (len(self.listed), before, after)
         return known
 
@@ -94,11 +93,11 @@ def _shape(job: NewJob) -> tuple[Any, ...]:
     if "/" in job.queue:
         raise InvalidOption(f"queue {job.queue!r}: the name of a queue has no slash.")
     ends = [at for at in (job.expires_at, job.deadline_at) if at is not None]
-    before = _BEFORE.pack(0, 0, _has_hook(job.options), 1, 0, 0, 0, job.priority)
-    after = _AFTER.pack(_or_none(job.expires_at), _or_none(job.deadline_at), NONE)
+    limits = _or_none(job.expires_at), _or_none(job.deadline_at), NONE
+    row = _SHAPE.pack(0, 0, _has_hook(job.options), 1, 0, 0, 0, *limits, job.priority)
     due = job.scheduled_for if job.scheduled_for is not None else False
     line = f"{job.queue}/{job.task}"
-    return as_text(before), as_text(after), line, job.priority, due, min(ends) if ends else False
+    return as_text(row), line, job.priority, due, min(ends) if ends else False
 
 
 def _or_none(at: int | None) -> int:
@@ -109,18 +108,17 @@ def _has_hook(options: str) -> bool:
     return "orphan_hook" in options and bool(msgspec.json.decode(options).get("orphan_hook"))
 
 
-def _receipts(jobs: Sequence[NewJob], letters: str, waiting: Sequence[int]) -> list[Receipt]:
-    if len(letters) == 1:
-        state = _NEW.get(letters)
-        if state is not None:
-            return [Receipt(job.id, "new", state) for job in jobs]
+def _receipts(ids: Sequence[str], letters: str, waiting: Sequence[int]) -> list[Receipt]:
+    if len(letters) == 1 and letters in _NEW:
+        every = zip(ids, repeat("new"), repeat(_NEW[letters]), repeat(0), strict=False)
+        return list(map(Receipt._make, every))
     ahead = iter(waiting)
     receipts = []
-    for job, letter in zip(jobs, letters, strict=True):
+    for id_, letter in zip(ids, letters, strict=True):
         if letter == "f":
-            receipts.append(Receipt(job.id, "full", None, next(ahead)))
+            receipts.append(Receipt(id_, "full", None, next(ahead)))
         elif letter in _NEW:
-            receipts.append(Receipt(job.id, "new", _NEW[letter]))
+            receipts.append(Receipt(id_, "new", _NEW[letter]))
         else:
-            receipts.append(Receipt(job.id, "already", state_of(int(letter))))
+            receipts.append(Receipt(id_, "already", state_of(int(letter))))
     return receipts

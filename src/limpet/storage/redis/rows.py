@@ -16,7 +16,7 @@ from limpet.domain.transition import Answer, Rejected
 from limpet.storage.texts import error_of, event_name, reason_of
 
 NONE = -1
-_ROW = struct.Struct(">BBQIBddBBBIIIIidddddHI")
+_ROW = struct.Struct(">BBQIBddBBBIIIIdddiddHI")
 _CODES = (
     State.SCHEDULED,
     State.READY,
@@ -50,10 +50,12 @@ def job_of(parts: Sequence[Any]) -> Job:
     """A job from its parts, as include/told_jobs.lua lists them."""
     id_, row, blob, extra, result, result_secrets, error, progress, blocked = parts
     (state, begun, token, _, _, claimed_at, finished_at, suspect, last_run, _, round_, failures,
-     orphans, strikes, priority, ready_at, created_at, expires_at, deadline_at,
-     requested_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
+     orphans, strikes, expires_at, deadline_at, requested_at, priority, ready_at,
+     created_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
     length = row[_ROW.size]
-    task, queue, payload_version, args, options, secrets = _payload(blob)
+    session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
+    queue, _, task = line.decode().partition("/")
+    payload_version, args, options, secrets, _ = _payload(blob)
     key, unique, parent, root, weight_class = unpacked(extra) if extra else (None,) * 5
     where = state_of(state)
     return Job(
@@ -65,7 +67,7 @@ def job_of(parts: Sequence[Any]) -> Job:
         round=round_,
         token=token,
         counters=Counters(failures, orphans, strikes),
-        session=row[_ROW.size + 1 : _ROW.size + 1 + length].decode() or None,
+        session=session.decode() or None,
         suspect=bool(suspect),
         last_run=bool(last_run),
         begun=bool(begun),
@@ -94,8 +96,8 @@ def job_of(parts: Sequence[Any]) -> Job:
 
 
 def _payload(blob: bytes) -> tuple[Any, ...]:
-    """Six values, one after the other; a list of them is the same with one byte in front."""
-    return tuple(unpacked(b"\x96" + blob[2:]))
+    """Five values, one after the other; a list of them is the same with one byte in front."""
+    return tuple(unpacked(b"\x95" + blob))
 
 
 def _progress(kept: bytes | None, token: int) -> Progress | None:

@@ -41,8 +41,10 @@ def told(session: str, settlements: Sequence[Settlement]) -> Told:
     if not done or not _plain(session, settlements, done, ids):
         others = [_one(place, each) for place, each in enumerate(settlements, 1)]
         return Told(0, None, [], others)
-    tokens = struct.pack(f">{len(done)}Q", *[each.lease.token for each in done])
-    texts: list[str | bytes] = [*ids, tokens]
+    tokens = [each.lease.token for each in done]
+    if len(set(tokens)) == 1:
+        del tokens[1:]
+    texts: list[str | bytes] = [*ids, struct.pack(f">{len(tokens)}Q", *tokens)]
     for each in done:
         if each.result != "null":
             texts += (each.lease.job, each.result)

@@ -20,6 +20,8 @@ if source == RUNNING then
     r.requested_at = now
     redis.call('HSET', P .. 'row', r.id, row_text(r))
     redis.call('SADD', P .. 'cancels/' .. r.session, r.id)
+    local key = P .. 'held/' .. r.session
+    redis.call('HSET', key, r.id, '\1' .. string.sub(redis.call('HGET', key, r.id), 2))
     record(r, 'cancel_requested', r.session, r.token, cause, r.claimed_at)
     rings.cancel = true
 else

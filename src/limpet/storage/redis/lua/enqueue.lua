@@ -2,8 +2,8 @@
 -- purpose: (nothing) to ready or scheduled; an id that is there stays as it is.
 -- params:  number of jobs, their shapes, the shape of each or false where there is one, caps by
 --          queue or false, all or none, the fence (job, session, token) or false, what few jobs
---          have beside (place, msgpack). A shape is what jobs have in common: the row's bytes before
---          and after its times, line, priority, scheduled_for or false, lapses_at or false. ARGV
+--          have beside (place, msgpack). A shape is what jobs have in common: the row's bytes
+--          32 to 78, line, priority, scheduled_for or false, lapses_at or false. ARGV
 --          goes on with pairs of id and blob.
 -- returns: {0, letters, waiting}: one letter for all or for each: r and s for a new job that is
 --          ready or scheduled, f for one over the cap, with how many wait ahead of it, and the
@@ -34,15 +34,15 @@ end
 if number == 0 then return {0, '', {}} end
 
 for _, shape in ipairs(shapes) do
-    local later = shape[5] and shape[5] > now
-    local ready_at = later and shape[5] or now
+    local later = shape[4] and shape[4] > now
+    local ready_at = later and shape[4] or now
     shape.state = later and SCHEDULED or READY
     shape.before = string.char(shape.state) .. '\0' .. struct.pack('>I8I4Bdd', 0, 0, 0, NONE, NONE)
-        .. shape[1] .. struct.pack('>dd', ready_at, now) .. shape[2]
-    shape.after = '\0' .. shape[3]
-    shape.score = whole(later and ready_at or ready_at - shape[4] * MINUTE)
-    shape.key = P .. (later and 'scheduled' or 'ready/' .. shape[3])
-    shape.queue = split(shape[3])
+        .. shape[1] .. struct.pack('>dd', ready_at, now)
+    shape.after = '\0' .. shape[2]
+    shape.score = whole(later and ready_at or ready_at - shape[3] * MINUTE)
+    shape.key = P .. (later and 'scheduled' or 'ready/' .. shape[2])
+    shape.queue = split(shape[2])
 end
 
 local ids = {}
@@ -53,7 +53,7 @@ local waiting, wait_of, letters, refused, plain = {}, {}, {}, false, not caps
 for place = 1, number do
     local shape = shapes[kinds and kinds[place] or 1]
     if there[place] then
-        letters[place] = string.char(48 + string.byte(there[place], 1))
+        letters[place] = string.char(48 + string.byte(present(ids[place], there[place]), 1))
         plain = false
     else
         letters[place] = shape.state == READY and 'r' or 's'
@@ -103,7 +103,7 @@ for place, id in ipairs(ids) do
         local rank = struct.pack('>I6', last)
         rows[#rows + 1] = id
         rows[#rows + 1] = shape.before .. rank .. shape.after
-        every[#every + 1] = last
+        every[#every + 1] = string.format('%d', last)
         every[#every + 1] = id
         local queued = places[shape.key]
         if not queued then
@@ -113,7 +113,7 @@ for place, id in ipairs(ids) do
         queued[#queued + 1] = shape.score
         queued[#queued + 1] = shape.state == READY and rank .. id or id
         shape.count = (shape.count or 0) + 1
-        if shape[6] then redis.call('ZADD', P .. 'lapse', whole(shape[6]), id) end
+        if shape[5] then redis.call('ZADD', P .. 'lapse', whole(shape[5]), id) end
         if not plain then
             blobs[#blobs + 1] = id
             blobs[#blobs + 1] = ARGV[2 * place + 1]
@@ -132,7 +132,7 @@ if #rows > 0 then
     for key, queued in pairs(places) do redis.call('ZADD', key, unpack(queued)) end
     for _, shape in ipairs(shapes) do
         if shape.count then
-            if shape.state == READY then redis.call('SADD', P .. 'lines', 'ready/' .. shape[3]) end
+            if shape.state == READY then redis.call('SADD', P .. 'lines', 'ready/' .. shape[2]) end
             count_moves(shape.queue, 'enqueue', nil, shape.state, shape.count)
         end
     end

@@ -31,7 +31,7 @@ local key = P .. 'session/' .. session
 if repeated then
     -- A dead session has none left to run.
     local parts = where == DEAD and {} or claimed_before(session, seq)
-    return {0, where, redis.call('HGET', key, 'rejected'), packed_list(parts)}
+    return {0, where, redis.call('HGET', key, 'rejected'), told_list(parts)}
 end
 local alive = where ~= DEAD
 local rejected, parts = {}, {}
@@ -40,7 +40,8 @@ if alive then
     complete_many(session, given[6], given[7], rejected)
 else
     for place = 1, given[6] do
-        local token = struct.unpack('>I8', ARGV[2 + given[6]], 8 * place - 7)
+        local tokens = ARGV[2 + given[6]]
+        local token = struct.unpack('>I8', tokens, #tokens == 8 and 1 or 8 * place - 7)
         reject(rejected, given[7] and given[7][place] or place, session, ARGV[1 + place], session,
             token, 'complete')
     end
@@ -51,4 +52,4 @@ local count, total = hold_text(s)
 local answer = #rejected > 0 and cmsgpack.pack(rejected) or ''
 redis.call('HSET', key, 'seq', seq, 'count', count, 'total', total, 'rejected', answer)
 finish()
-return {0, where, answer, packed_list(parts)}
+return {0, where, answer, told_list(parts)}

@@ -5,9 +5,8 @@
 -- include: frame
 -- include: row
 
-local ids = redis.call('SMEMBERS', P .. 'held/' .. given[4])
 local rows, leases = {}, {}
-for _, id in ipairs(ids) do rows[#rows + 1] = find_row(id) end
+for _, id in ipairs(held_by(given[4])) do rows[#rows + 1] = find_row(id) end
 table.sort(rows, function(a, b) return a.number < b.number end)
 for _, r in ipairs(rows) do
     leases[#leases + 1] = r.id

@@ -28,7 +28,8 @@ local function check_place(r)
     elseif r.state == READY then
         place, right = score(line_of(r), place_of(r)), sort_key(r)
     elseif r.state == RUNNING then
-        place, right = redis.call('SISMEMBER', P .. 'held/' .. r.session, id), 1
+        local held = redis.call('HGET', P .. 'held/' .. r.session, id)
+        place, right = held and string.sub(held, 3), struct.pack('>I8', r.token) .. r.line
     elseif r.state == QUARANTINED then
         place, right = score('quarantined', id), 0
     elseif r.state >= SUCCEEDED then
@@ -58,8 +59,8 @@ local function check_told(r)
     if not blob or score('all', id) ~= r.number then
         wrong('job_has_payload', id)
     else
-        local ok, parts = pcall(cmsgpack.unpack, '\150' .. string.sub(blob, 3))
-        if not ok or not is_json(parts[4]) or not is_json(parts[5]) then
+        local ok, parts = pcall(cmsgpack.unpack, '\149' .. blob)
+        if not ok or not is_json(parts[2]) or not is_json(parts[3]) then
             wrong('payload_is_json', 'payload ' .. id)
         end
     end
@@ -81,7 +82,7 @@ end
 local answer = redis.call('HSCAN', P .. 'row', given[4], 'COUNT', given[5])
 for at = 1, #answer[2], 2 do
     local id = answer[2][at]
-    local r = read_row(id, answer[2][at + 1])
+    local r = read_row(id, present(id, answer[2][at + 1]))
     if not STATES[r.state] then
         wrong('state_is_known', id .. ' ' .. r.state)
     else

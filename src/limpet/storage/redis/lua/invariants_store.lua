@@ -43,7 +43,7 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
         end
         if s.seq > 0 and not told[3] then wrong('sequence_has_answer', id) end
         held_count, held_names, held_tokens = 0, 0, 0
-        local held = redis.call('SMEMBERS', P .. 'held/' .. id)
+        local held = held_by(id)
         for _, job in ipairs(held) do
             local r = find_row(job)
             if not holds(r, id, r and r.token) then
@@ -99,7 +99,9 @@ if redis.call('HLEN', P .. 'job') ~= rows or redis.call('ZCARD', P .. 'all') ~= 
 end
 if rows <= given[4] then
     local there = {}
-    for _, text in ipairs(redis.call('HVALS', P .. 'row')) do
+    local all = redis.call('HGETALL', P .. 'row')
+    for at = 1, #all, 2 do
+        local text = present(all[at], all[at + 1])
         local queue = split(string.sub(text, 102 + string.byte(text, 101)))
         local field = queue .. '/' .. (STATES[string.byte(text, 1)] or '?')
         there[field] = (there[field] or 0) + 1

@@ -3,6 +3,7 @@
 -- params:  job.
 -- returns: {0, the job's parts}; {0} where there is none.
 -- include: frame
+-- include: row
 -- include: told_jobs
 
 if redis.call('HEXISTS', P .. 'row', given[4]) == 0 then return {0} end

@@ -11,8 +11,8 @@
 local after, number, state, queue, task, most = given[4], given[5], given[6], given[7], given[8],
     given[9]
 
-local function fits(text)
-    if state and STATES[string.byte(text, 1)] ~= state then return false end
+local function fits(id, text)
+    if state and STATES[string.byte(present(id, text), 1)] ~= state then return false end
     local its_queue, its_task = split(string.sub(text, 102 + string.byte(text, 101)))
     return (not queue or its_queue == queue) and (not task or its_task == task)
 end
@@ -38,7 +38,7 @@ local function collected()
     local ids, keys = {}, {}
     if state == 'running' then
         for _, session in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
-            keys[#keys + 1] = P .. 'held/' .. session
+            for _, id in ipairs(held_by(session)) do ids[#ids + 1] = id end
         end
     elseif state == 'ready' then
         for _, line in ipairs(redis.call('SMEMBERS', P .. 'lines')) do keys[#keys + 1] = P .. line end
@@ -46,10 +46,8 @@ local function collected()
         keys[1] = P .. 'finished/' .. state
     end
     for _, key in ipairs(keys) do
-        local part = state == 'running' and redis.call('SMEMBERS', key)
-            or redis.call('ZRANGE', key, 0, -1)
         local cut = state == 'ready' and 7 or 1
-        for _, id in ipairs(part) do ids[#ids + 1] = string.sub(id, cut) end
+        for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do ids[#ids + 1] = string.sub(id, cut) end
     end
     return ids
 end
@@ -63,7 +61,7 @@ local function add(ids)
         local rows = redis.call('HMGET', P .. 'row', unpack(ids, start, last))
         for at = start, last do
             local row = rows[at - start + 1]
-            if #found < number and row and fits(row) then found[#found + 1] = ids[at] end
+            if #found < number and row and fits(ids[at], row) then found[#found + 1] = ids[at] end
         end
         if #found == number then return end
     end

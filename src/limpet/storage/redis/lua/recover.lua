@@ -15,11 +15,11 @@ if not s or s.state ~= DEAD then return {0, 0, 0, 0, 0} end
 -- include: outcome
 
 local key = P .. 'session/' .. s.id
-local held = P .. 'held/' .. s.id
 local told = redis.call('HMGET', key, 'cause', 'charged')
 local went = {[READY] = 0, [FAILED] = 0, [CANCELLED] = 0}
-local ids = redis.call('SRANDMEMBER', held, 1000)
-table.sort(ids)
+local ids = held_by(s.id)
+local left = #ids
+for place = 1001, left do ids[place] = nil end
 for _, id in ipairs(ids) do
     local r = find_row(id)
     let_go(id, r.token)
@@ -29,7 +29,7 @@ end
 if #ids > 0 then
     local count, total = hold_text(s)
     redis.call('HSET', key, 'count', count, 'total', total)
-    if redis.call('EXISTS', held) == 0 then redis.call('SREM', P .. 'widowed', s.id) end
+    if left == #ids then redis.call('SREM', P .. 'widowed', s.id) end
     finish()
 end
 return {0, went[READY], went[FAILED], went[CANCELLED], #ids == 1000 and 1 or 0}

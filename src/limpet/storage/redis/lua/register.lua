@@ -24,6 +24,7 @@ local key = P .. 'session/' .. id
 redis.call('HSET', key, 'state', LIVE, 'moment', whole(moment), 'lease', whole(lease), 'seq', 0,
     'count', 0, 'total', 0, 'rejected', '', 'tasks', digest, 'registered_at', whole(now),
     'renewed_at', whole(now), unpack(given[9]))
+redis.call('HSET', P .. 'held/' .. id, '', string.rep('-', 65))
 redis.call('ZADD', P .. 'moments', whole(moment), id)
 redis.call('ZADD', P .. 'sessions', whole(now), id)
 for _, task in ipairs(tasks) do

@@ -3,37 +3,69 @@
 --          pool can run are read, so that neither what waits nor what is finished costs anything.
 
 local CHUNK = 1000
-local FRESH = '\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0' -- round 1, nothing counted
 local FRESH_MIDDLE = '\1\1\147\0\0\0\194\194'
+local TOLD = '\157\147'
 
 local function packed_text(text)
     if #text < 32 then return string.char(160 + #text) .. text end
     return cmsgpack.pack(text)
 end
 
--- What the holder needs to run a job, as msgpack in the order of ClaimedJob. The job's blob begins
--- with the length of its first part (task, queue), which comes before what changes.
-local function told(id, session, row, blob)
-    local token = struct.unpack('>I8', row, 3)
-    local cut = string.byte(blob, 1) * 256 + string.byte(blob, 2)
-    local middle = FRESH_MIDDLE
-    if string.sub(row, 35, 50) ~= FRESH or string.sub(row, 32, 33) ~= '\0\0' then
-        local suspect, last_run, _, round, failures, orphans, strikes =
-            struct.unpack('>BBBI4I4I4I4', row, 32)
-        middle = cmsgpack.pack(failures + orphans + 1, round, {failures, orphans, strikes},
-            suspect == 1, last_run == 1)
+-- What a plain job and others of its token and line have in common, worked out once: how its row
+-- begins, how it is held, what its holder is told between its id and its payload.
+local function common_of(who, token, line)
+    local of_token = who[token]
+    if not of_token then
+        of_token = {}
+        who[token] = of_token
     end
-    local deadline = '\192'
-    if string.sub(row, 79, 86) ~= NONE_8 then
-        deadline = cmsgpack.pack((struct.unpack('>d', row, 79)))
+    local common = of_token[line]
+    if not common then
+        local queue, task = split(line)
+        local fence = struct.pack('>I8', token)
+        common = {count = 0, queue = queue, head = '\4\0' .. fence .. who.stamp,
+            tail = who.mine .. line, held = '\0\0' .. fence .. line, odd = '\1\0' .. fence .. line,
+            told = who.name .. cmsgpack.pack(token) .. packed_text(task) .. packed_text(queue)}
+        common.plain = common.told .. FRESH_MIDDLE
+        of_token[line] = common
+        who.commons[#who.commons + 1] = common
     end
-    return '\157\147' .. packed_text(id) .. session .. cmsgpack.pack(token)
-        .. string.sub(blob, 3, 2 + cut) .. middle .. string.sub(blob, 3 + cut) .. deadline
+    return common
 end
 
--- A msgpack list of parts that are packed already.
-local function packed_list(parts)
-    return '\220' .. struct.pack('>I2', #parts) .. table.concat(parts)
+local function holder_of(session, seq, pool)
+    return {name = packed_text(session), mine = string.char(#session) .. session, commons = {},
+        stamp = struct.pack('>I4Bdd', seq, pool, now, NONE)}
+end
+
+-- What the holder needs to run a job, as msgpack in the order of ClaimedJob; added in pieces, because
+-- every new text costs. A payload ends with the `nil` of a job without a deadline.
+local function tell(parts, common, id, row, blob)
+    local n = #parts
+    local middle = common.plain
+    if string.sub(row, 32, 74) ~= PLAIN then
+        local suspect, last_run, _, round, failures, orphans, strikes, _, deadline_at =
+            struct.unpack('>BBBI4I4I4I4dd', row, 32)
+        middle = common.told .. cmsgpack.pack(failures + orphans + 1, round,
+            {failures, orphans, strikes}, suspect == 1, last_run == 1)
+        if deadline_at ~= NONE then
+            blob = string.sub(blob, 1, -2) .. cmsgpack.pack(deadline_at)
+        end
+    end
+    if #id < 32 then
+        parts[n + 1] = TOLD .. string.char(160 + #id)
+        parts[n + 2] = id
+    else
+        parts[n + 1] = TOLD
+        parts[n + 2] = cmsgpack.pack(id)
+    end
+    parts[n + 3] = middle
+    parts[n + 4] = blob
+end
+
+-- A msgpack list of what was told, four pieces each.
+local function told_list(parts)
+    return '\220' .. struct.pack('>I2', #parts / 4) .. table.concat(parts)
 end
 
 -- Ready to blocked for jobs whose task no live session knows, so that nobody spins on them.
@@ -53,26 +85,26 @@ end
 
 -- Read on in a line; what has lapsed is passed over, and then the line is no longer taken from its
 -- head alone.
-local function read_on(source, number, lapsed)
-    local found = redis.call('ZRANGE', source.key, source.seen, source.seen + number - 1,
-        'WITHSCORES')
-    source.seen = source.seen + #found / 2
-    source.ended = #found / 2 < number
-    local rows
-    if lapsed and #found > 0 then
-        local ids = {}
-        for at = 1, #found, 2 do ids[#ids + 1] = string.sub(found[at], 7) end
-        rows = redis.call('HMGET', P .. 'row', unpack(ids))
+local function read_on(source, number, lapsed, scored)
+    local step = scored and 2 or 1
+    local last = source.seen + number - 1
+    local found = scored and redis.call('ZRANGE', source.key, source.seen, last, 'WITHSCORES')
+        or redis.call('ZRANGE', source.key, source.seen, last)
+    source.seen = source.seen + #found / step
+    source.ended = #found / step < number
+    if not lapsed and not scored and #source.places == 0 then
+        source.places = found
+        return
     end
-    for at = 1, #found, 2 do
+    for at = 1, #found, step do
         local fit = true
-        if rows then
-            local end_at = lapses_at(read_row('', rows[(at + 1) / 2]))
+        if lapsed then
+            local end_at = lapses_at(find_row(string.sub(found[at], 7)))
             fit = end_at == NONE or end_at > now
         end
         if fit then
             source.places[#source.places + 1] = found[at]
-            source.scores[#source.scores + 1] = tonumber(found[at + 1])
+            source.scores[#source.scores + 1] = scored and tonumber(found[at + 1])
         else
             source.gaps = true
         end
@@ -82,7 +114,7 @@ end
 -- The next of a line, or nil when there is none.
 local function head_of(source, lapsed)
     while source.at > #source.places and not source.ended do
-        read_on(source, source.step, lapsed)
+        read_on(source, source.step, lapsed, true)
     end
     return source.places[source.at]
 end
@@ -167,38 +199,37 @@ end
 local function run(session, seq, pool, ids, parts, per_queue)
     local rows = redis.call('HMGET', P .. 'row', unpack(ids))
     local blobs = redis.call('HMGET', P .. 'job', unpack(ids))
-    local name = packed_text(session)
-    local mine = string.char(#session) .. session
-    local stamp = struct.pack('>I4Bdd', seq, pool, now, NONE)
-    local moved, changed, lines, limited = {}, {}, {}, {}
+    local who = holder_of(session, seq, pool)
+    local changed, held, limited = {}, {}, {}
     for place, id in ipairs(ids) do
-        local row = rows[place]
+        local row, blob = rows[place], blobs[place]
         -- A job without its row or payload cannot run; fsck finds it.
-        if row and blobs[place] then
+        if row and blob then
             local token = math.max(struct.unpack('>I8', row, 3), base) + 1
-            local old = 101 + string.byte(row, 101)
-            local line = string.sub(row, old + 1)
-            if string.sub(row, 71, 78) ~= NONE_8 or string.sub(row, 79, 86) ~= NONE_8 then
-                limited[#limited + 1] = id
+            local common = common_of(who, token, string.sub(row, 102 + string.byte(row, 101)))
+            local body, kept = string.sub(row, 32, 74), common.held
+            if body ~= PLAIN then
+                if string.sub(body, 20, 35) ~= NONE_8 .. NONE_8 then limited[#limited + 1] = id end
+                -- One that failed before left an error behind.
+                if string.sub(body, 8, 15) ~= '\0\0\0\0\0\0\0\0' then kept = common.odd end
             end
-            row = '\4\0' .. struct.pack('>I8', token) .. stamp .. string.sub(row, 32, 100) .. mine
-                .. line
-            lines[line] = (lines[line] or 0) + 1
-            changed[#changed + 1] = id
-            changed[#changed + 1] = row
-            moved[#moved + 1] = id
-            parts[#parts + 1] = told(id, name, row, blobs[place])
+            local n = #changed
+            changed[n + 1] = id
+            changed[n + 2] = common.head .. body .. string.sub(row, 75, 100) .. common.tail
+            held[n + 1] = id
+            held[n + 2] = kept
+            common.count = common.count + 1
+            tell(parts, common, id, row, blob)
             hold(id, token)
         end
     end
-    if #moved == 0 then return end
+    if #held == 0 then return end
     redis.call('HSET', P .. 'row', unpack(changed))
-    redis.call('SADD', P .. 'held/' .. session, unpack(moved))
+    redis.call('HSET', P .. 'held/' .. session, unpack(held))
     if #limited > 0 then redis.call('ZREM', P .. 'lapse', unpack(limited)) end
-    for line, count in pairs(lines) do
-        local queue = split(line)
-        per_queue[queue] = (per_queue[queue] or 0) + count
-        count_moves(queue, 'claim', READY, RUNNING, count)
+    for _, common in ipairs(who.commons) do
+        per_queue[common.queue] = (per_queue[common.queue] or 0) + common.count
+        count_moves(common.queue, 'claim', READY, RUNNING, common.count)
     end
 end
 
@@ -223,23 +254,24 @@ end
 
 -- What the session was given by an exchange, as far as it still has it, in the same order.
 local function claimed_before(session, seq)
-    local ids = redis.call('SMEMBERS', P .. 'held/' .. session)
     local found, parts = {}, {}
-    for _, id in ipairs(ids) do
+    for _, id in ipairs(held_by(session)) do
         local text = redis.call('HGET', P .. 'row', id)
         if text then
             local r = read_row(id, text)
-            if r.seq == seq then found[#found + 1] = {r.pool, sort_key(r), r.number, text, id} end
+            r.text = text
+            if r.seq == seq then found[#found + 1] = r end
         end
     end
     table.sort(found, function(a, b)
-        if a[1] ~= b[1] then return a[1] < b[1] end
-        if a[2] ~= b[2] then return a[2] < b[2] end
-        return a[3] < b[3]
+        if a.pool ~= b.pool then return a.pool < b.pool end
+        if sort_key(a) ~= sort_key(b) then return sort_key(a) < sort_key(b) end
+        return a.number < b.number
     end)
-    for _, each in ipairs(found) do
-        local blob = redis.call('HGET', P .. 'job', each[5])
-        parts[#parts + 1] = told(each[5], packed_text(session), each[4], blob)
+    local who = holder_of(session, seq, 0)
+    for _, r in ipairs(found) do
+        local blob = redis.call('HGET', P .. 'job', r.id)
+        tell(parts, common_of(who, r.token, r.line), r.id, r.text, blob)
     end
     return parts
 end

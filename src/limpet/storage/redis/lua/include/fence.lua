@@ -31,18 +31,16 @@ end
 
 -- Keep which held jobs have started; of others nothing is said.
 local function mark_begun(session, begun)
-    local mine = string.char(#session) .. session
+    local key = P .. 'held/' .. session
     for start = 1, #begun, 1000 do
         local ids, changed = {}, {}
         for at = start, math.min(start + 999, #begun) do ids[#ids + 1] = begun[at][1] end
-        for place, row in ipairs(redis.call('HMGET', P .. 'row', unpack(ids))) do
-            if row and string.sub(row, 1, 2) == '\4\0'
-                and struct.unpack('>I8', row, 3) == begun[start + place - 1][2]
-                and string.sub(row, 101, 100 + #mine) == mine then
+        for place, held in ipairs(redis.call('HMGET', key, unpack(ids))) do
+            if held and struct.unpack('>I8', held, 3) == begun[start + place - 1][2] then
                 changed[#changed + 1] = ids[place]
-                changed[#changed + 1] = '\4\1' .. string.sub(row, 3)
+                changed[#changed + 1] = string.sub(held, 1, 1) .. '\1' .. string.sub(held, 3)
             end
         end
-        if #changed > 0 then redis.call('HSET', P .. 'row', unpack(changed)) end
+        if #changed > 0 then redis.call('HSET', key, unpack(changed)) end
     end
 end

@@ -51,7 +51,7 @@ local function leave(r)
         redis.call('HDEL', P .. 'blocked', r.id)
         if reason then redis.call('ZREM', P .. 'needs/' .. reason, r.id) end
     elseif r.state == RUNNING then
-        redis.call('SREM', P .. 'held/' .. r.session, r.id)
+        redis.call('HDEL', P .. 'held/' .. r.session, r.id)
         if r.requested_at ~= NONE then redis.call('SREM', P .. 'cancels/' .. r.session, r.id) end
     elseif r.state == QUARANTINED then
         redis.call('ZREM', P .. 'quarantined', r.id)

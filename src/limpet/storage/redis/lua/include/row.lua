@@ -1,12 +1,18 @@
 -- row: a job's row, everything about it that changes; rows.py reads the same layout.
 -- layout:  1 state, 2 begun, 3-10 token, 11-14 seq of the exchange that claimed it, 15 pool of that
 --          claim, 16-23 claimed_at, 24-31 finished_at, 32 suspect, 33 last_run, 34 has a hook,
---          35-38 round, 39-42 failures, 43-46 orphans, 47-50 strikes, 51-54 priority,
---          55-62 ready_at, 63-70 created_at, 71-78 expires_at, 79-86 deadline_at,
---          87-94 cancel_requested_at, 95-100 number (its place among all that were enqueued),
+--          35-38 round, 39-42 failures, 43-46 orphans, 47-50 strikes, 51-58 expires_at,
+--          59-66 deadline_at, 67-74 cancel_requested_at, 75-78 priority, 79-86 ready_at,
+--          87-94 created_at, 95-100 number (its place among all that were enqueued),
 --          101 length of the session's id, then that id, then the line (queue, a slash, task). A
 --          time that is not set is -1.
--- why:     the hot path changes a few bytes of it and copies the rest.
+-- held:    what a session holds is a hash of its own: id to 1 is not plain (may have an error, or a
+--          request to cancel it), 2 begun, 3-10 token, then the line. A field without
+--          a name, of 65 bytes, is always there.
+-- why:     the hot path changes a few bytes of a row and copies the rest; a success only leaves the
+--          hash of what is held, whose values are few and short, and the row still says `running`:
+--          `present` tells what it means. A hash of short values only is a list to Redis, slow to
+--          search: hence the long one.
 
 local SCHEDULED, READY, BLOCKED, RUNNING = 1, 2, 3, 4
 local QUARANTINED, SUCCEEDED, FAILED, CANCELLED = 5, 6, 7, 8
@@ -14,7 +20,9 @@ local STATES = {'scheduled', 'ready', 'blocked', 'running', 'quarantined', 'succ
     'cancelled'}
 local NONE = -1
 local NONE_8 = struct.pack('>d', NONE)
-local ROW = '>BBI8I4BddBBBI4I4I4I4i4dddddI6'
+-- Bytes 32 to 74 of a job that has been through nothing and has no limits: round 1.
+local PLAIN = '\0\0\0\0\0\0\1' .. string.rep('\0', 12) .. NONE_8 .. NONE_8 .. NONE_8
+local ROW = '>BBI8I4BddBBBI4I4I4I4dddi4ddI6'
 local MINUTE = 60000000
 
 local function split(line)
@@ -25,8 +33,8 @@ end
 local function read_row(id, text)
     local r = {id = id}
     r.state, r.begun, r.token, r.seq, r.pool, r.claimed_at, r.finished_at, r.suspect, r.last_run,
-        r.hook, r.round, r.failures, r.orphans, r.strikes, r.priority, r.ready_at, r.created_at,
-        r.expires_at, r.deadline_at, r.requested_at, r.number = struct.unpack(ROW, text)
+        r.hook, r.round, r.failures, r.orphans, r.strikes, r.expires_at, r.deadline_at,
+        r.requested_at, r.priority, r.ready_at, r.created_at, r.number = struct.unpack(ROW, text)
     local length = string.byte(text, 101)
     r.session = string.sub(text, 102, 101 + length)
     r.line = string.sub(text, 102 + length)
@@ -34,15 +42,27 @@ local function read_row(id, text)
     return r
 end
 
+-- A row as it is meant: one that says `running` has succeeded if nobody holds the job.
+local function present(id, text)
+    if string.byte(text, 1) ~= RUNNING then return text end
+    local session = string.sub(text, 102, 101 + string.byte(text, 101))
+    local held = redis.call('HGET', P .. 'held/' .. session, id)
+    if held then return '\4' .. string.sub(held, 2, 2) .. string.sub(text, 3) end
+    local finished_at = redis.call('ZSCORE', P .. 'finished/succeeded', id)
+    if not finished_at then return text end
+    return '\6' .. string.sub(text, 2, 23) .. struct.pack('>d', tonumber(finished_at))
+        .. string.sub(text, 32)
+end
+
 local function find_row(id)
     local text = redis.call('HGET', P .. 'row', id)
-    return text and read_row(id, text)
+    return text and read_row(id, present(id, text))
 end
 
 local function row_text(r)
     return struct.pack(ROW, r.state, r.begun, r.token, r.seq, r.pool, r.claimed_at, r.finished_at,
-        r.suspect, r.last_run, r.hook, r.round, r.failures, r.orphans, r.strikes, r.priority,
-        r.ready_at, r.created_at, r.expires_at, r.deadline_at, r.requested_at, r.number)
+        r.suspect, r.last_run, r.hook, r.round, r.failures, r.orphans, r.strikes, r.expires_at,
+        r.deadline_at, r.requested_at, r.priority, r.ready_at, r.created_at, r.number)
         .. string.char(#r.session) .. r.session .. r.line
 end
 
@@ -60,6 +80,15 @@ local function lapses_at(r)
     if r.expires_at == NONE then return r.deadline_at end
     if r.deadline_at == NONE then return r.expires_at end
     return math.min(r.expires_at, r.deadline_at)
+end
+
+-- The ids of what a session holds.
+local function held_by(session)
+    local ids = {}
+    for _, id in ipairs(redis.call('HKEYS', P .. 'held/' .. session)) do
+        if id ~= '' then ids[#ids + 1] = id end
+    end
+    return ids
 end
 
 local function holds(r, session, token)

@@ -1,57 +1,62 @@
 -- settle: running to succeeded, many at once, while their leases hold.
 -- purpose: the hot path; everything else that may become of an attempt is in outcome.lua.
 
--- The completes stand in ARGV: ids from 2, then their tokens as one text, then pairs of id and
--- result where that is not null. `places` are their places among all settlements.
+-- The completes stand in ARGV: ids from 2, then their tokens as one text (one for all where they are
+-- the same), then pairs of id and result where that is not null. `places` are their places among all
+-- settlements.
 local function complete_many(session, number, places, rejected)
     if number == 0 then return end
-    local rows = redis.call('HMGET', P .. 'row', unpack(ARGV, 2, 1 + number))
+    local key = P .. 'held/' .. session
+    local held = redis.call('HMGET', key, unpack(ARGV, 2, 1 + number))
     local tokens = ARGV[2 + number]
-    local mine = string.char(#session) .. session
-    local mine_end = 100 + #mine
-    local finished = struct.pack('>d', now)
-    local finished_text = whole(now)
-    local changed, ended, ids, failed, lines, refused = {}, {}, {}, {}, {}, {}
+    local same = #tokens == 8
+    local at = whole(now)
+    local ended, ids, counts, plain, odd = {}, {}, {}, {}, {}
     for place = 1, number do
-        local id, row = ARGV[1 + place], rows[place]
-        local token = string.sub(tokens, 8 * place - 7, 8 * place)
-        if row and string.byte(row, 1) == RUNNING and string.sub(row, 3, 10) == token
-            and string.sub(row, 101, mine_end) == mine then
-            local line = string.sub(row, mine_end + 1)
-            lines[line] = (lines[line] or 0) + 1
-            ids[#ids + 1] = id
-            changed[#changed + 1] = id
-            changed[#changed + 1] = '\6' .. string.sub(row, 2, 23) .. finished
-                .. string.sub(row, 32)
-            ended[#ended + 1] = finished_text
-            ended[#ended + 1] = id
-            if string.sub(row, 39, 46) ~= '\0\0\0\0\0\0\0\0' then failed[#failed + 1] = id end
-            if string.sub(row, 87, 94) ~= NONE_8 then
-                redis.call('SREM', P .. 'cancels/' .. session, id)
+        local id, kept = ARGV[1 + place], held[place]
+        local token = same and tokens or string.sub(tokens, 8 * place - 7, 8 * place)
+        -- Records of a batch are alike: what one says is worked out once.
+        local said = kept and plain[kept]
+        if kept and not said then
+            said = {string.sub(kept, 3, 10), string.byte(kept, 1) == 0,
+                (struct.unpack('>I8', kept, 3))}
+            plain[kept] = said
+        end
+        if said and said[1] == token then
+            let_go(id, said[3])
+            if said[2] then
+                counts[kept] = (counts[kept] or 0) + 1
+                ids[#ids + 1] = id
+                ended[#ended + 1] = at
+                ended[#ended + 1] = id
+            else
+                odd[id] = true
             end
-            let_go(id, (struct.unpack('>I8', token)))
         else
-            refused[id] = true
-            local fence = struct.unpack('>I8', token)
-            reject(rejected, places and places[place] or place, session, id, session, fence,
-                'complete')
+            odd[id] = false
+            reject(rejected, places and places[place] or place, session, id, session,
+                struct.unpack('>I8', token), 'complete')
         end
     end
-    if #ids == 0 then return end
-    redis.call('HSET', P .. 'row', unpack(changed))
-    redis.call('SREM', P .. 'held/' .. session, unpack(ids))
-    redis.call('ZADD', P .. 'finished/succeeded', unpack(ended))
-    -- What failed before left its error behind.
-    if #failed > 0 then redis.call('HDEL', P .. 'error', unpack(failed)) end
-    if #ids == number and #ARGV > 2 + number then
+    if #ids > 0 then
+        redis.call('HDEL', key, unpack(ids))
+        redis.call('ZADD', P .. 'finished/succeeded', unpack(ended))
+    end
+    for kept, count in pairs(counts) do
+        count_moves((split(string.sub(kept, 11))), 'complete', RUNNING, SUCCEEDED, count)
+    end
+    local last = #ARGV
+    if next(odd) == nil and last > 2 + number then
         redis.call('HSET', P .. 'result', unpack(ARGV, 3 + number))
-    else
-        for at = 3 + number, #ARGV, 2 do
-            if not refused[ARGV[at]] then redis.call('HSET', P .. 'result', ARGV[at], ARGV[at + 1]) end
-        end
+        return
     end
-    for line, count in pairs(lines) do
-        count_moves((split(line)), 'complete', RUNNING, SUCCEEDED, count)
+    for id, holds_it in pairs(odd) do
+        if holds_it then complete_one(find_row(id)) end
+    end
+    for place = 3 + number, last, 2 do
+        if odd[ARGV[place]] ~= false then
+            redis.call('HSET', P .. 'result', ARGV[place], ARGV[place + 1])
+        end
     end
 end
 

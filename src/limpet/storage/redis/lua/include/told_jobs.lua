@@ -1,4 +1,4 @@
--- told_jobs: everything that is kept of jobs, in the order that rows.py reads.
+-- told_jobs: everything that is kept of jobs, in the order that rows.py reads; needs row.lua.
 
 local PARTS = {'row', 'job', 'extra', 'result', 'result_secrets', 'error', 'progress', 'blocked'}
 
@@ -8,6 +8,7 @@ local function told_jobs(ids)
     for place, id in ipairs(ids) do told[place] = {id} end
     for _, part in ipairs(PARTS) do
         for place, value in ipairs(redis.call('HMGET', P .. part, unpack(ids))) do
+            if part == 'row' then value = present(ids[place], value) end
             told[place][#told[place] + 1] = value
         end
     end
