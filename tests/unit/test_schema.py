@@ -10,8 +10,8 @@ from schema import FILE, schema
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.errors import SchemaMismatch
+from limpet.storage.boot import boot_id
 from limpet.storage.sqlite import schema as store_schema
-from limpet.storage.sqlite.boot import boot_id
 from limpet.storage.sqlite.location import parse
 from limpet.storage.sqlite.store import SqliteStore
 

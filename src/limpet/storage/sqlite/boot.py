@@ -1,36 +1,11 @@
-"""Which start of which machine this is, and whether another one is still at work on the file."""
+"""Whether another machine is still at work on the file."""
 
-import ctypes
 import os
-import sys
 import time
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 
 from limpet.domain.clock import Clock
 from limpet.domain.errors import StoreRefused
-
-_LINUX = Path("/proc/sys/kernel/random/boot_id")
-
-
-@cache
-def boot_id() -> str:
-    """An id that every process of this machine shares until it restarts."""
-    if sys.platform == "darwin":
-        libc = ctypes.CDLL(None)
-        size = ctypes.c_size_t(64)
-        text = ctypes.create_string_buffer(64)
-        if libc.sysctlbyname(b"kern.bootsessionuuid", text, ctypes.byref(size), None, 0) == 0:
-            return text.value.decode()
-    try:
-        return _LINUX.read_text().strip()
-    except OSError as error:
-        raise StoreRefused(
-            f"this system does not tell its boot id ({error}); a SQLite store needs it to know "
-            f"which workers a restart has ended. Use a redis:// or postgresql:// store."
-        ) from error
-
 
 Renewals = dict[str, tuple[int, int, int]]
 """session id → (number of renewals, wall time of the last, lease), of sessions of other boots."""

@@ -13,7 +13,8 @@ from limpet.domain.event import EventName
 from limpet.domain.job import ClaimedJob
 from limpet.domain.state import Move, State
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
-from limpet.storage.sqlite.transaction import LARGE, Transaction, to_json
+from limpet.storage.sqlite.transaction import LARGE, Transaction
+from limpet.storage.texts import to_json
 
 
 def claim(tx: Transaction, session: str, want: Want) -> list[int]:

@@ -1,12 +1,14 @@
 """What a person does to a job: cancel, retry; and to a queue: pause."""
 
 from limpet.domain.cause import Requested
-from limpet.domain.errors import JobNotFound, MoveRefused
+from limpet.domain.errors import JobNotFound
 from limpet.domain.event import EventName
 from limpet.domain.queue import sort_key
 from limpet.domain.state import FINAL, Move, State
 from limpet.storage.base import Topic
-from limpet.storage.sqlite.transaction import Row, Transaction, to_json
+from limpet.storage.refusals import not_finished
+from limpet.storage.sqlite.transaction import Row, Transaction
+from limpet.storage.texts import to_json
 
 
 def _find(tx: Transaction, job: str) -> Row:
@@ -51,10 +53,7 @@ def retry(tx: Transaction, job: str, round_seen: int) -> int:
     if round_ == round_seen + 1:
         return int(round_)
     if source not in FINAL or round_ != round_seen:
-        raise MoveRefused(
-            f"job {job} is {source} in round {round_}; only a finished job can be retried "
-            f"(you asked about round {round_seen})."
-        )
+        raise not_finished(job, source, int(round_), round_seen)
     if source is State.SUCCEEDED:
         # It wrote no event when it happened, and the row is about to forget it.
         tx.record(

@@ -26,8 +26,9 @@ import apsw
 from limpet.domain.clock import Clock
 from limpet.domain.errors import LimpetError, StoreBusy, StoreUnavailable
 from limpet.storage.base import CHUNK, Topic
+from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.sqlite import forks
-from limpet.storage.sqlite.bell import MemoryBell, ring
+from limpet.storage.sqlite.bell import ring
 from limpet.storage.sqlite.boot import ForeignSessions, Renewals, watch
 from limpet.storage.sqlite.connection import Connections, checkpoint
 from limpet.storage.sqlite.location import Location
@@ -69,7 +70,7 @@ class Database:
         # One for each thread: a file lock is the descriptor's, whoever uses it.
         self._turns = {urgent: Turns(location.path) for urgent in (False, True)}
         self._turns_here = Turns(location.path)  # for whoever has the writing connection
-        self._memory_bells: dict[Topic, weakref.WeakSet[MemoryBell]] = {
+        self._memory_bells: dict[Topic, weakref.WeakSet[PipeBell]] = {
             topic: weakref.WeakSet() for topic in Topic
         }
         self._closed = False
@@ -185,9 +186,9 @@ class Database:
         """Before the next write, look whether another boot has begun to use the file."""
         self._connections.look_for_foreign_again()
 
-    def memory_bell(self, topic: Topic) -> MemoryBell:
+    def memory_bell(self, topic: Topic) -> PipeBell:
         """A bell for a database in memory."""
-        bell = MemoryBell()
+        bell = PipeBell()
         self._memory_bells[topic].add(bell)
         return bell
 

@@ -11,9 +11,9 @@ from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import Move, State
 from limpet.storage.answers import Promoted, Pruned
 from limpet.storage.base import CHUNK
-from limpet.storage.sqlite.transaction import Row, Transaction, to_json
-
-_SESSIONS_KEPT = timedelta(days=1)
+from limpet.storage.bounds import SESSIONS_KEPT
+from limpet.storage.sqlite.transaction import Row, Transaction
+from limpet.storage.texts import to_json
 
 
 def promote(tx: Transaction) -> Promoted:
@@ -75,7 +75,7 @@ def prune(tx: Transaction, retention: Mapping[State, timedelta]) -> Pruned:
 
 
 def _prune_sessions(tx: Transaction, limit: int) -> int:
-    before = tx.now - microseconds(_SESSIONS_KEPT)
+    before = tx.now - microseconds(SESSIONS_KEPT)
     rows = tx.run("prune", "old_sessions", ended_before=before, limit=limit)
     tx.many("prune", "session", rows)
     tx.many("prune", "answer", rows)

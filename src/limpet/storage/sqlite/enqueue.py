@@ -12,7 +12,8 @@ from limpet.domain.state import Move, State
 from limpet.storage.answers import Receipt
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.session import find, standing
-from limpet.storage.sqlite.transaction import Transaction, Value, to_json
+from limpet.storage.sqlite.transaction import Transaction, Value
+from limpet.storage.texts import to_json
 
 
 def enqueue(

@@ -5,17 +5,23 @@ from typing import Any, Literal
 
 import msgspec
 
-from limpet.domain.errors import SequenceError, StoreRolledBack
 from limpet.domain.lease import Digest, Lease, digest
 from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import Want
+from limpet.storage.refusals import (
+    answer_forgotten,
+    exchange_forgotten,
+    exchange_too_old,
+    session_not_known,
+)
 from limpet.storage.sqlite.claim import claim, claimed
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.settle import settle
-from limpet.storage.sqlite.transaction import Transaction, to_json
+from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.texts import to_json
 
 
 def exchange(
@@ -29,23 +35,14 @@ def exchange(
     """Settle and claim; see `HolderVerbs.exchange`."""
     row = find(tx, session)
     if row is None:
-        raise StoreRolledBack(
-            f"the store does not know session {session}: it was rolled back, or the session was "
-            f"pruned. Stop what it runs and register anew."
-        )
+        raise session_not_known(session)
     where = standing(tx, row)
     if seq == row.seq and seq > 0:
         return _repeat(tx, session, seq, where)
     if seq < max(row.seq, 1):
-        raise SequenceError(
-            f"session {session} sent exchange {seq} after {row.seq} was answered; the next is "
-            f"{row.seq + 1}, and nothing was done."
-        )
+        raise exchange_too_old(session, seq, row.seq)
     if seq > row.seq + 1:
-        raise StoreRolledBack(
-            f"session {session} sent exchange {seq}, but the store remembers only {row.seq}: it "
-            f"was rolled back. Stop what the session runs and register anew."
-        )
+        raise exchange_forgotten(session, seq, row.seq)
     alive = where is not Standing.DEAD
     if alive:
         mark_begun(tx, session, begun)
@@ -81,10 +78,7 @@ class _Body(msgspec.Struct):
 def _repeat(tx: Transaction, session: str, seq: int, where: Standing) -> Exchanged:
     kept: Any = tx.one("exchange", "answer", session=session, seq=seq)
     if kept is None:
-        raise StoreRolledBack(
-            f"the store has lost its answer to exchange {seq} of session {session}. Stop what the "
-            f"session runs and register anew."
-        )
+        raise answer_forgotten(session, seq)
     body = msgspec.json.decode(kept[0], type=_Body)
     rejected = tuple(Rejected(Lease(j, s, t), a) for j, s, t, a in body.rejected)
     # The jobs themselves are read again; a dead session has none left to run.

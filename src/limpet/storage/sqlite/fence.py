@@ -8,7 +8,8 @@ from limpet.domain.event import EventName
 from limpet.domain.job import Counters
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Rejected
-from limpet.storage.sqlite.transaction import Row, Transaction, to_json
+from limpet.storage.sqlite.transaction import Row, Transaction
+from limpet.storage.texts import to_json
 
 
 class Held(NamedTuple):

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from limpet.domain.errors import InvalidOption
-from limpet.domain.event import Event, EventName, JobEvent
+from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, Page
 from limpet.domain.queue import QueueView
 from limpet.domain.session import Session
 from limpet.domain.state import State
 from limpet.storage.answers import Total
-from limpet.storage.sqlite.rows import error_of, job_of, session_of
-from limpet.storage.sqlite.transaction import Row, Transaction, to_json
+from limpet.storage.bounds import page_size
+from limpet.storage.refusals import cursor_not_given
+from limpet.storage.sqlite.rows import job_of, session_of
+from limpet.storage.sqlite.transaction import Row, Transaction
+from limpet.storage.texts import error_of, event_name, to_json
 
 _END = 2**62
-_MOST_PER_PAGE = 1_000
 
 
 def job(tx: Transaction, id_: str) -> Job | None:
@@ -31,9 +32,9 @@ def states(tx: Transaction, ids: Sequence[str]) -> dict[str, State]:
 
 def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> Page:
     """A page of jobs, newest first."""
-    size = max(1, min(limit, _MOST_PER_PAGE))
+    size = page_size(limit)
     if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-        raise InvalidOption(f"cursor {cursor!r}: use the one that the last page gave.")
+        raise cursor_not_given(cursor)
     params: dict[str, Any] = {
         "before": _END if cursor is None else int(cursor),
         "queue": which.queue,
@@ -58,21 +59,14 @@ def events(tx: Transaction, id_: str) -> tuple[Event, ...]:
 
 def latest_events(tx: Transaction, limit: int) -> tuple[JobEvent, ...]:
     """What was recorded last, of any job."""
-    size = max(1, min(limit, _MOST_PER_PAGE))
+    size = page_size(limit)
     rows = tx.run("inspect", "latest_events", before=_END, limit=size)
     return tuple(JobEvent(row[0], row[1], row[2], _event(row[3:])) for row in rows)
 
 
 def _event(row: Row) -> Event:
     at, event, session, token, cause, claimed_at = row
-    return Event(at, _event_name(event), session, token, error_of(cause), claimed_at)
-
-
-def _event_name(text: str) -> EventName | str:
-    try:
-        return EventName(text)
-    except ValueError:
-        return text  # written by a newer version; still told
+    return Event(at, event_name(event), session, token, error_of(cause), claimed_at)
 
 
 def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:

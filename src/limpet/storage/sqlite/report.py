@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from limpet.domain.job import Report
 from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected
+from limpet.storage.bounds import LONGEST_LINE, LONGEST_NOTE, MOST_LINES
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.session import find, standing
-from limpet.storage.sqlite.transaction import Transaction, clean
-
-MOST_LINES = 1_000
-LONGEST_LINE = 8_192
-LONGEST_NOTE = 1_024
+from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.texts import clean
 
 
 def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:

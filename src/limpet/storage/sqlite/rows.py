@@ -1,15 +1,14 @@
 """Rows of the database as nouns of the domain."""
 
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 
-from limpet.domain.cause import Cause, Needs, cause_of
 from limpet.domain.job import Counters, Job, Progress
 from limpet.domain.session import Session, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
 from limpet.storage.sqlite.transaction import Row
+from limpet.storage.texts import error_of, reason_of
 
 
 def job_of(row: Row) -> Job:
@@ -35,7 +34,7 @@ def job_of(row: Row) -> Job:
         expires_at=row[19],
         deadline_at=row[20],
         cancel_requested_at=row[21],
-        blocked_by=_reason(row[22]),
+        blocked_by=reason_of(row[22]),
         parent=row[23],
         root=row[24],
         key=row[25],
@@ -59,21 +58,6 @@ def _secrets(paths: str | None) -> tuple[str, ...]:
 def _result(state: State, value: str | None) -> str | None:
     # A task that returns None leaves no row behind.
     return "null" if state is State.SUCCEEDED and value is None else value
-
-
-def _reason(blocked: str | None) -> str | None:
-    if blocked is None:
-        return None
-    reason, _, what = blocked.partition(":")
-    return Needs(reason, what).sentence()
-
-
-def error_of(record: str | None) -> Cause | None:
-    """A cause as the database keeps it."""
-    if record is None:
-        return None
-    read: dict[str, Any] = msgspec.json.decode(record)
-    return cause_of(read)
 
 
 def session_of(row: Row, now_lease: int, boot: str) -> Session:

@@ -1,21 +1,22 @@
 """Sessions: register, renew, end, and what they hold."""
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from limpet.domain.cause import Cause
 from limpet.domain.duration import microseconds
-from limpet.domain.errors import SessionLost, StoreRolledBack
 from limpet.domain.event import EventName
 from limpet.domain.lease import Digest, Lease
 from limpet.domain.session import NewSession, SessionState, Standing
 from limpet.domain.state import Move, State
 from limpet.storage.answers import Registered, Renewed
 from limpet.storage.base import CHUNK
+from limpet.storage.refusals import session_dead, session_not_known
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.inspect import epoch
-from limpet.storage.sqlite.transaction import Transaction, to_json
+from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.tasksets import tasks_digest
+from limpet.storage.texts import to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +51,11 @@ def standing(tx: Transaction, session: Found) -> Standing:
     return Standing.DRAINING if session.state is SessionState.DRAINING else Standing.LIVE
 
 
-def tasks_digest(tasks: Iterable[str]) -> str:
-    """The name under which a set of tasks is kept; equal sets have equal names."""
-    text = "\n".join(sorted(tasks))
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
 def register(tx: Transaction, new: NewSession) -> Registered:
     """Begin a session; see `HolderVerbs.register`."""
     known = find(tx, new.id)
     if known is not None and known.state is SessionState.DEAD:
-        raise SessionLost(f"session {new.id} is dead; register under a new id.")
+        raise session_dead(new.id)
     tasks = known.tasks if known else tasks_digest(new.tasks)
     pools = tuple(tasks_digest(part) for part in new.pools)
     moment = known.moment if known else tx.now_lease + microseconds(new.lease)
@@ -100,10 +95,7 @@ def renew(tx: Transaction, session: str, begun: Sequence[Lease], draining: bool)
     """Renew a lease; see `HolderVerbs.renew`."""
     row = find(tx, session)
     if row is None:
-        raise StoreRolledBack(
-            f"the store does not know session {session}: it was rolled back, or the session was "
-            f"pruned. Stop what it runs and register anew."
-        )
+        raise session_not_known(session)
     where = standing(tx, row)
     moment = row.moment
     if where in (Standing.LIVE, Standing.DRAINING):

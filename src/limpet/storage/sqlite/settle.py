@@ -34,7 +34,8 @@ from limpet.domain.transition import (
     after_loss,
 )
 from limpet.storage.sqlite.fence import Held, check
-from limpet.storage.sqlite.transaction import LARGE, Transaction, Value, to_json
+from limpet.storage.sqlite.transaction import LARGE, Transaction, Value
+from limpet.storage.texts import to_json
 
 # A suspect that ends an attempt in one of these ways has been seen to run alone.
 _RAN_ALONE = frozenset({Move.RETRY, Move.SNOOZE})

@@ -16,10 +16,11 @@ from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage import answers, base
+from limpet.storage.boot import boot_id
+from limpet.storage.bounds import at_most_a_chunk
 from limpet.storage.sqlite import control, due, inspect, recover
 from limpet.storage.sqlite import session as sessions
 from limpet.storage.sqlite.bell import FileBell
-from limpet.storage.sqlite.boot import boot_id
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.enqueue import enqueue, enqueue_under
 from limpet.storage.sqlite.exchange import exchange
@@ -47,7 +48,7 @@ class SqliteStore:
         all_or_none: bool = False,
         fence: Lease | None = None,
     ) -> list[answers.Receipt]:
-        _at_most_a_chunk(jobs)
+        at_most_a_chunk(jobs)
         if fence is None:
             return self._db.write(lambda tx: enqueue(tx, jobs, caps, all_or_none), rows=len(jobs))
         answer = self._db.write(
@@ -64,7 +65,7 @@ class SqliteStore:
         *,
         caps: Mapping[str, int] | None = None,
     ) -> list[answers.Receipt]:
-        _at_most_a_chunk(jobs)
+        at_most_a_chunk(jobs)
         return enqueue_within(self._db, connection, jobs, caps)
 
     # -- hold
@@ -80,7 +81,7 @@ class SqliteStore:
         want: base.Want | None = None,
         begun: Sequence[Lease] = (),
     ) -> answers.Exchanged:
-        _at_most_a_chunk(settlements)
+        at_most_a_chunk(settlements)
         room = sum(pool.total for pool in want.pools) if want else 0
         return self._db.write(
             lambda tx: exchange(tx, session, seq, settlements, want, begun),
@@ -99,7 +100,7 @@ class SqliteStore:
         return self._db.read(lambda tx: sessions.held(tx, session))
 
     def release(self, session: str, leases: Sequence[Lease], cause: Cause) -> tuple[Rejected, ...]:
-        _at_most_a_chunk(leases)
+        at_most_a_chunk(leases)
         return self._db.write(
             lambda tx: recover.release(tx, session, leases, cause), rows=len(leases)
         )
@@ -207,11 +208,6 @@ class SqliteStore:
 
     def close(self) -> None:
         self._db.close()
-
-
-def _at_most_a_chunk(items: Sequence[object]) -> None:
-    if len(items) > base.CHUNK:
-        raise ValueError(f"a verb takes at most {base.CHUNK} at once, not {len(items)}")
 
 
 def place(url: str) -> tuple[str, str]:

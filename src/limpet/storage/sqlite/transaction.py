@@ -1,12 +1,10 @@
 """One verb's share of a write transaction: its statements, its moment, its counts, its bells."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import apsw
-import msgspec
 
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock
@@ -14,6 +12,7 @@ from limpet.domain.event import EventName
 from limpet.domain.state import Move, State, allows
 from limpet.storage.assets import script
 from limpet.storage.base import Topic
+from limpet.storage.texts import to_json
 
 PACKAGE = __package__ or "limpet.storage.sqlite"
 
@@ -22,20 +21,6 @@ LARGE = 16_384
 
 Value: TypeAlias = int | float | str | bytes | None
 Row: TypeAlias = tuple[Any, ...]
-
-
-def to_json(value: object) -> str:
-    """JSON text, as the store keeps it."""
-    try:
-        return msgspec.json.encode(value).decode()
-    except UnicodeEncodeError:
-        # An exception's message may carry half a character, as in a file name; it is still told.
-        return clean(json.dumps(value, ensure_ascii=False))
-
-
-def clean(text: str) -> str:
-    """A text that can be stored: what is not a character becomes a question mark."""
-    return text.encode("utf-8", "replace").decode()
 
 
 class Transaction:
