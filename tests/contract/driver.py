@@ -6,6 +6,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from servers.empty import empty_postgres
+
 from limpet.domain.cause import Cause, Raised, WorkerKilled
 from limpet.domain.event import Event, EventName, timeline
 from limpet.domain.job import ClaimedJob, Job, NewJob
@@ -20,6 +22,7 @@ from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
 BACKENDS: dict[str, Callable[[Path], str]] = {
     "sqlite-file": lambda folder: f"sqlite:///{folder}/jobs.db?synchronous=normal",
     "sqlite-memory": lambda folder: "sqlite://",
+    "postgres": lambda folder: empty_postgres(),
 }
 
 SECOND = 1_000_000

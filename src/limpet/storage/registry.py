@@ -7,7 +7,11 @@ from limpet.domain.clock import Clock
 from limpet.domain.errors import InvalidOption
 from limpet.storage.base import Store
 
-_BACKENDS = {"sqlite": "limpet.storage.sqlite.store"}
+_BACKENDS = {
+    "sqlite": "limpet.storage.sqlite.store",
+    "postgres": "limpet.storage.postgres.store",
+    "postgresql": "limpet.storage.postgres.store",
+}
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:

@@ -30,5 +30,3 @@ def retry(tx: Transaction, job: str, seen_round: int) -> int:
 def pause(tx: Transaction, queue: str, paused: bool) -> None:
     """Stop or resume claiming from a queue."""
     tx.run("control", "pause", queue=queue, paused=paused)
-
-

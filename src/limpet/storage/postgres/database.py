@@ -111,9 +111,7 @@ class Database:
             lambda connection: self._within(connection, "begin_reading", verb), False, True
         )
 
-    def _within(
-        self, connection: Connection, begin: str, verb: Callable[[Transaction], T]
-    ) -> T:
+    def _within(self, connection: Connection, begin: str, verb: Callable[[Transaction], T]) -> T:
         tx = self._tx(connection)
         tx.run("connection", begin)
         try:

@@ -30,18 +30,19 @@ def enqueue_capped(
     """Write those new jobs for which there is room."""
     for queue in sorted({job.queue for job in jobs} & caps.keys()):
         tx.run("enqueue", "alone", queue=f"{tx.quoted} {queue}")
-    ids = column([job.id for job in jobs])
-    known = {str(id_): State(state) for id_, state in tx.run("enqueue", "known", ids=ids)}
-    refused = over_cap(jobs, caps, known, lambda queue: _waiting(tx, queue))
+    ((there, waiting),) = tx.call("room", *asked(jobs, caps))
+    known = {id_: State(state) for id_, state in (there or {}).items()}
+    refused = over_cap(jobs, caps, known, lambda queue: int(waiting[queue]))
     if refused and all_or_none:
         return none_written(jobs, known, refused)
     told = {each.job: each for each in enqueue(tx, [job for job in jobs if job.id not in refused])}
     return [refused.get(job.id) or told[job.id] for job in jobs]
 
 
-def _waiting(tx: Transaction, queue: str) -> int:
-    row = tx.one("enqueue", "waiting", queue=queue)
-    return int(row[0]) if row else 0
+def asked(jobs: Sequence[NewJob], caps: Mapping[str, int]) -> tuple[str, str]:
+    """The parameters of the function `room`."""
+    queues = sorted({job.queue for job in jobs} & caps.keys())
+    return column([job.id for job in jobs]), column(queues)
 
 
 def enqueue_under(
@@ -109,5 +110,3 @@ def receipts(jobs: Sequence[NewJob], at: int, known: Any) -> list[Receipt]:
             later = job.scheduled_for is not None and job.scheduled_for > at
             told.append(Receipt(job.id, "new", State.SCHEDULED if later else State.READY))
     return told
-
-

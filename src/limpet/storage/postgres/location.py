@@ -51,7 +51,12 @@ class Location:
         said = conninfo_to_dict(self.given)
         host = said.get("hostaddr") or said.get("host") or ""
         user = str(said.get("user") or "")
-        return str(host), str(said.get("port") or 5432), str(said.get("dbname") or user), self.schema
+        return (
+            str(host),
+            str(said.get("port") or 5432),
+            str(said.get("dbname") or user),
+            self.schema,
+        )
 
     @cached_property
     def url(self) -> str:

@@ -27,7 +27,11 @@ def migrations(package: str = PACKAGE) -> list[tuple[int, str]]:
 
 
 def create_or_check(
-    connection: psycopg.Connection[Row], location: Location, clock: Clock | None, *, may_create: bool
+    connection: psycopg.Connection[Row],
+    location: Location,
+    clock: Clock | None,
+    *,
+    may_create: bool,
 ) -> str:
     """Make the tables where there are none; refuse a version that this code cannot work on.
 
@@ -67,9 +71,7 @@ def apply(
     """
     quoted = location.quoted
     with connection.transaction():
-        connection.execute(
-            statement("version", "alone", quoted), {"schema": location.schema}
-        )
+        connection.execute(statement("version", "alone", quoted), {"schema": location.schema})
         has_schema, has_tables = _there(connection, location)
         version = _versions(connection, location)[0] if has_tables else 0
         steps = [(number, name) for number, name in migrations(package) if number > version]
@@ -103,9 +105,7 @@ def _there(connection: psycopg.Connection[Row], location: Location) -> tuple[boo
     return bool(row[0]), bool(row[1])
 
 
-def _versions(
-    connection: psycopg.Connection[Row], location: Location
-) -> tuple[int, int, int, str]:
+def _versions(connection: psycopg.Connection[Row], location: Location) -> tuple[int, int, int, str]:
     row: Any = connection.execute(statement("version", "versions", location.quoted)).fetchone()
     if row is None:
         raise SchemaMismatch(

@@ -58,7 +58,12 @@ class Transaction:
         """Call one of the functions and return its rows."""
         text = call_of(function, len(params), self.quoted)
         cursor = psycopg.RawCursor(self.connection, row_factory=tuple_row)
-        return cursor.execute(text, params, binary=True).fetchall()
+        try:
+            return cursor.execute(text, params, binary=True).fetchall()
+        except psycopg.ProgrammingError as error:
+            if error.sqlstate is None:  # the driver's own: it does not know what to do with a value
+                raise TypeError(str(error).replace("'", "")) from None
+            raise
 
     def run(self, verb: str, name: str, /, **params: object) -> list[Row]:
         """Run one statement of a verb's script and return all its rows."""

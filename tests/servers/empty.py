@@ -1,0 +1,37 @@
+"""Stores on the shared servers, each time without a job."""
+
+import atexit
+
+import psycopg
+
+from limpet.storage.postgres.store import PostgresStore
+from servers.shared import shared_url
+
+_LISTED = """
+SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables
+WHERE schemaname = 'limpet' AND tablename <> 'store'
+"""
+
+_own: list[psycopg.Connection[tuple[object, ...]]] = []
+_emptied: list[str] = []
+
+
+def empty_postgres() -> str:
+    """The URL of a PostgreSQL store that has nothing in it; what was there before is lost."""
+    url = shared_url("postgres")
+    if not _own:
+        connection = psycopg.connect(url, autocommit=True)
+        _own.append(connection)
+        atexit.register(connection.close)
+        connection.execute("SET lock_timeout = '10s'")
+        connection.execute("SET client_min_messages = warning")
+        connection.execute("DROP SCHEMA IF EXISTS limpet CASCADE")
+        store = PostgresStore(url)
+        store.migrate()
+        store.close()
+        listed = connection.execute(_LISTED).fetchone()
+        assert listed is not None
+        _emptied.append(str(listed[0]))
+    else:
+        _own[0].execute(f"TRUNCATE {_emptied[0]}".encode())
+    return url
