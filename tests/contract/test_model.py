@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from contract.choices import (
     DELAYS,
     LEASES,
@@ -30,7 +31,8 @@ from limpet.domain.job import NewJob
 from limpet.domain.transition import Orphan
 from limpet.storage.base import ANY_QUEUE, Pool
 
-BACKEND = "sqlite-memory"
+# A store in a file is the one in memory with a file; the others are their own.
+MODELLED = ("sqlite-memory", "postgres")
 RUNS, STEPS = 220, 50
 LEAST_STEPS = 5_000
 
@@ -43,9 +45,11 @@ class Machine(RuleBasedStateMachine):
     What happens most in life has a rule of its own; what happens now and then shares one.
     """
 
+    backend: str
+
     def __init__(self) -> None:
         super().__init__()
-        self.pair = Pair(BACKEND)
+        self.pair = Pair(self.backend)
 
     def teardown(self) -> None:
         self.pair.store.close()
@@ -212,10 +216,13 @@ class Machine(RuleBasedStateMachine):
         self.pair.compare_queues()
 
 
-def test_store_does_what_the_model_does() -> None:
-    machine = Machine
+@pytest.mark.parametrize("modelled", MODELLED)
+def test_store_does_what_the_model_does(modelled: str) -> None:
+    global _steps_taken
+    _steps_taken = 0
+    machine: type[Machine] = type(f"Machine_{modelled}", (Machine,), {"backend": modelled})
     if "LIMPET_MODEL_SEED" in os.environ:
-        machine = seed(int(os.environ["LIMPET_MODEL_SEED"]))(Machine)
+        machine = seed(int(os.environ["LIMPET_MODEL_SEED"]))(machine)
     # The same steps on every machine, however slow: a run that fails, fails for everyone.
     run_state_machine_as_test(
         machine,

@@ -9,8 +9,8 @@ from limpet.storage.base import Store
 
 _BACKENDS = {
     "sqlite": "limpet.storage.sqlite.store",
-    "postgres": "limpet.storage.postgres.store",
     "postgresql": "limpet.storage.postgres.store",
+    "postgres": "limpet.storage.postgres.store",
 }
 
 
@@ -35,4 +35,13 @@ def _backend(url: str) -> ModuleType:
             f"{', '.join(f'{name}://' for name in sorted(_BACKENDS))}; write for example "
             f"sqlite:///jobs.db."
         )
-    return import_module(module)
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("limpet"):
+            raise
+        extra = module.split(".")[2]
+        raise InvalidOption(
+            f"a {scheme}:// store needs the package {error.name}; install it with "
+            f"pip install 'limpet[{extra}]'."
+        ) from error

@@ -1,6 +1,6 @@
 """Sessions that are over, and the jobs they leave: expire, recover, release."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from limpet.domain.cause import Cause, Unknown, WorkerVanished
 from limpet.domain.lease import Lease
@@ -19,6 +19,9 @@ from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.rows import Row
 from limpet.storage.texts import error_of
 
+# More than a clock that is slewed, or a slow answer, is off by between two looks.
+_STEP = 1_000_000
+
 
 def lease_time(tx: Transaction) -> int:
     """What time it is on the lease clock."""
@@ -26,12 +29,36 @@ def lease_time(tx: Transaction) -> int:
     return int(now)
 
 
-def expire(tx: Transaction, asked: int) -> tuple[Session, ...]:
+class ClockWatch:
+    """Sees when the server's clock was stepped, by comparing it with this machine's.
+
+    After a step forward every lease looks over, and whoever holds one still runs: then nothing is
+    expired for one lease, in which each holder renews or learns that it is too late.
+    """
+
+    def __init__(self, boot: Callable[[], int]) -> None:
+        self._boot = boot
+        self._ahead: int | None = None
+        self._quiet_until = 0
+
+    def trusts(self, server: int, longest_lease: int) -> bool:
+        """Whether a lease that is over by the server's time is over."""
+        boot = self._boot()
+        ahead = server - boot
+        if self._ahead is not None and abs(ahead - self._ahead) > _STEP:
+            self._quiet_until = boot + longest_lease
+        self._ahead = ahead
+        return boot >= self._quiet_until
+
+
+def expire(tx: Transaction, asked: int, watch: ClockWatch) -> tuple[Session, ...]:
     """Mark what was overdue when it was asked for (lease clock), and list what is dead and still
     has jobs; see `SweepVerbs.expire`.
     """
-    for session, renewed_at in tx.run("recover", "overdue", asked=asked):
-        end(tx, session, WorkerVanished(last_seen=renewed_at))
+    ((longest,),) = tx.run("recover", "longest_lease")
+    if watch.trusts(asked, longest):
+        for session, renewed_at in tx.run("recover", "overdue", asked=asked):
+            end(tx, session, WorkerVanished(last_seen=renewed_at))
     widowed = [str(row[0]) for row in tx.run("recover", "widowed")]
     return tuple(each for id_ in widowed for each in sessions(tx, with_dead=True, one=id_))
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from limpet.domain.cause import Cause
-from limpet.domain.clock import Clock
+from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import LeaseLost
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
@@ -37,6 +37,7 @@ class PostgresStore:
         self._location = parse(url)
         self._db = Database(self._location, clock)
         self._ringer = Ringer(self._db)
+        self._watch = recover.ClockWatch((clock or SystemClock()).boot)
 
     # -- enqueue
 
@@ -117,7 +118,7 @@ class PostgresStore:
     def expire(self) -> tuple[Session, ...]:
         # Who became overdue while this waited may only have waited too.
         asked = self._db.once(recover.lease_time)
-        return self._db.write(lambda tx: recover.expire(tx, asked))
+        return self._db.write(lambda tx: recover.expire(tx, asked, self._watch))
 
     def recover(self, session: str) -> answers.Recovered:
         return self._db.write(lambda tx: recover.recover(tx, session))

@@ -39,5 +39,8 @@ ORDER BY r.n
 LIMIT %(limit)s
 FOR UPDATE OF r
 
+-- statement: longest_lease
+SELECT coalesce(max(lease), 0) FROM limpet.session WHERE state <> 'dead'
+
 -- statement: time
 SELECT limpet.v1_time(%(given)s)
