@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -90,9 +90,9 @@ def test_wrong_password_is_said_and_not_shown(
     time.sleep(0.3)
     try:
         url = f"postgresql://guarded:wr0ng@127.0.0.1:{server.port}/postgres"
-        with closing(PostgresStore(url)) as store:
-            with pytest.raises(StoreRefused, match="user and the password") as refused:
-                add(store)
+        refusal = pytest.raises(StoreRefused, match="user and the password")
+        with closing(PostgresStore(url)) as store, refusal as refused:
+            add(store)
         assert "wr0ng" not in str(refused.value)
     finally:
         rules.write_text(before)
@@ -103,7 +103,7 @@ def test_too_many_connections_are_said_and_not_for_ever(
     server: PostgresServer, store: PostgresStore
 ) -> None:
     others = []
-    with pytest.raises(psycopg.OperationalError):
+    with suppress(psycopg.OperationalError):
         while True:
             others.append(psycopg.connect(server.url))
     with pytest.raises(StoreUnavailable, match="no connection left"):
@@ -210,7 +210,7 @@ def test_role_with_the_documented_grants_lives_a_whole_life(
             assert ring.wait(timedelta(seconds=10))
             ring.close()
             holder = Holder(own)
-            first, second, third = (each.lease for each in holder.claim())
+            first, second, _ = (each.lease for each in holder.claim())
             holder.settle(Complete(first, "1"))
             holder.release(second, cause=Drained())
             own.cancel(jobs[2])
@@ -253,14 +253,10 @@ def test_schema_of_another_version_is_refused(
     server: PostgresServer, raw: psycopg.Connection, store: PostgresStore
 ) -> None:
     store.migrate()
-    raw.execute(
-        "UPDATE limpet.store SET schema_version = 9, oldest_allowed = 9, newest_allowed = 9"
-    )
+    raw.execute("UPDATE limpet.store SET oldest_allowed = 9, newest_allowed = 9")
     with closing(PostgresStore(server.url)) as other, pytest.raises(SchemaMismatch, match="newer"):
         add(other)
-    raw.execute(
-        "UPDATE limpet.store SET schema_version = 0, oldest_allowed = 0, newest_allowed = 0"
-    )
+    raw.execute("UPDATE limpet.store SET oldest_allowed = 0, newest_allowed = 0")
     with closing(PostgresStore(server.url)) as other, pytest.raises(SchemaMismatch, match="older"):
         add(other)
 
