@@ -48,7 +48,7 @@ def said(error: psycopg.Error, location: Location) -> StoreError | InvalidOption
         case pg.InsufficientPrivilege():
             return StoreRefused(
                 f"{where}: {reason}. Let the owner of the schema run `limpet migrate`, and grant "
-                f"this role its rights (docs/stores/postgresql)."
+                f"this role its rights (docs/concepts/postgresql)."
             )
         case pg.ReadOnlySqlTransaction():
             return StoreReadOnly(

@@ -273,7 +273,7 @@ def _explained(error: Exception, database: Database) -> LimpetError:
         case "42501":
             return TransactionRefused(
                 f"within= was given a connection whose role may not write to the schema "
-                f"{database.location.schema}: {known}. Grant it what docs/stores/postgresql lists."
+                f"{database.location.schema}: {known}. Grant it what docs/concepts/postgresql lists."
             )
         case _:
             return said(known, database.location)
