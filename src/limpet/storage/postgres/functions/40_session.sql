@@ -10,7 +10,7 @@
 CREATE OR REPLACE FUNCTION limpet.v1_register(
     p_id text, p_kind text, p_name text, p_host text, p_pid bigint, p_boot text, p_duration bigint,
     p_tasks text, p_pools text, p_lock text, p_known jsonb, p_wall bigint, p_lease bigint,
-    OUT found text, OUT moment bigint, OUT tasks text, OUT epoch text)
+    OUT was text, OUT moment bigint, OUT tasks text, OUT epoch text)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now bigint := limpet.v1_time(p_wall);
@@ -25,7 +25,7 @@ BEGIN
             p_pools, p_lock, v_now, v_now)
     ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
-        SELECT s.state, s.moment, s.tasks INTO found, moment, tasks
+        SELECT s.state, s.moment, s.tasks INTO was, moment, tasks
         FROM limpet.session s WHERE s.id = p_id;
         RETURN;
     END IF;

@@ -6,7 +6,7 @@
 -- text:    COLLATE "C", because names and ids are compared by the byte, and faster.
 
 CREATE TABLE limpet.store (
-    only integer PRIMARY KEY CHECK (only = 1),
+    one integer PRIMARY KEY CHECK (one = 1),
     epoch text NOT NULL,             -- changes when the store is made anew
     schema_version integer NOT NULL,
     oldest_allowed integer NOT NULL, -- versions of the schema that may work on these tables

@@ -15,7 +15,7 @@ SELECT schema_version, oldest_allowed, newest_allowed, epoch FROM limpet.store
 SELECT pg_advisory_xact_lock(hashtextextended('limpet schema ' || %(schema)s, 0))
 
 -- statement: stamp
-INSERT INTO limpet.store (only, epoch, schema_version, oldest_allowed, newest_allowed, created_at)
+INSERT INTO limpet.store (one, epoch, schema_version, oldest_allowed, newest_allowed, created_at)
 VALUES (1, %(epoch)s, %(version)s, %(oldest)s, %(version)s, limpet.v1_time(%(wall)s))
-ON CONFLICT (only) DO UPDATE SET schema_version = excluded.schema_version,
+ON CONFLICT (one) DO UPDATE SET schema_version = excluded.schema_version,
     oldest_allowed = excluded.oldest_allowed, newest_allowed = excluded.newest_allowed
