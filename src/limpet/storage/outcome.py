@@ -165,7 +165,9 @@ def lost(
         last_run=row.last_run,
         has_orphan_hook=facts.has_orphan_hook(row),
     )
-    told = (Told(EventName.ORPHANED if move is Move.ORPHAN else EventName.RECOVERED, cause),)
+    told: tuple[Told, ...] = (
+        Told(EventName.ORPHANED if move is Move.ORPHAN else EventName.RECOVERED, cause),
+    )
     if loss.target is State.FAILED:
         # The loss first, then what it led to, so that the timeline lists every cause.
         told += (Told(EventName.FAILED, _capped(loss)),)

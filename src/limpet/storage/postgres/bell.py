@@ -12,7 +12,6 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from typing import LiteralString, cast
 
 import psycopg
 
@@ -142,7 +141,7 @@ class Ringer:
             for topic in (*Topic, _PROBE):
                 name = '"' + self._channel(topic).replace('"', '""') + '"'
                 text = statement("bell", "listen", self._database.location.quoted)
-                connection.execute(cast("LiteralString", text.format(channel=name)))
+                connection.execute(text.format(channel=name).encode())
         except BaseException:
             connection.close()
             raise

@@ -2,7 +2,7 @@
 `migrate`.
 """
 
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 
@@ -79,7 +79,7 @@ def apply(
             return []
         if not has_schema:
             make = statement("call", "make_schema", quoted).format(schema=quoted)
-            connection.execute(cast("LiteralString", make))
+            connection.execute(make.encode())
         for _, name in steps:
             connection.execute(in_schema(text_of(package, f"migrations/{name}"), quoted))
         for text in functions(quoted):

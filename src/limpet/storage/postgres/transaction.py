@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, LiteralString, cast
+from typing import Any, cast
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -16,26 +16,25 @@ PACKAGE = __package__ or "limpet.storage.postgres"
 _SCHEMA = "limpet."
 
 
-def in_schema(text: str, quoted: str) -> LiteralString:
+def in_schema(text: str, quoted: str) -> str:
     """A script with its tables and functions, written as `limpet.…`, in the given schema."""
-    return cast("LiteralString", text.replace(_SCHEMA, f"{quoted}."))
+    return text.replace(_SCHEMA, f"{quoted}.")
 
 
 @cache
-def statement(verb: str, name: str, quoted: str) -> LiteralString:
+def statement(verb: str, name: str, quoted: str) -> str:
     """One statement of a verb's script."""
     return in_schema(script(PACKAGE, "sql", verb)[name], quoted)
 
 
 @cache
-def call_of(function: str, number: int, quoted: str) -> LiteralString:
+def call_of(function: str, number: int, quoted: str) -> str:
     """The call of a function with that many parameters."""
     places = ", ".join(f"${place}" for place in range(1, number + 1))
-    text = statement("call", "function", quoted).format(name=function, places=places)
-    return cast("LiteralString", text)
+    return statement("call", "function", quoted).format(name=function, places=places)
 
 
-def functions(quoted: str) -> list[LiteralString]:
+def functions(quoted: str) -> list[str]:
     """The functions of this version, in order."""
     return [
         in_schema(text_of(PACKAGE, f"functions/{name}"), quoted)

@@ -159,7 +159,7 @@ async def _async_sender(connection: object) -> _SendAsync:
 def _psycopg(connection: psycopg.Connection[Any]) -> _Send:
     def send(say: _Say) -> list[Row]:
         cursor = psycopg.RawCursor(connection, row_factory=psycopg.rows.tuple_row)
-        cursor.execute(say.text, say.params or None)  # type: ignore[call-overload]
+        cursor.execute(say.text, say.params or None)
         return cursor.fetchall() if cursor.description else []
 
     return send
@@ -168,7 +168,7 @@ def _psycopg(connection: psycopg.Connection[Any]) -> _Send:
 def _psycopg_async(connection: psycopg.AsyncConnection[Any]) -> _SendAsync:
     async def send(say: _Say) -> list[Row]:
         cursor = psycopg.AsyncRawCursor(connection, row_factory=psycopg.rows.tuple_row)
-        await cursor.execute(say.text, say.params or None)  # type: ignore[call-overload]
+        await cursor.execute(say.text, say.params or None)
         return await cursor.fetchall() if cursor.description else []
 
     return send
@@ -273,7 +273,7 @@ def _explained(error: Exception, database: Database) -> LimpetError:
         case "42501":
             return TransactionRefused(
                 f"within= was given a connection whose role may not write to the schema "
-                f"{database.location.schema}: {known}. Grant it what docs/concepts/postgresql lists."
+                f"{database.location.schema}: {known}. Its rights: docs/concepts/postgresql."
             )
         case _:
             return said(known, database.location)
