@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
@@ -35,18 +36,16 @@ GRANTS = ROOT / "src/limpet/storage/postgres/grants.sql"
 
 
 @pytest.fixture(scope="module", params=[15, 18])
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[PostgresServer]:
-    folder = tmp_path_factory.mktemp("postgres")
-    for each in (folder, *folder.parents[:2]):
-        each.chmod(0o755)
-    started = PostgresServer(
-        folder / "server", version=request.param, max_connections="12",
-        superuser_reserved_connections="1",
-    ).start()  # fmt: skip
-    yield started
-    started.kill()
+def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
+    # Not below pytest's own folder, which the server's user cannot read.
+    with TemporaryDirectory(prefix="limpet-postgres-") as folder:
+        Path(folder).chmod(0o755)
+        started = PostgresServer(
+            Path(folder) / "server", version=request.param, max_connections="12",
+            superuser_reserved_connections="1",
+        ).start()  # fmt: skip
+        yield started
+        started.kill()
 
 
 @pytest.fixture
@@ -224,8 +223,9 @@ def test_role_with_the_documented_grants_lives_a_whole_life(
             assert own.invariants() == ()
             assert own.info().epoch
             assert own.migrate() == ()
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                own._db.connect().execute("DROP TABLE limpet.job")
+            refusal = pytest.raises(psycopg.errors.InsufficientPrivilege)
+            with closing(own._db.connect()) as plain, refusal:
+                plain.execute("DROP TABLE limpet.job")
     finally:
         raw.execute("DROP OWNED BY worker; DROP ROLE worker")
 

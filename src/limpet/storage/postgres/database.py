@@ -130,6 +130,7 @@ class Database:
         tries = 0
         while True:
             tries += 1
+            fresh = True
             try:
                 with self._connection(urgent) as (connection, fresh):
                     self._check(connection, may_create=not reading)

@@ -36,8 +36,31 @@ def is_cut(error: psycopg.Error) -> bool:
 _CUTS = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 
 
+# What the server says while a connection is made; then libpq tells no code.
+_AT_THE_DOOR = {
+    "password authentication failed": pg.InvalidPassword,
+    "no password supplied": pg.InvalidPassword,
+    "no pg_hba.conf entry": pg.InvalidAuthorizationSpecification,
+    'role "': pg.InvalidAuthorizationSpecification,
+    "too many clients": pg.TooManyConnections,
+    "too many connections": pg.TooManyConnections,
+    "remaining connection slots": pg.TooManyConnections,
+    'database "': pg.InvalidCatalogName,
+}
+
+
+def _named(error: psycopg.Error) -> psycopg.Error:
+    """The error, by its own name also where the driver gave it none."""
+    if error.sqlstate is None and "FATAL" in str(error):
+        for words, kind in _AT_THE_DOOR.items():
+            if words in str(error):
+                return kind(str(error).rpartition("FATAL:")[2].strip())
+    return error
+
+
 def said(error: psycopg.Error, location: Location) -> StoreError | InvalidOption:
     """The error of the store's own kind for one of the driver's."""
+    error = _named(error)
     where = location.url
     reason = _reason(error)
     match error:
