@@ -17,13 +17,17 @@ BEGIN
             id text, move text, target text, holder text, settled text, sort_key bigint,
             ready_at bigint, failures integer, orphans integer, strikes integer, suspect boolean,
             last_run boolean, expires_at bigint, error text, told jsonb)
+    ), taken AS (
+        DELETE FROM limpet.running r
+        WHERE r.id = ANY (ARRAY(SELECT m.id FROM given m))
+        RETURNING r.*
     ), gone AS (
-        DELETE FROM limpet.running r USING given m
-        WHERE r.id = m.id AND r.session = p_session
-        RETURNING r.id, r.n, r.tail, r.queue, r.task, r.priority, m.sort_key, m.ready_at, r.round,
-                  r.token, m.failures, m.orphans, m.strikes, m.suspect, m.last_run, m.expires_at,
-                  r.deadline_at, m.holder AS session, r.claimed_at, r.cancel_requested_at,
-                  r.session AS held_by, r.mark, m.move, m.target, m.settled, m.error, m.told
+        SELECT r.id, r.n, r.tail, r.queue, r.task, r.priority, m.sort_key, m.ready_at, r.round,
+               r.token, m.failures, m.orphans, m.strikes, m.suspect, m.last_run, m.expires_at,
+               r.deadline_at, m.holder AS session, r.claimed_at, r.cancel_requested_at,
+               r.session AS held_by, r.mark, m.move, m.target, m.settled, m.error, m.told
+        FROM taken r JOIN given m ON m.id = r.id
+        WHERE r.session = p_session
     ), ready AS (
         INSERT INTO limpet.ready
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,

@@ -26,7 +26,6 @@ DECLARE
     v_standing text;
     v_count bigint := 0;
     v_marks bigint := 0;
-    v_failed text[];
     v_jobs text[] := '{}';
     v_taken bigint := 0;
 BEGIN
@@ -58,38 +57,12 @@ BEGIN
     IF p_begun IS NOT NULL AND v_standing <> 'dead' THEN
         PERFORM limpet.v1_begin(p_session, p_begun, p_begun_tokens);
     END IF;
-    IF p_done IS NOT NULL AND v_standing <> 'dead' THEN
-        WITH gone AS (
-            DELETE FROM limpet.running r
-            USING unnest(limpet.v1_column(p_done), limpet.v1_column(p_tokens),
-                         limpet.v1_column(p_results), limpet.v1_column(p_secrets))
-                  AS g (id, token, result, secrets)
-            WHERE r.id = g.id AND r.session = p_session AND r.token = g.token::bigint
-            RETURNING r.id, r.n, r.tail, r.queue, r.task, r.priority, r.sort_key, r.ready_at,
-                      r.round, r.token, r.failures, r.orphans, r.strikes, r.suspect, r.last_run,
-                      r.expires_at, r.deadline_at, r.session, r.claimed_at, r.cancel_requested_at,
-                      r.mark, g.result, g.secrets
-        ), kept AS (
-            INSERT INTO limpet.done
-            SELECT g.id, g.n, g.tail, g.queue, g.task, g.priority, g.sort_key, g.ready_at, g.round,
-                   g.token, g.failures, g.orphans, g.strikes, g.suspect, g.last_run, g.expires_at,
-                   g.deadline_at, g.session, g.claimed_at, 'succeeded', v_now,
-                   g.cancel_requested_at, g.result, g.secrets
-            FROM gone g
-        ), told AS (
-            INSERT INTO limpet.tally
-            SELECT g.queue, 'complete', 'running', 'succeeded', count(*) FROM gone g GROUP BY g.queue
-        )
-        SELECT count(*), sum(g.mark), array_agg(g.id) FILTER (WHERE g.failures + g.orphans > 0)
-        INTO v_count, v_marks, v_failed FROM gone g;
-        IF v_failed IS NOT NULL THEN
-            -- What failed before left its error behind.
-            DELETE FROM limpet.trouble t WHERE t.id = ANY (v_failed);
+    IF p_done IS NOT NULL THEN
+        IF v_standing = 'dead' THEN
+            RAISE EXCEPTION 'a dead session holds nothing' USING ERRCODE = 'LP001';
         END IF;
-        PERFORM pg_notify('limpet.done', '');
-    END IF;
-    IF p_done IS NOT NULL AND v_count <> cardinality(limpet.v1_column(p_done)) THEN
-        RAISE EXCEPTION 'a job that is done is not held' USING ERRCODE = 'LP001';
+        SELECT c.number, c.marks INTO v_count, v_marks
+        FROM limpet.v1_complete(p_session, p_done, p_tokens, p_results, p_secrets, v_now) c;
     END IF;
     IF p_moves IS NOT NULL THEN
         PERFORM limpet.v1_shift(p_session, p_moves, v_now);
@@ -118,12 +91,58 @@ BEGIN
     END IF;
 END $$;
 
+-- complete: running to succeeded, all or none.
+CREATE OR REPLACE FUNCTION limpet.v1_complete(
+    p_session text, p_jobs text, p_tokens text, p_results text, p_secrets text, p_now bigint,
+    OUT number bigint, OUT marks bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_jobs text[] := limpet.v1_column(p_jobs);
+    v_failed text[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM limpet.running r WHERE r.id = ANY (v_jobs) RETURNING r.*
+    ), held AS (
+        SELECT r.*, g.result, g.secrets FROM gone r
+        JOIN unnest(v_jobs, limpet.v1_column(p_tokens)::bigint[], limpet.v1_column(p_results),
+                    limpet.v1_column(p_secrets)) AS g (id, token, result, secrets)
+        ON g.id = r.id AND g.token = r.token
+        WHERE r.session = p_session
+    ), kept AS (
+        INSERT INTO limpet.done
+        SELECT h.id, h.n, h.tail, h.queue, h.task, h.priority, h.sort_key, h.ready_at, h.round,
+               h.token, h.failures, h.orphans, h.strikes, h.suspect, h.last_run, h.expires_at,
+               h.deadline_at, h.session, h.claimed_at, 'succeeded', p_now, h.cancel_requested_at,
+               h.result, h.secrets
+        FROM held h
+        RETURNING queue, id, failures + orphans > 0 AS tried
+    ), told AS (
+        INSERT INTO limpet.tally
+        SELECT k.queue, 'complete', 'running', 'succeeded', count(*) FROM kept k GROUP BY k.queue
+    )
+    SELECT (SELECT count(*) FROM kept), (SELECT sum(r.mark) FROM gone r),
+           (SELECT array_agg(k.id) FROM kept k WHERE k.tried)
+    INTO number, marks, v_failed;
+    IF number <> cardinality(v_jobs) THEN
+        RAISE EXCEPTION 'a job that is done is not held' USING ERRCODE = 'LP001';
+    END IF;
+    IF v_failed IS NOT NULL THEN
+        -- What failed before left its error behind.
+        DELETE FROM limpet.trouble t WHERE t.id = ANY (v_failed);
+    END IF;
+    PERFORM pg_notify('limpet.done', '');
+END $$;
+
 -- begin: which held jobs have started; of others nothing is said.
 CREATE OR REPLACE FUNCTION limpet.v1_begin(p_session text, p_jobs text, p_tokens text)
 RETURNS void LANGUAGE sql VOLATILE AS $$
     UPDATE limpet.running r SET begun = true
-    FROM unnest(limpet.v1_column(p_jobs), limpet.v1_column(p_tokens)) AS g (id, token)
-    WHERE r.id = g.id AND r.session = p_session AND r.token = g.token::bigint AND NOT r.begun
+    WHERE r.id = ANY (limpet.v1_column(p_jobs)) AND NOT r.begun
+      AND (r.session = p_session) IS TRUE  -- not by its index, which has more to read
+      AND r.token = ANY (ARRAY(
+          SELECT g.token::bigint
+          FROM unnest(limpet.v1_column(p_jobs), limpet.v1_column(p_tokens)) AS g (id, token)
+          WHERE g.id = r.id))
 $$;
 
 -- open: the locks of an exchange, before it is known what to do; the last seq and the standing.

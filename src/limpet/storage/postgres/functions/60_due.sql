@@ -46,9 +46,9 @@ BEGIN
         SELECT * FROM jsonb_to_recordset(p_moves)
         AS m (id text, target text, event text, cause text)
     ), gone AS (
-        DELETE FROM limpet.ready r USING given m WHERE r.id = m.id RETURNING r.*
+        DELETE FROM limpet.ready r WHERE r.id = ANY (ARRAY(SELECT m.id FROM given m)) RETURNING r.*
     ), gone_parked AS (
-        DELETE FROM limpet.parked r USING given m WHERE r.id = m.id
+        DELETE FROM limpet.parked r WHERE r.id = ANY (ARRAY(SELECT m.id FROM given m))
         RETURNING r.id, r.n, r.tail, r.queue, r.task, r.priority, r.sort_key, r.ready_at, r.round,
                   r.token, r.failures, r.orphans, r.strikes, r.suspect, r.last_run, r.expires_at,
                   r.deadline_at, r.session, r.claimed_at, r.state

@@ -83,7 +83,7 @@ CREATE TABLE limpet.running (
 
 CREATE TABLE limpet.done (
     LIKE limpet.ready,
-    state text COLLATE "C" NOT NULL CHECK (state IN ('succeeded', 'failed', 'cancelled')),
+    state text COLLATE "C" NOT NULL,
     finished_at bigint NOT NULL,
     cancel_requested_at bigint,
     result text,                     -- none where the task returned None

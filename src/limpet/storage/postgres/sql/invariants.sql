@@ -11,6 +11,11 @@ UNION ALL
 SELECT j.id || ' is nowhere' FROM limpet.job j
 WHERE NOT EXISTS (SELECT 1 FROM limpet.placed p WHERE p.id = j.id)
 
+-- statement: state_is_known
+-- a finished job is in one of the final states
+SELECT id || ' ' || state FROM limpet.done
+WHERE state NOT IN ('succeeded', 'failed', 'cancelled')
+
 -- statement: running_has_session
 -- a running job is held by a session that the store knows
 SELECT r.id FROM limpet.running r LEFT JOIN limpet.session s ON s.id = r.session
