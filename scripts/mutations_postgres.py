@@ -5,24 +5,22 @@ from mutation import Mutation
 MUTATIONS = (
     Mutation(
         "functions/30_exchange.sql",
-        "WHERE r.id = g.id AND r.session = p_session AND r.token = g.token::bigint\n"
-        "            RETURNING",
-        "WHERE r.id = g.id AND r.session = p_session\n            RETURNING",
+        "ON g.id = r.id AND g.token = r.token",
+        "ON g.id = r.id",
         "the fence lets a job be completed under every token",
         "postgres",
     ),
     Mutation(
         "functions/30_exchange.sql",
-        "WHERE r.id = g.id AND r.session = p_session AND r.token = g.token::bigint\n"
-        "            RETURNING",
-        "WHERE r.id = g.id AND r.token = g.token::bigint\n            RETURNING",
+        "        WHERE r.session = p_session\n    ), kept AS (",
+        "    ), kept AS (",
         "the fence lets every session complete a job",
         "postgres",
     ),
     Mutation(
         "functions/30_exchange.sql",
-        "WHERE r.id = g.id AND r.session = p_session AND r.token = g.token::bigint AND NOT r.begun",
-        "WHERE r.id = g.id AND r.session = p_session AND NOT r.begun",
+        "          WHERE g.id = r.id))",
+        "          ))",
         "a late holder says that a job has begun",
         "postgres",
     ),

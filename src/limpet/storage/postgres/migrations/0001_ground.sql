@@ -191,26 +191,30 @@ CREATE TABLE limpet.tally (
     jobs bigint NOT NULL
 ) WITH (autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_scale_factor = 0);
 
+-- Every column has the same type in each part, or the view would be read whole.
 CREATE VIEW limpet.placed AS
 SELECT id, n, queue, task, priority, sort_key, ready_at, round, token, failures, orphans, strikes,
-       suspect, last_run, expires_at, deadline_at, session, claimed_at, 'ready' COLLATE "C" AS state,
-       NULL::bigint AS finished_at, NULL::bigint AS cancel_requested_at, false AS begun,
-       NULL::text AS blocked, NULL::text AS value, NULL::text AS value_secrets
+       suspect, last_run, expires_at, deadline_at, session, claimed_at,
+       'ready'::text COLLATE "C" AS state, NULL::bigint AS finished_at,
+       NULL::bigint AS cancel_requested_at, false AS begun, NULL::text COLLATE "C" AS blocked,
+       NULL::text AS value, NULL::text AS value_secrets
 FROM limpet.ready
 UNION ALL
 SELECT id, n, queue, task, priority, sort_key, ready_at, round, token, failures, orphans, strikes,
-       suspect, last_run, expires_at, deadline_at, session, claimed_at, 'running' COLLATE "C",
-       NULL, cancel_requested_at, begun, NULL, NULL, NULL
+       suspect, last_run, expires_at, deadline_at, session, claimed_at,
+       'running'::text COLLATE "C", NULL::bigint, cancel_requested_at, begun,
+       NULL::text COLLATE "C", NULL::text, NULL::text
 FROM limpet.running
 UNION ALL
 SELECT id, n, queue, task, priority, sort_key, ready_at, round, token, failures, orphans, strikes,
-       suspect, last_run, expires_at, deadline_at, session, claimed_at, state,
-       NULL, NULL, false, reason || ':' || what, NULL, NULL
+       suspect, last_run, expires_at, deadline_at, session, claimed_at,
+       state, NULL::bigint, NULL::bigint, false, reason || ':' || what, NULL::text, NULL::text
 FROM limpet.parked
 UNION ALL
 SELECT id, n, queue, task, priority, sort_key, ready_at, round, token, failures, orphans, strikes,
-       suspect, last_run, expires_at, deadline_at, session, claimed_at, state,
-       finished_at, cancel_requested_at, false, NULL, result, result_secrets
+       suspect, last_run, expires_at, deadline_at, session, claimed_at,
+       state, finished_at, cancel_requested_at, false, NULL::text COLLATE "C", result,
+       result_secrets
 FROM limpet.done;
 
 CREATE VIEW limpet.job_view AS
