@@ -54,8 +54,8 @@ MUTATIONS = (
     ),
     Mutation(
         "functions/30_exchange.sql",
-        "SET seq = p_seq, rejected = p_rejected,",
-        "SET seq = p_seq,",
+        "SET seq = p_seq, rejected = p_rejected, ",
+        "SET seq = p_seq, ",
         "a repeated exchange is told of other refusals",
         "postgres",
     ),
@@ -105,8 +105,8 @@ MUTATIONS = (
     ),
     Mutation(
         "functions/22_claim.sql",
-        "AND q.paused)",
-        "AND false)",
+        "WHERE q.name = l.queue AND q.paused);",
+        "WHERE q.name = l.queue AND false);",
         "a paused queue is claimed from",
         "postgres",
     ),

@@ -28,8 +28,10 @@ DECLARE
     v_marks bigint := 0;
     v_jobs text[] := '{}';
     v_taken bigint := 0;
+    v_lines jsonb;
+    v_until bigint;
 BEGIN
-    SELECT h.seq, h.rejected INTO v_seq, v_rejected
+    SELECT h.seq, h.rejected, h.lines, h.lines_until INTO v_seq, v_rejected, v_lines, v_until
     FROM limpet.hold h WHERE h.session = p_session FOR UPDATE;
     v_standing := limpet.v1_standing(p_session, p_lease);
     IF v_seq IS NULL OR v_standing IS NULL THEN
@@ -68,11 +70,11 @@ BEGIN
         PERFORM limpet.v1_shift(p_session, p_moves, v_now);
     END IF;
     IF p_want IS NOT NULL AND v_standing = 'live' THEN
-        SELECT c.jobs, c.marks INTO v_jobs, v_taken
-        FROM limpet.v1_claim(p_session, p_seq, p_want, v_now) c;
+        SELECT c.jobs, c.marks, c.lines, c.until INTO v_jobs, v_taken, v_lines, v_until
+        FROM limpet.v1_claim(p_session, p_seq, p_want, v_now, v_lines, v_until) c;
     END IF;
     UPDATE limpet.hold h
-    SET seq = p_seq, rejected = p_rejected,
+    SET seq = p_seq, rejected = p_rejected, lines = v_lines, lines_until = v_until,
         held_count = h.held_count - v_count + cardinality(v_jobs),
         held_total = (h.held_total - coalesce(v_marks, 0) + v_taken) & 281474976710655
     WHERE h.session = p_session;

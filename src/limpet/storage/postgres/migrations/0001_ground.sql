@@ -167,7 +167,9 @@ CREATE TABLE limpet.hold (
     seq bigint NOT NULL DEFAULT 0,
     held_count bigint NOT NULL DEFAULT 0,
     held_total bigint NOT NULL DEFAULT 0,
-    rejected text NOT NULL DEFAULT '[]'
+    rejected text NOT NULL DEFAULT '[]',
+    lines jsonb,                     -- where the lines begin, while that is slow to find
+    lines_until bigint
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
 
 CREATE TABLE limpet.taskset (
