@@ -310,6 +310,54 @@ def test_old_snapshot_is_told(
         assert f"process {old.info.backend_pid} has been open" in store.info().durability
 
 
+def test_old_snapshot_is_logged_by_whoever_promotes(
+    server: PostgresServer,
+    store: PostgresStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    add(store)
+    monkeypatch.setattr(info, "_OLD_SNAPSHOT_SECONDS", 0)
+    monkeypatch.setattr(store, "_next_look", 0.0)
+    with psycopg.connect(server.url) as old:
+        old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT 1 FROM limpet.job")
+        time.sleep(0.1)
+        store.promote()
+        store.promote()
+    assert caplog.text.count("keeps finished rows from being cleaned away") == 1
+
+
+def test_old_snapshot_does_not_make_claims_step_over_more_and_more(
+    server: PostgresServer, raw: psycopg.Connection, store: PostgresStore
+) -> None:
+    holder = Holder(store, lease=timedelta(minutes=5))
+    count = "SELECT pg_stat_get_tuples_returned('limpet.ready_line'::regclass)"
+
+    def stepped() -> int:
+        raw.execute("SELECT pg_stat_clear_snapshot()")
+        row = raw.execute(count).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    with psycopg.connect(server.url) as old:
+        old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT 1 FROM limpet.job")
+        for _ in range(20):
+            add_many(store, 1_000)
+        leases = []
+        for _ in range(18):
+            leases = [each.lease for each in holder.claim(1_000)]
+            assert holder.settle(*(Complete(lease) for lease in leases)) == ()
+        before = stepped()
+        for _ in range(40):
+            assert len(holder.claim(10)) == 10
+        # A second is enough for most of them; each would step over 18,000 otherwise.
+        time.sleep(1.2)
+        assert stepped() - before < 20 * 18_000
+    assert store.invariants() == ()
+
+
 def test_durability_is_told_as_it_is_set(server: PostgresServer, store: PostgresStore) -> None:
     add(store)
     told = store.info()

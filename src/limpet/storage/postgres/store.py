@@ -1,6 +1,7 @@
 """The PostgreSQL store: every verb of the contract, each in one statement or one transaction."""
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
@@ -29,6 +30,9 @@ from limpet.storage.postgres.within import aenqueue_within, enqueue_within
 
 _log = logging.getLogger("limpet.store")
 
+# How often whoever promotes looks for somebody's old transaction.
+_LOOK_SECONDS = 60.0
+
 
 class PostgresStore:
     """A store in one schema of a PostgreSQL database. See `limpet.storage.base` for the verbs."""
@@ -37,6 +41,7 @@ class PostgresStore:
         self._location = parse(url)
         self._db = Database(self._location, clock)
         self._ringer = Ringer(self._db)
+        self._next_look = time.monotonic() + _LOOK_SECONDS
         self._watch = recover.ClockWatch((clock or SystemClock()).boot)
 
     # -- enqueue
@@ -124,7 +129,12 @@ class PostgresStore:
         return self._db.write(lambda tx: recover.recover(tx, session))
 
     def promote(self) -> answers.Promoted:
-        return self._db.write(due.promote)
+        answer = self._db.write(due.promote)
+        if time.monotonic() > self._next_look:
+            self._next_look = time.monotonic() + _LOOK_SECONDS
+            if old := self._db.read(info.old_snapshot):
+                _log.warning("%s: %s", self._location.url, old, extra={"action": "store.old"})
+        return answer
 
     def prune(self, retention: Mapping[State, timedelta]) -> answers.Pruned:
         return self._db.write(lambda tx: due.prune(tx, retention))
