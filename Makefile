@@ -45,7 +45,7 @@ chart: install ## Write what is generated: docs/concepts/states.md and the whole
 	$(BIN)/python scripts/state_chart.py
 	$(BIN)/python scripts/schema.py
 
-mutants: install ## Break SQL and Lua on purpose, some 60 times; the contract suite must catch each
+mutants: install ## Break SQL and Lua of each store on purpose; the contract suite must catch each
 	$(BIN)/python scripts/mutants.py
 
 prove: install ## The long proofs, at the sizes that the README promises

@@ -1,20 +1,17 @@
-"""One way to break a store's scripts on purpose."""
+"""One way to break a store on purpose."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-
-# Where the scripts of each store are, below the sources.
-FOLDERS = {
-    "sqlite": Path("limpet/storage/sqlite/sql"),
-    "redis": Path("limpet/storage/redis/lua"),
-}
+STORAGE = Path("limpet/storage")
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A text of one script and what to put in its place; `breaks` says what no longer holds."""
+    """A text of one script file and what to put in its place; `breaks` says what no longer holds.
+
+    `store`: which one; `file` is a path in its package.
+    """
 
     file: str
     old: str
@@ -24,5 +21,4 @@ class Mutation:
 
     @property
     def path(self) -> Path:
-        """The script, below the sources."""
-        return FOLDERS[self.store] / self.file
+        return STORAGE / self.store / self.file

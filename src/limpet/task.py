@@ -12,7 +12,7 @@ from limpet.client.json_text import from_text
 from limpet.client.options import JobOptions, at
 from limpet.client.signature import RESERVED, Packed, Signature
 from limpet.context import Context
-from limpet.domain.errors import InvalidOption, PayloadTooLarge, TransactionRefused
+from limpet.domain.errors import InvalidOption, PayloadTooLarge
 from limpet.domain.job import NewJob, masked
 from limpet.domain.retry import Retry
 from limpet.hooks import OrphanHook, orphan_hook
@@ -133,16 +133,17 @@ class Task(Generic[P, R]):
         return JobHandle(client, job.id, self.name, receipt.state, self.signature)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """As `enqueue`, without blocking the event loop."""
+        """As `enqueue`, without blocking the event loop.
+
+        `within=connection` takes a connection whose calls are awaited, as of asyncpg.
+        """
         task, arguments = self._take_within(kwargs)
-        if task.options.within is not None:
-            raise TransactionRefused(
-                "within= works in the thread of the connection's transaction; use enqueue(), which "
-                "only writes to that transaction and returns at once."
-            )
         client = self.home.client
         job = task.new_job(task.signature.pack(args, arguments))
-        receipt = await client.aenqueue(job)
+        if task.options.within is not None:
+            receipt = await client.aenqueue_within(task.options.within, job)
+        else:
+            receipt = await client.aenqueue(job)
         return JobHandle(client, job.id, self.name, receipt.state, self.signature)
 
     def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call:

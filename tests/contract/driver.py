@@ -6,8 +6,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import redis
-from servers import shared_url
+from servers.empty import empty_postgres, empty_redis
 
 from limpet.domain.cause import Cause, Raised, WorkerKilled
 from limpet.domain.event import Event, EventName, timeline
@@ -19,24 +18,13 @@ from limpet.domain.transition import Rejected, Settlement
 from limpet.storage.answers import Exchanged, Renewed
 from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
 
-
-def _emptied(kind: str) -> Callable[[Path], str]:
-    """The URL of a Redis or Valkey server with nothing in it."""
-
-    def url(_: Path) -> str:
-        with redis.Redis.from_url(shared_url(kind)) as server:
-            server.flushdb()
-        return shared_url(kind)
-
-    return url
-
-
 # Every store that keeps the contract: its name, and its URL in a fresh folder.
 BACKENDS: dict[str, Callable[[Path], str]] = {
     "sqlite-file": lambda folder: f"sqlite:///{folder}/jobs.db?synchronous=normal",
     "sqlite-memory": lambda folder: "sqlite://",
-    "redis": _emptied("redis"),
-    "valkey": _emptied("valkey"),
+    "redis": lambda folder: empty_redis("redis"),
+    "valkey": lambda folder: empty_redis("valkey"),
+    "postgres": lambda folder: empty_postgres(),
 }
 
 SECOND = 1_000_000

@@ -18,7 +18,7 @@ from limpet.storage.base import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
-SHARED = ("sqlite-file", "redis", "valkey")
+SHARED = ("sqlite-file", "redis", "valkey", "postgres")
 
 
 @pytest.fixture(params=SHARED)

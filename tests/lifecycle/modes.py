@@ -91,7 +91,7 @@ def _as_nobody() -> tuple[str, ...] | None:
 BEST = Mode.NAMESPACE if os.geteuid() == 0 else Mode.NON_ROOT
 
 # Besides SQLite; Valkey keeps what Redis keeps.
-OTHER_STORES = ("redis",)
+OTHER_STORES = ("redis", "postgres")
 
 
 class Case(NamedTuple):

@@ -10,13 +10,19 @@ from datetime import timedelta
 from limpet.client.coalescer import Coalescer
 from limpet.client.waiter import Waiter
 from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.errors import JobNotFound, LimpetError, QueueFull, ResultTimeout
+from limpet.domain.errors import (
+    JobNotFound,
+    LimpetError,
+    QueueFull,
+    ResultTimeout,
+    TransactionRefused,
+)
 from limpet.domain.ids import IdSource
 from limpet.domain.job import Job, NewJob
 from limpet.domain.queue import QueueLimit
 from limpet.domain.state import FINAL, State
 from limpet.storage.answers import Receipt
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.base import CHUNK, AwaitedWithin, Store
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25
@@ -103,7 +109,19 @@ class Client:
 
     def enqueue_within(self, connection: object, job: NewJob) -> Receipt:
         """Write one job in the caller's own transaction; a full queue refuses at once."""
-        receipt = self.store.enqueue_within(connection, [job], caps=self._caps)[0]
+        return self._taken(job, self.store.enqueue_within(connection, [job], caps=self._caps)[0])
+
+    async def aenqueue_within(self, connection: object, job: NewJob) -> Receipt:
+        """As `enqueue_within`, on a connection whose calls are awaited."""
+        if not isinstance(self.store, AwaitedWithin):
+            raise TransactionRefused(
+                "within= works in the thread of the connection's transaction; use enqueue(), which "
+                "only writes to that transaction and returns at once."
+            )
+        receipts = await self.store.aenqueue_within(connection, [job], caps=self._caps)
+        return self._taken(job, receipts[0])
+
+    def _taken(self, job: NewJob, receipt: Receipt) -> Receipt:
         if receipt.outcome == "full":
             raise QueueFull(job.queue, receipt.waiting, self._limits[job.queue].cap)
         return receipt

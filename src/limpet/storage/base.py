@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from limpet.domain.cause import Cause
 from limpet.domain.event import Event, JobEvent
@@ -329,3 +329,18 @@ class Store(
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class AwaitedWithin(Protocol):
+    """What a store also has if it can enqueue on a connection whose calls are awaited."""
+
+    async def aenqueue_within(
+        self,
+        connection: object,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> list[Receipt]:
+        """As `Store.enqueue_within`."""
+        ...

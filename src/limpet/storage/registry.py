@@ -7,6 +7,7 @@ from limpet.domain.clock import Clock
 from limpet.domain.errors import InvalidOption
 from limpet.storage.base import Store
 
+_POSTGRES = "limpet.storage.postgres.store"
 _REDIS = "limpet.storage.redis.store"
 
 _BACKENDS = {
@@ -20,6 +21,8 @@ _BACKENDS = {
     "rediss+sentinel": _REDIS,
     "redis+cluster": _REDIS,
     "rediss+cluster": _REDIS,
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
 }
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from limpet import context
-from limpet.domain.errors import StoreUnavailable
+from limpet.domain.errors import StoreUnavailable, TransactionRefused
 from limpet.domain.event import Event
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page
 from limpet.domain.lease import Lease
@@ -134,6 +134,20 @@ class RemoteStore:
         caps: Mapping[str, int] | None = None,
     ) -> list[answers.Receipt]:
         return self._own_store().enqueue_within(connection, jobs, caps=caps)
+
+    async def aenqueue_within(
+        self,
+        connection: object,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> list[answers.Receipt]:
+        own = self._own_store()
+        if not isinstance(own, base.AwaitedWithin):
+            raise TransactionRefused(
+                "within= works in the thread of the connection's transaction; use enqueue()."
+            )
+        return await own.aenqueue_within(connection, jobs, caps=caps)
 
     # -- control
 

@@ -7,7 +7,8 @@ from limpet.domain.queue import sort_key
 from limpet.domain.state import FINAL, Move, State
 from limpet.storage.base import Topic
 from limpet.storage.refusals import not_finished
-from limpet.storage.sqlite.transaction import Row, Transaction
+from limpet.storage.rows import Row
+from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import to_json
 
 

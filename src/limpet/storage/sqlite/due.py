@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
 
-from limpet.domain.cause import Cause, DeadlinePassed, Expired
 from limpet.domain.duration import microseconds
-from limpet.domain.event import EventName
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import Move, State
 from limpet.storage.answers import Promoted, Pruned
 from limpet.storage.base import CHUNK
 from limpet.storage.bounds import SESSIONS_KEPT
-from limpet.storage.sqlite.transaction import Row, Transaction
+from limpet.storage.outcome import lapsed
+from limpet.storage.rows import Row
+from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import to_json
 
 
@@ -36,15 +36,12 @@ def promote(tx: Transaction) -> Promoted:
 
 def _lapse(tx: Transaction, row: Row) -> None:
     n, queue, state, expires_at, deadline_at = row
-    cause: Cause
-    if deadline_at is not None and deadline_at <= tx.now:
-        target, event, cause = State.FAILED, EventName.FAILED, DeadlinePassed(at=deadline_at)
-    else:
-        target, event, cause = State.CANCELLED, EventName.CANCELLED, Expired(at=expires_at)
+    target, told = lapsed(expires_at, deadline_at, tx.now)
+    assert told.cause is not None
     tx.many("promote", "lapse", [(target, tx.now, n)])
-    tx.many("settle", "error", [(n, to_json(cause.record()))])
+    tx.many("settle", "error", [(n, to_json(told.cause.record()))])
     tx.many("session", "forget_block", [(n,)])
-    tx.record(n, event, cause=cause)
+    tx.record(n, told.event, cause=told.cause)
     tx.moved(queue, Move.EXPIRE, State(state), target)
 
 

@@ -10,6 +10,7 @@ from limpet.domain.queue import sort_key
 from limpet.domain.session import Standing
 from limpet.domain.state import Move, State
 from limpet.storage.answers import Receipt
+from limpet.storage.caps import none_written, over_cap
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.transaction import Transaction, Value
@@ -23,10 +24,12 @@ def enqueue(
     all_or_none: bool = False,
 ) -> list[Receipt]:
     """Write new jobs; see `EnqueueVerbs.enqueue`."""
-    refused, known = _over_cap(tx, jobs, caps) if caps else ({}, {})
-    if refused and all_or_none:
-        answers = known | refused
-        return [answers.get(job.id) or Receipt(job.id, "full", None) for job in jobs]
+    refused: dict[str, Receipt] = {}
+    if caps:
+        known = _known(tx, jobs)
+        refused = over_cap(jobs, caps, known, lambda queue: _waiting(tx, queue))
+        if refused and all_or_none:
+            return none_written(jobs, known, refused)
     wanted = [job for job in jobs if job.id not in refused]
     # Numbered here, because SQLite takes twice as long to write a row and tell its number.
     last = tx.one("enqueue", "last")
@@ -122,27 +125,11 @@ def _without_repeats(
     return fresh
 
 
-def _over_cap(
-    tx: Transaction, jobs: Sequence[NewJob], caps: Mapping[str, int]
-) -> tuple[dict[str, Receipt], dict[str, Receipt]]:
-    """The jobs for which there is no room, and those that are there and so need none."""
-    known = {
-        str(id_): Receipt(str(id_), "already", State(state))
-        for id_, _, state in tx.run("enqueue", "known", ids=to_json([job.id for job in jobs]))
-    }
-    waiting: dict[str, int] = {}
-    refused: dict[str, Receipt] = {}
-    counted: set[str] = set()
-    for job in jobs:
-        cap = caps.get(job.queue)
-        if cap is None or job.id in known or job.id in counted:
-            continue
-        if job.queue not in waiting:
-            row = tx.one("enqueue", "waiting", queue=job.queue)
-            waiting[job.queue] = int(row[0]) if row else 0
-        if waiting[job.queue] >= cap:
-            refused[job.id] = Receipt(job.id, "full", None, waiting[job.queue])
-        else:
-            waiting[job.queue] += 1
-            counted.add(job.id)
-    return refused, known
+def _known(tx: Transaction, jobs: Sequence[NewJob]) -> dict[str, State]:
+    listed = to_json([job.id for job in jobs])
+    return {str(id_): State(state) for id_, _, state in tx.run("enqueue", "known", ids=listed)}
+
+
+def _waiting(tx: Transaction, queue: str) -> int:
+    row = tx.one("enqueue", "waiting", queue=queue)
+    return int(row[0]) if row else 0

@@ -1,34 +1,15 @@
 """Which leases still hold: every write after a claim asks here, in the same transaction."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from limpet.domain.cause import LateHolder
 from limpet.domain.event import EventName
-from limpet.domain.job import Counters
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Rejected
-from limpet.storage.sqlite.transaction import Row, Transaction
+from limpet.storage.fence import holding, verdicts
+from limpet.storage.outcome import Held
+from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import to_json
-
-
-class Held(NamedTuple):
-    """The row of a job whose lease holds."""
-
-    n: int
-    lease: Lease
-    queue: str
-    sort_key: int
-    ready_at: int
-    counters: Counters
-    last_run: bool
-    begun: bool
-    claimed_at: int | None
-    deadline_at: int | None
-    cancel_requested: bool
-    priority: int
-    suspect: bool
-    expires_at: int | None
 
 
 def check(
@@ -47,70 +28,20 @@ def check(
     for recovery. With `once`, the first of two words on one lease counts; the same word again is
     its repeat, another is late.
     """
-    held: dict[int, Held] = {}
     if not leases:
-        return held, []
+        return {}, []
     listed = to_json([(lease.job, lease.token) for lease in leases])
-    first: dict[Lease, str] = {}
-    for row in tx.run("fence", "holding", leases=listed, session=session) if alive else ():
-        place = int(row[0])
-        lease = leases[place]
-        if lease.session == session and not (once and lease in first):
-            first[lease] = tried[place]
-            held[place] = held_of(lease, row[1:])
+    rows = tx.run("fence", "holding", leases=listed, session=session) if alive else []
+    held, first = holding(session, leases, tried, rows, once=once)
     if len(held) == len(leases):
         return held, []
-    return held, _verdicts(tx, session, leases, tried, held, first)
-
-
-def held_of(lease: Lease, columns: Row) -> Held:
-    """A job's row, its columns from `n` to `expires_at` as `fence.holding` lists them."""
-    (n, queue, sort_key, ready_at, failures, orphans, strikes, last_run, begun, claimed_at,
-     deadline_at, requested_at, priority, suspect, expires_at) = columns  # fmt: skip
-    return Held(
-        n=n,
-        lease=lease,
-        queue=queue,
-        sort_key=sort_key,
-        ready_at=ready_at,
-        counters=Counters(failures, orphans, strikes),
-        last_run=bool(last_run),
-        begun=bool(begun),
-        claimed_at=claimed_at,
-        deadline_at=deadline_at,
-        cancel_requested=requested_at is not None,
-        priority=priority,
-        suspect=bool(suspect),
-        expires_at=expires_at,
-    )
-
-
-def _verdicts(
-    tx: Transaction,
-    session: str,
-    leases: Sequence[Lease],
-    tried: Sequence[str],
-    held: dict[int, Held],
-    first: dict[Lease, str],
-) -> list[Rejected]:
-    rejected = []
-    complaints: dict[tuple[int, int], str] = {}
     words = zip(leases, tried, strict=True)
     listed = to_json([(lease.job, lease.token, word) for lease, word in words])
-    for place, n, already in tx.run("fence", "verdict", leases=listed, session=session):
-        if place in held:
-            continue
-        lease = leases[place]
-        if n is None:
-            rejected.append(Rejected(lease, "gone"))
-        elif lease.session == session and (already or first.get(lease) == tried[place]):
-            rejected.append(Rejected(lease, "already"))
-        else:
-            rejected.append(Rejected(lease, "lost"))
-            complaints.setdefault((n, lease.token), tried[place])
+    found = tx.run("fence", "verdict", leases=listed, session=session)
+    rejected, complaints = verdicts(session, leases, tried, held, first, found)
     for (n, token), wanted in complaints.items():
-        _complain(tx, n, session, token, wanted)
-    return rejected
+        _complain(tx, int(n), session, token, wanted)
+    return held, rejected
 
 
 def _complain(tx: Transaction, n: int, session: str, token: int, tried: str) -> None:

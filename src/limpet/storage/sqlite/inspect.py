@@ -11,9 +11,9 @@ from limpet.domain.state import State
 from limpet.storage.answers import Total
 from limpet.storage.bounds import page_size
 from limpet.storage.refusals import cursor_not_given
-from limpet.storage.sqlite.rows import job_of, session_of
-from limpet.storage.sqlite.transaction import Row, Transaction
-from limpet.storage.texts import error_of, event_name, to_json
+from limpet.storage.rows import event_of, job_of, session_of
+from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.texts import to_json
 
 _END = 2**62
 
@@ -54,19 +54,14 @@ def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> P
 
 def events(tx: Transaction, id_: str) -> tuple[Event, ...]:
     """The recorded events of a job, oldest first."""
-    return tuple(_event(row) for row in tx.run("inspect", "events", id=id_))
+    return tuple(event_of(row) for row in tx.run("inspect", "events", id=id_))
 
 
 def latest_events(tx: Transaction, limit: int) -> tuple[JobEvent, ...]:
     """What was recorded last, of any job."""
     size = page_size(limit)
     rows = tx.run("inspect", "latest_events", before=_END, limit=size)
-    return tuple(JobEvent(row[0], row[1], row[2], _event(row[3:])) for row in rows)
-
-
-def _event(row: Row) -> Event:
-    at, event, session, token, cause, claimed_at = row
-    return Event(at, event_name(event), session, token, error_of(cause), claimed_at)
+    return tuple(JobEvent(row[0], row[1], row[2], event_of(row[3:])) for row in rows)
 
 
 def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
@@ -101,7 +96,7 @@ def sessions(
 ) -> tuple[Session, ...]:
     """The sessions, newest first."""
     rows = tx.run("inspect", "sessions", with_dead=int(with_dead), one=one)
-    return tuple(session_of(row, tx.now_lease, tx.boot) for row in rows)
+    return tuple(session_of(row, over=row[7] <= tx.now_lease or row[8] != tx.boot) for row in rows)
 
 
 def totals(tx: Transaction) -> tuple[Total, ...]:

@@ -11,11 +11,14 @@ from limpet.domain.state import Move, State
 from limpet.domain.transition import Rejected
 from limpet.storage.answers import Outlook, Recovered
 from limpet.storage.base import CHUNK
-from limpet.storage.sqlite.fence import check, held_of
+from limpet.storage.fence import held_of
+from limpet.storage.outcome import lost, released
+from limpet.storage.rows import Row
+from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.inspect import sessions
 from limpet.storage.sqlite.session import end, find, let_go, standing
-from limpet.storage.sqlite.settle import lose_one, release_one
-from limpet.storage.sqlite.transaction import Row, Transaction
+from limpet.storage.sqlite.settle import Asked, carry_out
+from limpet.storage.sqlite.transaction import Transaction
 
 
 def expire(tx: Transaction, asked: int) -> tuple[Session, ...]:
@@ -60,16 +63,17 @@ def recover(tx: Transaction, session: str) -> Recovered:
 
 def _take_back(tx: Transaction, session: str, row: Row, cause: Cause) -> State:
     held = held_of(Lease(row[0], session, row[1]), row[2:])
-    return lose_one(
-        tx,
+    decision = lost(
         held,
         cause,
+        Asked(tx),
         move=Move.RECOVER,
         begun=held.begun,
-        charged=cause.charged,
         alone=None,
         accepted=False,
     )
+    carry_out(tx, held, decision)
+    return decision.target
 
 
 def release(
@@ -80,6 +84,6 @@ def release(
     alive = row is not None and standing(tx, row) is not Standing.DEAD
     held, rejected = check(tx, session, leases, ["release"] * len(leases), alive=alive)
     for item in held.values():
-        release_one(tx, item, cause)
+        carry_out(tx, item, released(item, cause, Asked(tx)))
     let_go(tx, session, digest((item.lease.job, item.lease.token) for item in held.values()))
     return tuple(rejected)

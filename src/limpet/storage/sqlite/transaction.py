@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import apsw
 
@@ -12,6 +12,7 @@ from limpet.domain.event import EventName
 from limpet.domain.state import Move, State, allows
 from limpet.storage.assets import script
 from limpet.storage.base import Topic
+from limpet.storage.rows import Row
 from limpet.storage.texts import to_json
 
 PACKAGE = __package__ or "limpet.storage.sqlite"
@@ -20,7 +21,6 @@ PACKAGE = __package__ or "limpet.storage.sqlite"
 LARGE = 16_384
 
 Value: TypeAlias = int | float | str | bytes | None
-Row: TypeAlias = tuple[Any, ...]
 
 
 class Transaction:

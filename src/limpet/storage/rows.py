@@ -1,14 +1,17 @@
-"""Rows of the database as nouns of the domain."""
+"""Rows of a database as nouns of the domain; the columns are in the order of its views."""
 
 from datetime import timedelta
+from typing import Any, TypeAlias
 
 import msgspec
 
+from limpet.domain.event import Event
 from limpet.domain.job import Counters, Job, Progress
 from limpet.domain.session import Session, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
-from limpet.storage.sqlite.transaction import Row
-from limpet.storage.texts import error_of, reason_of
+from limpet.storage.texts import error_of, event_name, reason_of
+
+Row: TypeAlias = tuple[Any, ...]
 
 
 def job_of(row: Row) -> Job:
@@ -60,8 +63,14 @@ def _result(state: State, value: str | None) -> str | None:
     return "null" if state is State.SUCCEEDED and value is None else value
 
 
-def session_of(row: Row, now_lease: int, boot: str) -> Session:
-    """A row of the statement `inspect.sessions`."""
+def event_of(row: Row) -> Event:
+    """A row of the events: at, event, session, token, cause, claimed_at."""
+    at, event, session, token, cause, claimed_at = row
+    return Event(at, event_name(event), session, token, error_of(cause), claimed_at)
+
+
+def session_of(row: Row, *, over: bool) -> Session:
+    """A row of the statement `inspect.sessions`; `over`: its moment has passed."""
     state = SessionState(row[6])
     return Session(
         id=row[0],
@@ -72,7 +81,7 @@ def session_of(row: Row, now_lease: int, boot: str) -> Session:
         lease=timedelta(microseconds=row[5]),
         state=state,
         moment=row[7],
-        overdue=state is not SessionState.DEAD and (row[7] <= now_lease or row[8] != boot),
+        overdue=state is not SessionState.DEAD and over,
         seq=row[9],
         holds=row[10],
         registered_at=row[11],

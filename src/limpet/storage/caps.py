@@ -1,0 +1,39 @@
+"""Which new jobs are over the cap of their queue."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from limpet.domain.job import NewJob
+from limpet.domain.state import State
+from limpet.storage.answers import Receipt
+
+
+def over_cap(
+    jobs: Sequence[NewJob],
+    caps: Mapping[str, int],
+    known: Mapping[str, State],
+    waiting_in: Callable[[str], int],
+) -> dict[str, Receipt]:
+    """The jobs for which there is no room; those that are `known` need none."""
+    waiting: dict[str, int] = {}
+    refused: dict[str, Receipt] = {}
+    counted: set[str] = set()
+    for job in jobs:
+        cap = caps.get(job.queue)
+        if cap is None or job.id in known or job.id in counted:
+            continue
+        if job.queue not in waiting:
+            waiting[job.queue] = waiting_in(job.queue)
+        if waiting[job.queue] >= cap:
+            refused[job.id] = Receipt(job.id, "full", None, waiting[job.queue])
+        else:
+            waiting[job.queue] += 1
+            counted.add(job.id)
+    return refused
+
+
+def none_written(
+    jobs: Sequence[NewJob], known: Mapping[str, State], refused: Mapping[str, Receipt]
+) -> list[Receipt]:
+    """The answer to an `all_or_none` of which one job is over the cap."""
+    told = {id_: Receipt(id_, "already", state) for id_, state in known.items()} | dict(refused)
+    return [told.get(job.id) or Receipt(job.id, "full", None) for job in jobs]

@@ -1,0 +1,213 @@
+"""Wakes the other processes of a store: LISTEN on one connection, in a thread of its own.
+
+A transaction pooler between here and the server takes LISTEN and never tells; so the thread rings
+itself once at the start, and where it does not hear that, it rings all bells by the clock instead.
+A connection that was lost is opened again and all bells are rung once, for what was missed.
+"""
+
+import contextlib
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from limpet.domain.errors import LimpetError, StoreUnavailable
+from limpet.domain.fork import anew_in_child
+from limpet.storage.base import Topic
+from limpet.storage.pipe_bell import PipeBell
+from limpet.storage.postgres.database import Connection, Database
+from limpet.storage.postgres.failures import said
+from limpet.storage.postgres.transaction import statement
+
+_log = logging.getLogger("limpet.store")
+
+_START_SECONDS = 15.0
+_PROBE_SECONDS = 2.0
+_DEAF_POLL_SECONDS = 0.25
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
+_PROBE = "probe"
+
+
+class TopicBell(PipeBell):
+    """A bell that leaves the ringer when it is closed."""
+
+    def __init__(self, leave: Callable[["TopicBell"], None]) -> None:
+        super().__init__()
+        self._leave = leave
+
+    def close(self) -> None:
+        self._leave(self)
+        super().close()
+
+
+class Ringer:
+    """Listens for a process, and rings its bells."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.start_anew()
+        anew_in_child(self)
+
+    def start_anew(self) -> None:
+        """In a child: the thread and its connection are the parent's."""
+        self._lock = threading.Lock()
+        self._bells: dict[TopicBell, Topic] = {}
+        self._thread: threading.Thread | None = None
+        self._listening = threading.Event()
+        self._failed: LimpetError | None = None
+        self._stop: tuple[int, int] | None = None
+        self.deaf = False
+
+    def listen(self, topic: Topic) -> TopicBell:
+        """A bell for what happens from now on."""
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._start()
+        if not self._listening.wait(_START_SECONDS):
+            raise StoreUnavailable(
+                f"{self._database.location.url} does not answer; nobody can be woken by it."
+            )
+        if self._failed is not None:
+            raise self._failed
+        bell = TopicBell(self._leave)
+        with self._lock:
+            self._bells[bell] = topic
+        return bell
+
+    def _start(self) -> None:
+        self._listening.clear()
+        self._failed = None
+        if self._stop is None:
+            self._stop = os.pipe()
+        self._thread = threading.Thread(target=self._serve, name="limpet-bells", daemon=True)
+        self._thread.start()
+
+    def _leave(self, bell: TopicBell) -> None:
+        with self._lock:
+            self._bells.pop(bell, None)
+
+    def close(self) -> None:
+        """End the thread; the bells stay silent from now on."""
+        with self._lock:
+            thread, stop = self._thread, self._stop
+            self._thread = self._stop = None
+        if thread is not None and stop is not None:
+            os.write(stop[1], b"!")
+            thread.join(_START_SECONDS)
+            for descriptor in stop:
+                os.close(descriptor)
+
+    # -- the thread
+
+    def _serve(self) -> None:
+        assert self._stop is not None
+        stop = self._stop[0]
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                with contextlib.closing(self._open()) as connection:
+                    if self._listening.is_set():
+                        self._ring_all()  # for what was missed meanwhile
+                    self._listening.set()
+                    pause = _FIRST_PAUSE_SECONDS
+                    if self._hear(connection, stop):
+                        return
+            except psycopg.Error as error:
+                if self._lost(said(error, self._database.location), stop, pause):
+                    return
+            except LimpetError as error:
+                if self._lost(error, stop, pause):
+                    return
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    def _lost(self, error: LimpetError, stop: int, pause: float) -> bool:
+        """The connection is gone; True to give up: nobody listened yet, or it is time to leave."""
+        if not self._listening.is_set():
+            self._failed = error
+            self._listening.set()
+            return True
+        _log.warning(
+            "the bells of the store are silent: %s", error, extra={"action": "store.bells"}
+        )
+        return _readable(stop, pause)
+
+    def _open(self) -> Connection:
+        connection = self._database.connect()
+        try:
+            for topic in (*Topic, _PROBE):
+                name = '"' + self._channel(topic).replace('"', '""') + '"'
+                text = statement("bell", "listen", self._database.location.quoted)
+                connection.execute(text.format(channel=name).encode())
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _channel(self, topic: str) -> str:
+        return f"{self._database.location.quoted}.{topic}"
+
+    def _hear(self, connection: Connection, stop: int) -> bool:
+        """Ring for what is heard; True when it is time to leave."""
+        word = f"{os.getpid()}-{time.monotonic_ns()}"
+        channel = self._channel(_PROBE)
+        self._database.once(lambda tx: tx.run("bell", "probe", channel=channel, word=word))
+        heard, until = False, time.monotonic() + _PROBE_SECONDS
+        self.deaf = False
+        while True:
+            waits = None if heard else max(until - time.monotonic(), 0)
+            readable = _wait(
+                (connection.fileno(), stop), _DEAF_POLL_SECONDS if self.deaf else waits
+            )
+            if stop in readable:
+                return True
+            rung: set[str] = set()
+            if readable:
+                for notify in connection.notifies(timeout=0):
+                    heard = heard or notify.payload == word
+                    rung.add(notify.channel)
+            if heard and self.deaf:
+                self.deaf = False
+            elif not heard and not self.deaf and time.monotonic() >= until:
+                self._say_deaf()
+            self._ring(rung)
+            if self.deaf:
+                self._ring_all()
+
+    def _say_deaf(self) -> None:
+        self.deaf = True
+        _log.warning(
+            "%s does not pass notifications on, as behind a transaction pooler; looking every "
+            "%d ms instead. Give workers a direct URL for quicker starts.",
+            self._database.location.url,
+            int(_DEAF_POLL_SECONDS * 1000),
+            extra={"action": "store.deaf"},
+        )
+
+    def _ring(self, channels: set[str]) -> None:
+        with self._lock:
+            bells = [
+                bell for bell, topic in self._bells.items() if self._channel(topic) in channels
+            ]
+        for bell in bells:
+            bell.ring()
+
+    def _ring_all(self) -> None:
+        with self._lock:
+            bells = list(self._bells)
+        for bell in bells:
+            bell.ring()
+
+
+def _wait(descriptors: tuple[int, ...], seconds: float | None) -> set[int]:
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {found for found, _ in poll.poll(None if seconds is None else seconds * 1000)}
+
+
+def _readable(descriptor: int, seconds: float) -> bool:
+    return bool(_wait((descriptor,), seconds))

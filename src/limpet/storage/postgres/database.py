@@ -1,0 +1,223 @@
+"""The connections of one process to one store.
+
+A verb takes a connection that nobody uses, or opens one. Renewals have connections of their own,
+so that none waits for a verb that waits. After a fork the child starts with none.
+"""
+
+import contextlib
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import psycopg
+
+from limpet.domain.clock import Clock
+from limpet.domain.errors import StoreBusy, StoreRefused
+from limpet.domain.fork import anew_in_child
+from limpet.storage.postgres.failures import is_cut, may_be_said_again, said
+from limpet.storage.postgres.location import Location
+from limpet.storage.postgres.schema import apply, create_or_check
+from limpet.storage.postgres.transaction import Transaction, statement
+from limpet.storage.rows import Row
+
+T = TypeVar("T")
+Connection = psycopg.Connection[Row]
+
+_log = logging.getLogger("limpet.store")
+
+PATIENCE_SECONDS = 30.0
+_MOST_ORDINARY, _MOST_URGENT = 8, 2
+_MOST_TRIES = 6
+_OLDEST_SERVER = 130_000
+# Shorter than the shortest sensible lease, so that a frozen client holds nothing for long.
+_IDLE_MS, _LOCK_MS, _STATEMENT_MS = 2_000, 10_000, 30_000
+
+# What belongs to the parent of a forked child: closing it there would end the parent's talk.
+_left_to_the_parent: list[Connection] = []
+
+
+class _Idle:
+    """Connections of one kind that wait for a verb."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._wanted = threading.Condition()
+        self._idle: list[Connection] = []
+        self._taken = 0
+
+    def take(self) -> Connection | None:
+        """One that was used before, or None: open one."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        with self._wanted:
+            while self._taken >= self._most:
+                if not self._wanted.wait(until - time.monotonic()):
+                    raise StoreBusy(
+                        f"all {self._most} connections of this process to the store have been in "
+                        f"use for {PATIENCE_SECONDS:.0f} s; nothing was written. Look for a long "
+                        f"transaction in pg_stat_activity."
+                    )
+            self._taken += 1
+            return self._idle.pop() if self._idle else None
+
+    def give_back(self, connection: Connection | None) -> None:
+        with self._wanted:
+            self._taken -= 1
+            if connection is not None:
+                self._idle.append(connection)
+            self._wanted.notify()
+
+    def empty(self) -> list[Connection]:
+        with self._wanted:
+            idle, self._idle = self._idle, []
+            return idle
+
+
+class Database:
+    """The connections to one schema, and the ways in which verbs use them."""
+
+    def __init__(self, location: Location, clock: Clock | None) -> None:
+        self.location = location
+        self.clock = clock
+        self._pools: dict[bool, _Idle] = {}
+        self.start_anew()
+        anew_in_child(self)
+
+    def start_anew(self) -> None:
+        """In a child: leave the connections to the parent, and open others."""
+        for pool in self._pools.values():
+            _left_to_the_parent.extend(pool._idle)
+        self._pools = {False: _Idle(_MOST_ORDINARY), True: _Idle(_MOST_URGENT)}
+        self.epoch: str | None = None
+
+    # -- ways in which verbs are done
+
+    def once(
+        self, verb: Callable[[Transaction], T], *, urgent: bool = False, reading: bool = False
+    ) -> T:
+        """A verb that is one statement, which is atomic by itself."""
+        return self._done(lambda connection: verb(self._tx(connection)), urgent, reading)
+
+    def write(self, verb: Callable[[Transaction], T]) -> T:
+        """A verb of several statements, in one transaction."""
+        return self._done(lambda connection: self._within(connection, "begin", verb), False, False)
+
+    def read(self, verb: Callable[[Transaction], T]) -> T:
+        """A verb of several statements that all see the same moment."""
+        return self._done(
+            lambda connection: self._within(connection, "begin_reading", verb), False, True
+        )
+
+    def _within(self, connection: Connection, begin: str, verb: Callable[[Transaction], T]) -> T:
+        tx = self._tx(connection)
+        tx.run("connection", begin)
+        try:
+            answer = verb(tx)
+        except BaseException:
+            with contextlib.suppress(psycopg.Error):
+                tx.run("connection", "rollback")
+            raise
+        tx.run("connection", "commit")
+        return answer
+
+    def _tx(self, connection: Connection) -> Transaction:
+        return Transaction(connection, self.location, self.clock)
+
+    def _done(self, work: Callable[[Connection], T], urgent: bool, reading: bool) -> T:
+        tries = 0
+        while True:
+            tries += 1
+            fresh = True
+            try:
+                with self._connection(urgent) as (connection, fresh):
+                    self._check(connection, may_create=not reading)
+                    return work(connection)
+            except psycopg.Error as error:
+                if may_be_said_again(error) and tries < _MOST_TRIES:
+                    time.sleep(random.uniform(0, 0.002 * 2**tries))
+                elif is_cut(error) and not fresh and tries < _MOST_TRIES:
+                    # It was cut while it lay idle. Every verb may be said again.
+                    self._close_idle()
+                else:
+                    if error.sqlstate in ("42P01", "42883", "3F000"):
+                        self.epoch = None  # the tables are gone; look anew next time
+                    raise said(error, self.location) from error
+
+    @contextmanager
+    def _connection(self, urgent: bool) -> Iterator[tuple[Connection, bool]]:
+        pool = self._pools[urgent]
+        connection = pool.take()
+        fresh = connection is None
+        sound = False
+        try:
+            if connection is None:
+                connection = self.connect()
+            try:
+                yield connection, fresh
+                sound = True
+            except Exception:
+                sound = not connection.broken and _is_idle(connection)
+                raise
+        finally:
+            if connection is not None and not sound:
+                connection.close()
+            pool.give_back(connection if sound else None)
+
+    def connect(self) -> Connection:
+        """A new connection, set up; the caller closes it."""
+        connection: Connection = psycopg.connect(
+            self.location.conninfo, autocommit=True, prepare_threshold=None
+        )
+        if connection.info.server_version < _OLDEST_SERVER:
+            version = connection.info.server_version // 10_000
+            connection.close()
+            raise StoreRefused(
+                f"{self.location.url} is PostgreSQL {version}; Limpet needs 13 or newer."
+            )
+        try:
+            connection.execute(
+                statement("connection", "set_up", self.location.quoted),
+                {
+                    "idle": str(_IDLE_MS),
+                    "lock": str(_LOCK_MS),
+                    "statement": str(_STATEMENT_MS),
+                },
+            )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check(self, connection: Connection, *, may_create: bool) -> None:
+        if self.epoch is None:
+            self.epoch = create_or_check(
+                connection, self.location, self.clock, may_create=may_create
+            )
+
+    # -- the store itself
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date, also from a version that is too old for other use."""
+        try:
+            connection = self.connect()
+            try:
+                return apply(connection, self.location, self.clock)
+            finally:
+                connection.close()
+        except psycopg.Error as error:
+            raise said(error, self.location) from error
+
+    def close(self) -> None:
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        for pool in self._pools.values():
+            for connection in pool.empty():
+                connection.close()
+
+
+def _is_idle(connection: Connection) -> bool:
+    return connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE

@@ -1,0 +1,112 @@
+"""(nothing) → ready or scheduled."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from limpet.domain.errors import LeaseLost
+from limpet.domain.job import NewJob
+from limpet.domain.lease import Lease
+from limpet.domain.session import Standing
+from limpet.domain.state import State
+from limpet.storage.answers import Receipt
+from limpet.storage.caps import none_written, over_cap
+from limpet.storage.postgres.fence import check
+from limpet.storage.postgres.lists import column, nullable
+from limpet.storage.postgres.transaction import Transaction
+from limpet.storage.texts import to_json
+
+
+def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
+    """Write new jobs; see `EnqueueVerbs.enqueue`."""
+    if not jobs:
+        return []
+    ((at, known),) = tx.call("enqueue", *written(jobs), tx.wall, None)
+    return receipts(jobs, at, known)
+
+
+def enqueue_capped(
+    tx: Transaction, jobs: Sequence[NewJob], caps: Mapping[str, int], all_or_none: bool
+) -> list[Receipt]:
+    """Write those new jobs for which there is room."""
+    for queue in sorted({job.queue for job in jobs} & caps.keys()):
+        tx.run("enqueue", "alone", queue=f"{tx.quoted} {queue}")
+    ((there, waiting),) = tx.call("room", *asked(jobs, caps))
+    known = {id_: State(state) for id_, state in (there or {}).items()}
+    refused = over_cap(jobs, caps, known, lambda queue: int(waiting[queue]))
+    if refused and all_or_none:
+        return none_written(jobs, known, refused)
+    told = {each.job: each for each in enqueue(tx, [job for job in jobs if job.id not in refused])}
+    return [refused.get(job.id) or told[job.id] for job in jobs]
+
+
+def asked(jobs: Sequence[NewJob], caps: Mapping[str, int]) -> tuple[str, str]:
+    """The parameters of the function `room`."""
+    queues = sorted({job.queue for job in jobs} & caps.keys())
+    return column([job.id for job in jobs]), column(queues)
+
+
+def enqueue_under(
+    tx: Transaction,
+    fence: Lease,
+    jobs: Sequence[NewJob],
+    caps: Mapping[str, int] | None,
+    all_or_none: bool,
+) -> list[Receipt] | LeaseLost:
+    """Write new jobs while the lease of the attempt that enqueues them holds.
+
+    A lost lease is answered, not raised: what a verb raises is undone, and with it would go the
+    complaint on the timeline.
+    """
+    ((where,),) = tx.call("standing", fence.session, tx.lease)
+    # Stricter than for a settlement: past its moment the job may start elsewhere any time now.
+    alive = where in (Standing.LIVE, Standing.DRAINING)
+    _, rejected = check(tx, fence.session, [fence], ["enqueue jobs from"], alive=alive)
+    if rejected:
+        return LeaseLost(*fence)
+    return enqueue_capped(tx, jobs, caps, all_or_none) if caps else enqueue(tx, jobs)
+
+
+def written(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
+    """The jobs as parameters of the function, each id once, the fields in columns."""
+    once = jobs if len({job.id for job in jobs}) == len(jobs) else _once(jobs)
+    (ids, tasks, args, queues, options, secrets, priorities, scheduled, expires, deadlines, keys,
+     uniques, parents, roots, weights, versions) = zip(*once, strict=True)  # fmt: skip
+    return (
+        column(ids),
+        column([str(int(id_[-8:], 32)) for id_ in ids]),
+        column(tasks),
+        column(queues),
+        column(args),
+        column(options),
+        nullable(to_json(paths) if paths else None for paths in secrets),
+        nullable(priority or None for priority in priorities),
+        nullable(scheduled),
+        nullable(expires),
+        nullable(deadlines),
+        nullable(keys),
+        nullable(uniques),
+        nullable(parents),
+        nullable(roots),
+        nullable(weights),
+        nullable(None if version == 1 else version for version in versions),
+    )
+
+
+def _once(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+    first: dict[str, NewJob] = {}
+    for job in jobs:
+        first.setdefault(job.id, job)
+    return list(first.values())
+
+
+def receipts(jobs: Sequence[NewJob], at: int, known: Any) -> list[Receipt]:
+    """The answer: what was there before, and what was written at that time."""
+    there: dict[str, str] = known or {}
+    told = []
+    for job in jobs:
+        if job.id in there:
+            told.append(Receipt(job.id, "already", State(there[job.id])))
+        else:
+            later = job.scheduled_for is not None and job.scheduled_for > at
+            told.append(Receipt(job.id, "new", State.SCHEDULED if later else State.READY))
+    return told

@@ -1,0 +1,181 @@
+"""The hot path: settle and claim in one step, with the same answer for the same `seq`.
+
+Where everything that is settled has succeeded, this is one call. The rest is looked at first, then
+decided here, and carried out by the same call, in one transaction.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+import psycopg
+
+from limpet.domain.job import ClaimedJob, Counters
+from limpet.domain.lease import Lease
+from limpet.domain.session import Standing
+from limpet.domain.transition import MOVE_OF, Complete, Rejected, Settlement
+from limpet.storage.answers import Exchanged
+from limpet.storage.base import Want
+from limpet.storage.outcome import decide
+from limpet.storage.postgres.database import Database
+from limpet.storage.postgres.fence import check
+from limpet.storage.postgres.lists import column, nullable
+from limpet.storage.postgres.settle import moves
+from limpet.storage.postgres.transaction import Transaction
+from limpet.storage.refusals import exchange_forgotten, exchange_too_old, session_not_known
+from limpet.storage.rows import Row
+from limpet.storage.texts import to_json
+
+_NOT_HELD = "LP001"
+
+
+class _NotHeld(Exception):
+    """One of the jobs that are done is not held; nothing was done."""
+
+
+def exchange(
+    database: Database,
+    session: str,
+    seq: int,
+    settlements: Sequence[Settlement],
+    want: Want | None,
+    begun: Sequence[Lease],
+) -> Exchanged:
+    """Settle and claim; see `HolderVerbs.exchange`."""
+    done = [each for each in settlements if isinstance(each, Complete)]
+    others = [each for each in settlements if not isinstance(each, Complete)]
+    if _one_word_each(session, done, others):
+        try:
+            if not others:
+                return database.once(lambda tx: _call(tx, session, seq, done, want, begun))
+            return database.write(lambda tx: _decide(tx, session, seq, done, others, want, begun))
+        except _NotHeld:
+            pass  # who said what too late is told one by one
+    return database.write(lambda tx: _decide(tx, session, seq, [], settlements, want, begun))
+
+
+def _one_word_each(session: str, done: Sequence[Complete], others: Sequence[Settlement]) -> bool:
+    jobs = {each.lease.job for each in done}
+    return (
+        len(jobs) == len(done)
+        and all(each.lease.session == session for each in done)
+        and not any(each.lease.job in jobs for each in others)
+    )
+
+
+def _decide(
+    tx: Transaction,
+    session: str,
+    seq: int,
+    done: Sequence[Complete],
+    others: Sequence[Settlement],
+    want: Want | None,
+    begun: Sequence[Lease],
+) -> Exchanged:
+    ((last, standing),) = tx.call("open", session, tx.lease)
+    if last is None or seq != last + 1:
+        return _call(tx, session, seq, (), None, ())
+    alive = standing != Standing.DEAD
+    if alive and begun:
+        tx.call("begin", session, *_columns(begun))
+    leases = [each.lease for each in others]
+    tried = [MOVE_OF[type(each)] for each in others]
+    held, rejected = check(tx, session, leases, tried, alive=alive)
+    told = [each for place in held if isinstance(each := others[place], Complete)]
+    decided = [
+        (job.row, decide(job.row, others[place], job))
+        for place, job in held.items()
+        if not isinstance(others[place], Complete)
+    ]
+    return _call(tx, session, seq, [*done, *told], want, (), moves(decided), rejected)
+
+
+def _call(
+    tx: Transaction,
+    session: str,
+    seq: int,
+    done: Sequence[Complete],
+    want: Want | None,
+    begun: Sequence[Lease],
+    decided: str | None = None,
+    rejected: Sequence[Rejected] = (),
+) -> Exchanged:
+    try:
+        header, *rows = tx.call(
+            "exchange",
+            session,
+            seq,
+            *_done(done),
+            decided,
+            to_json([(*each.lease, each.answer) for each in rejected]) if rejected else "[]",
+            None if want is None else to_json(want.pools),
+            *_columns(begun),
+            tx.wall,
+            tx.lease,
+        )
+    except psycopg.Error as error:
+        if error.sqlstate == _NOT_HELD:
+            raise _NotHeld from error
+        raise
+    verdict, last, standing, refused = header[:4]
+    match verdict:
+        case "unknown":
+            raise session_not_known(session)
+        case "late":
+            raise exchange_too_old(session, seq, last)
+        case "ahead":
+            raise exchange_forgotten(session, seq, last)
+    return Exchanged(
+        Standing(standing),
+        tuple(rejected) if verdict == "done" else _refused(refused),
+        tuple([_claimed(session, row) for row in rows]),
+    )
+
+
+def _columns(leases: Sequence[Lease]) -> tuple[str | None, str | None]:
+    if not leases:
+        return None, None
+    return column([each.job for each in leases]), column([str(each.token) for each in leases])
+
+
+def _done(done: Sequence[Complete]) -> tuple[str | None, ...]:
+    if not done:
+        return None, None, None, None
+    return (
+        column([each.lease.job for each in done]),
+        column([str(each.lease.token) for each in done]),
+        # A task that returns None leaves no text behind.
+        nullable(None if each.result == "null" else each.result for each in done),
+        nullable(to_json(each.secrets) if each.secrets else None for each in done),
+    )
+
+
+_Refused = list[tuple[str, str, int, Literal["already", "gone", "lost"]]]
+
+
+def _refused(text: str) -> tuple[Rejected, ...]:
+    listed = msgspec.json.decode(text, type=_Refused)
+    return tuple(Rejected(Lease(job, session, token), why) for job, session, token, why in listed)
+
+
+_paths = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def _claimed(session: str, row: Row) -> ClaimedJob:
+    (job, token, task, queue, round_, failures, orphans, strikes, suspect, last_run, version, args,
+     options, secrets, deadline_at) = row  # fmt: skip
+    return ClaimedJob(
+        Lease(job, session, token),
+        task,
+        queue,
+        failures + orphans + 1,
+        round_,
+        Counters(failures, orphans, strikes),
+        suspect,
+        last_run,
+        version,
+        args,
+        options,
+        () if secrets == "[]" else _paths(secrets),
+        deadline_at,
+    )

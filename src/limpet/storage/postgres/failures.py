@@ -1,0 +1,121 @@
+"""Says a driver's error as one of ours, in a sentence that tells what to do."""
+
+import psycopg
+from psycopg import errors as pg
+
+from limpet.domain.errors import (
+    InvalidOption,
+    SchemaMismatch,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreRefused,
+    StoreUnavailable,
+)
+from limpet.storage.postgres.location import Location
+
+# What is over in a moment: the transaction was undone by the server and may be said again at once.
+_AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
+
+
+def may_be_said_again(error: psycopg.Error) -> bool:
+    """Whether the server undid a transaction only because of another."""
+    return isinstance(error, _AGAIN)
+
+
+def is_cut(error: psycopg.Error) -> bool:
+    """Whether the connection is gone, and with it perhaps the answer."""
+    state = error.sqlstate
+    lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    return lost and (state is None or state.startswith("08") or state in _CUTS)
+
+
+# Cut by an administrator, by a crash, or by the server's own timeout.
+_CUTS = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
+
+
+# What the server says while a connection is made; then libpq tells no code.
+_AT_THE_DOOR = {
+    "password authentication failed": pg.InvalidPassword,
+    "no password supplied": pg.InvalidPassword,
+    "no pg_hba.conf entry": pg.InvalidAuthorizationSpecification,
+    'role "': pg.InvalidAuthorizationSpecification,
+    "too many clients": pg.TooManyConnections,
+    "too many connections": pg.TooManyConnections,
+    "remaining connection slots": pg.TooManyConnections,
+    'database "': pg.InvalidCatalogName,
+}
+
+
+def _named(error: psycopg.Error) -> psycopg.Error:
+    """The error, by its own name also where the driver gave it none."""
+    if error.sqlstate is None and "FATAL" in str(error):
+        for words, kind in _AT_THE_DOOR.items():
+            if words in str(error):
+                return kind(str(error).rpartition("FATAL:")[2].strip())
+    return error
+
+
+def said(error: psycopg.Error, location: Location) -> StoreError | InvalidOption:
+    """The error of the store's own kind for one of the driver's."""
+    error = _named(error)
+    where = location.url
+    reason = _reason(error)
+    match error:
+        case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification():
+            return StoreRefused(
+                f"{where} refuses this user: {reason}. Check the user and the password in the URL."
+            )
+        case pg.InsufficientPrivilege():
+            return StoreRefused(
+                f"{where}: {reason}. Let the owner of the schema run `limpet migrate`, and grant "
+                f"this role its rights (docs/concepts/postgresql)."
+            )
+        case pg.ReadOnlySqlTransaction():
+            return StoreReadOnly(
+                f"{where} can be read but not written: it is a standby, or set to read only. Use "
+                f"the URL of the primary, or target_session_attrs=read-write with several hosts."
+            )
+        case pg.TooManyConnections():
+            return StoreUnavailable(
+                f"{where} has no connection left ({reason}). Raise max_connections, put a pooler "
+                f"before it, or run fewer processes; nothing was written."
+            )
+        case pg.InvalidCatalogName():
+            return StoreUnavailable(
+                f"{where}: {reason}. Make it with createdb, or name another database in the URL."
+            )
+        case pg.DiskFull() | pg.OutOfMemory() | pg.InsufficientResources():
+            return StoreFull(
+                f"there is no room left at {where} ({reason}); nothing was written. Free some "
+                f"space and try again."
+            )
+        case pg.LockNotAvailable() | pg.DeadlockDetected() | pg.SerializationFailure():
+            return StoreBusy(
+                f"somebody else holds a lock at {where} for too long ({reason}); nothing was "
+                f"written. Look for a long transaction in pg_stat_activity."
+            )
+        case pg.QueryCanceled():
+            return StoreBusy(
+                f"{where} took too long ({reason}); nothing was written. Look for a long "
+                f"transaction or a busy disk, or raise statement_timeout."
+            )
+        case pg.DataCorrupted() | pg.IndexCorrupted():
+            return StoreCorrupt(f"{where} is damaged ({reason}). Restore a backup.")
+        case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn():
+            return SchemaMismatch(
+                f"{where} no longer has the tables of this version of Limpet ({reason}). Run "
+                f"`limpet migrate`."
+            )
+        case psycopg.DataError():
+            return InvalidOption(f"{where} cannot keep that: {reason}.")
+        case _:
+            return StoreUnavailable(f"{where} cannot be reached or used: {reason}.")
+
+
+def _reason(error: psycopg.Error) -> str:
+    told = error.diag.message_primary or str(error)
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    return "; ".join(lines[:3]).rstrip(".") or type(error).__name__

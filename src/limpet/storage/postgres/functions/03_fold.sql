@@ -1,0 +1,16 @@
+-- fold: put the counts of moves together.
+-- purpose: the tally grows by a row for each step; this makes a few of many. What another folds at
+--          the same time is left to it.
+-- params:  the most rows to fold.
+-- returns: nothing.
+
+CREATE OR REPLACE FUNCTION limpet.v1_fold(p_limit integer) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    WITH gone AS (
+        DELETE FROM limpet.tally
+        WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM limpet.tally LIMIT p_limit FOR UPDATE SKIP LOCKED))
+        RETURNING queue, move, source, target, jobs)
+    INSERT INTO limpet.tally (queue, move, source, target, jobs)
+    SELECT queue, move, source, target, sum(jobs) FROM gone GROUP BY queue, move, source, target
+$$;

@@ -1,0 +1,78 @@
+-- enqueue: write new jobs.
+-- purpose: (nothing) to ready or scheduled; an id that is there stays as it is.
+-- params:  a column for each field of NewJob, each id once; NULL for one that nobody filled. p_epoch:
+--          the store that is meant, or NULL.
+-- returns: one row: the time of it, and the jobs that were there before, as JSON of ids and states.
+
+CREATE OR REPLACE FUNCTION limpet.v1_enqueue(
+    p_ids text, p_tails text, p_tasks text, p_queues text, p_args text, p_options text,
+    p_secrets text, p_priorities text, p_scheduled text, p_expires text, p_deadlines text,
+    p_keys text, p_uniques text, p_parents text, p_roots text, p_weights text, p_versions text,
+    p_wall bigint, p_epoch text, OUT at bigint, OUT known json)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_fresh text[];
+    v_ready bigint;
+    v_last bigint;
+BEGIN
+    at := limpet.v1_time(p_wall);
+    IF p_epoch IS NOT NULL AND p_epoch <> (SELECT epoch FROM limpet.store) THEN
+        RAISE EXCEPTION 'another store' USING ERRCODE = 'LP002';
+    END IF;
+    WITH given AS (
+        SELECT * FROM unnest(
+            limpet.v1_column(p_ids), limpet.v1_column(p_tails), limpet.v1_column(p_tasks),
+            limpet.v1_column(p_queues), limpet.v1_column(p_args), limpet.v1_column(p_options),
+            limpet.v1_column(p_secrets), limpet.v1_column(p_priorities),
+            limpet.v1_column(p_scheduled), limpet.v1_column(p_expires),
+            limpet.v1_column(p_deadlines), limpet.v1_column(p_keys), limpet.v1_column(p_uniques),
+            limpet.v1_column(p_parents), limpet.v1_column(p_roots), limpet.v1_column(p_weights),
+            limpet.v1_column(p_versions))
+        AS g (id, tail, task, queue, args, options, secrets, priority, scheduled_for, expires_at,
+              deadline_at, key, unique_key, parent, root, weight_class, payload_version)
+    ), fresh AS (
+        INSERT INTO limpet.job (
+            id, n, tail, task, queue, priority, created_at, scheduled_for, expires_at, deadline_at,
+            key, unique_key, parent, root, weight_class, payload_version, args, options, secrets)
+        SELECT g.id, nextval('limpet.line'), g.tail::bigint, g.task, g.queue,
+               coalesce(g.priority::integer, 0), at, g.scheduled_for::bigint,
+               g.expires_at::bigint, g.deadline_at::bigint, g.key, g.unique_key, g.parent, g.root,
+               g.weight_class, coalesce(g.payload_version::integer, 1), g.args,
+               coalesce(g.options, '{}'), coalesce(g.secrets, '[]')
+        FROM given g
+        ON CONFLICT (id) DO NOTHING
+        RETURNING id, n, tail, task, queue, priority, expires_at, deadline_at, scheduled_for,
+                  coalesce(scheduled_for > created_at, false) AS later
+    ), ready AS (
+        INSERT INTO limpet.ready (
+            id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
+            orphans, strikes, suspect, last_run, expires_at, deadline_at)
+        SELECT id, n, tail, queue, task, priority, at - priority * 60000000::bigint, at,
+               1, 0, 0, 0, 0, false, false, expires_at, deadline_at
+        FROM fresh WHERE NOT later
+    ), scheduled AS (
+        INSERT INTO limpet.parked (
+            id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
+            orphans, strikes, suspect, last_run, expires_at, deadline_at, state)
+        SELECT id, n, tail, queue, task, priority, scheduled_for - priority * 60000000::bigint,
+               scheduled_for, 1, 0, 0, 0, 0, false, false, expires_at, deadline_at, 'scheduled'
+        FROM fresh WHERE later
+    ), told AS (
+        INSERT INTO limpet.tally (queue, move, source, target, jobs)
+        SELECT queue, 'enqueue', NULL, CASE WHEN later THEN 'scheduled' ELSE 'ready' END, count(*)
+        FROM fresh GROUP BY queue, later
+    )
+    SELECT array_agg(id), count(*) FILTER (WHERE NOT later), max(n)
+    INTO v_fresh, v_ready, v_last FROM fresh;
+    IF v_ready > 0 THEN
+        PERFORM pg_notify('limpet.ready', '');
+    END IF;
+    IF coalesce(cardinality(v_fresh), 0) < cardinality(limpet.v1_column(p_ids)) THEN
+        SELECT json_object_agg(p.id, p.state) INTO known FROM limpet.placed p
+        WHERE p.id = ANY (limpet.v1_column(p_ids)) AND p.id <> ALL (coalesce(v_fresh, '{}'));
+    END IF;
+    -- Where nobody sweeps, those who enqueue keep the tally short.
+    IF v_last % 512 < cardinality(v_fresh) AND p_epoch IS NULL THEN
+        PERFORM limpet.v1_fold(1000);
+    END IF;
+END $$;

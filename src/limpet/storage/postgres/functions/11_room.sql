@@ -1,0 +1,17 @@
+-- room: what is asked before jobs are written into queues with a cap.
+-- purpose: which jobs are there, and how long the queues are.
+-- params:  columns of ids and of queues.
+-- returns: one row: the jobs that are there, as JSON of ids and states, and how many jobs wait in each
+--          queue, as JSON of names and numbers.
+
+CREATE OR REPLACE FUNCTION limpet.v1_room(
+    p_ids text, p_queues text, OUT known json, OUT waiting json)
+LANGUAGE sql VOLATILE AS $$
+    SELECT (SELECT json_object_agg(p.id, p.state) FROM limpet.placed p
+            WHERE p.id = ANY (limpet.v1_column(p_ids))),
+           (SELECT json_object_agg(q.name,
+                (SELECT count(*) FROM limpet.ready r WHERE r.queue = q.name)
+                + (SELECT count(*) FROM limpet.parked b
+                   WHERE b.queue = q.name AND b.state IN ('scheduled', 'blocked')))
+            FROM unnest(limpet.v1_column(p_queues)) AS q (name))
+$$;

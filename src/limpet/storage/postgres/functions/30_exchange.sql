@@ -1,0 +1,157 @@
+-- exchange: the hot path, settle and claim in one step.
+-- purpose: running to succeeded for what is done; to where p_moves says for the rest; ready to running
+--          as far as there is room. The same seq gets the same answer.
+-- params:  the session and its seq; columns of the jobs that are done: ids, tokens, results (NULL
+--          where the task returned None) and secret paths; what was decided about others
+--          (see shift) and what was refused (fence.sql), as JSON; the pools as JSON; columns of
+--          leases that have begun; wall and lease time, or NULL.
+-- returns: a first row with the verdict (done, repeat, late, ahead, unknown), the standing, the last
+--          seq and what was refused; then a row for each job that was claimed, in order.
+-- errors:  LP001 with nothing done, if one of the jobs that are done is not held.
+
+CREATE OR REPLACE FUNCTION limpet.v1_exchange(
+    p_session text, p_seq bigint, p_done text, p_tokens text, p_results text, p_secrets text,
+    p_moves jsonb, p_rejected text, p_want jsonb, p_begun text, p_begun_tokens text,
+    p_wall bigint, p_lease bigint)
+RETURNS TABLE (
+    job text, token bigint, task text, queue text, round integer, failures integer,
+    orphans integer, strikes integer, suspect boolean, last_run boolean, payload_version integer,
+    args text, options text, secrets text, deadline_at bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := limpet.v1_time(p_wall);
+    v_seq bigint;
+    v_rejected text;
+    v_standing text;
+    v_count bigint := 0;
+    v_marks bigint := 0;
+    v_jobs text[] := '{}';
+    v_taken bigint := 0;
+    v_lines jsonb;
+    v_until bigint;
+BEGIN
+    SELECT h.seq, h.rejected, h.lines, h.lines_until INTO v_seq, v_rejected, v_lines, v_until
+    FROM limpet.hold h WHERE h.session = p_session FOR UPDATE;
+    v_standing := limpet.v1_standing(p_session, p_lease);
+    IF v_seq IS NULL OR v_standing IS NULL THEN
+        RETURN QUERY SELECT 'unknown', 0::bigint, '', '[]', 0, 0, 0, 0, false, false, 0, '', '', '',
+                            0::bigint;
+        RETURN;
+    END IF;
+    IF p_seq <> v_seq + 1 THEN
+        RETURN QUERY SELECT CASE WHEN p_seq = v_seq AND p_seq > 0 THEN 'repeat'
+                                 WHEN p_seq < greatest(v_seq, 1) THEN 'late' ELSE 'ahead' END,
+                            v_seq, v_standing, v_rejected, 0, 0, 0, 0, false, false, 0, '', '', '',
+                            0::bigint;
+        IF p_seq = v_seq AND p_seq > 0 AND v_standing <> 'dead' THEN
+            RETURN QUERY
+                SELECT r.id, r.token, r.task, r.queue, r.round, r.failures, r.orphans, r.strikes,
+                       r.suspect, r.last_run, j.payload_version, j.args, j.options, j.secrets,
+                       r.deadline_at
+                FROM limpet.running r JOIN limpet.job j ON j.id = r.id
+                WHERE r.session = p_session AND r.seq = p_seq
+                ORDER BY r.place;
+        END IF;
+        RETURN;
+    END IF;
+
+    IF p_begun IS NOT NULL AND v_standing <> 'dead' THEN
+        PERFORM limpet.v1_begin(p_session, p_begun, p_begun_tokens);
+    END IF;
+    IF p_done IS NOT NULL THEN
+        IF v_standing = 'dead' THEN
+            RAISE EXCEPTION 'a dead session holds nothing' USING ERRCODE = 'LP001';
+        END IF;
+        SELECT c.number, c.marks INTO v_count, v_marks
+        FROM limpet.v1_complete(p_session, p_done, p_tokens, p_results, p_secrets, v_now) c;
+    END IF;
+    IF p_moves IS NOT NULL THEN
+        PERFORM limpet.v1_shift(p_session, p_moves, v_now);
+    END IF;
+    IF p_want IS NOT NULL AND v_standing = 'live' THEN
+        SELECT c.jobs, c.marks, c.lines, c.until INTO v_jobs, v_taken, v_lines, v_until
+        FROM limpet.v1_claim(p_session, p_seq, p_want, v_now, v_lines, v_until) c;
+    END IF;
+    UPDATE limpet.hold h
+    SET seq = p_seq, rejected = p_rejected, lines = v_lines, lines_until = v_until,
+        held_count = h.held_count - v_count + cardinality(v_jobs),
+        held_total = (h.held_total - coalesce(v_marks, 0) + v_taken) & 281474976710655
+    WHERE h.session = p_session;
+
+    RETURN QUERY SELECT 'done', p_seq, v_standing, p_rejected, 0, 0, 0, 0, false, false, 0, '', '',
+                        '', 0::bigint;
+    IF cardinality(v_jobs) > 0 THEN
+        RETURN QUERY
+            SELECT r.id, r.token, r.task, r.queue, r.round, r.failures, r.orphans, r.strikes,
+                   r.suspect, r.last_run, j.payload_version, j.args, j.options, j.secrets,
+                   r.deadline_at
+            FROM unnest(v_jobs) WITH ORDINALITY AS t (id, place)
+            JOIN limpet.running r ON r.id = t.id
+            JOIN limpet.job j ON j.id = t.id
+            ORDER BY t.place;
+    END IF;
+END $$;
+
+-- complete: running to succeeded, all or none.
+CREATE OR REPLACE FUNCTION limpet.v1_complete(
+    p_session text, p_jobs text, p_tokens text, p_results text, p_secrets text, p_now bigint,
+    OUT number bigint, OUT marks bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_jobs text[] := limpet.v1_column(p_jobs);
+    v_failed text[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM limpet.running r WHERE r.id = ANY (v_jobs) RETURNING r.*
+    ), held AS (
+        SELECT r.*, g.result, g.secrets FROM gone r
+        JOIN unnest(v_jobs, limpet.v1_column(p_tokens)::bigint[], limpet.v1_column(p_results),
+                    limpet.v1_column(p_secrets)) AS g (id, token, result, secrets)
+        ON g.id = r.id AND g.token = r.token
+        WHERE r.session = p_session
+    ), kept AS (
+        INSERT INTO limpet.done
+        SELECT h.id, h.n, h.tail, h.queue, h.task, h.priority, h.sort_key, h.ready_at, h.round,
+               h.token, h.failures, h.orphans, h.strikes, h.suspect, h.last_run, h.expires_at,
+               h.deadline_at, h.session, h.claimed_at, 'succeeded', p_now, h.cancel_requested_at,
+               h.result, h.secrets
+        FROM held h
+        RETURNING queue, id, failures + orphans > 0 AS tried
+    ), told AS (
+        INSERT INTO limpet.tally
+        SELECT k.queue, 'complete', 'running', 'succeeded', count(*) FROM kept k GROUP BY k.queue
+    )
+    SELECT (SELECT count(*) FROM kept), (SELECT sum(r.mark) FROM gone r),
+           (SELECT array_agg(k.id) FROM kept k WHERE k.tried)
+    INTO number, marks, v_failed;
+    IF number <> cardinality(v_jobs) THEN
+        RAISE EXCEPTION 'a job that is done is not held' USING ERRCODE = 'LP001';
+    END IF;
+    IF v_failed IS NOT NULL THEN
+        -- What failed before left its error behind.
+        DELETE FROM limpet.trouble t WHERE t.id = ANY (v_failed);
+    END IF;
+    PERFORM pg_notify('limpet.done', '');
+END $$;
+
+-- begin: which held jobs have started; of others nothing is said.
+CREATE OR REPLACE FUNCTION limpet.v1_begin(p_session text, p_jobs text, p_tokens text)
+RETURNS void LANGUAGE sql VOLATILE AS $$
+    UPDATE limpet.running r SET begun = true
+    WHERE r.id = ANY (limpet.v1_column(p_jobs)) AND NOT r.begun
+      AND (r.session = p_session) IS TRUE  -- not by its index, which has more to read
+      AND r.token = ANY (ARRAY(
+          SELECT g.token::bigint
+          FROM unnest(limpet.v1_column(p_jobs), limpet.v1_column(p_tokens)) AS g (id, token)
+          WHERE g.id = r.id))
+$$;
+
+-- open: the locks of an exchange, before it is known what to do; the last seq and the standing.
+CREATE OR REPLACE FUNCTION limpet.v1_open(
+    p_session text, p_lease bigint, OUT seq bigint, OUT standing text)
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    SELECT h.seq INTO seq FROM limpet.hold h WHERE h.session = p_session FOR UPDATE;
+    standing := limpet.v1_standing(p_session, p_lease);
+END $$;

@@ -1,0 +1,87 @@
+-- session: begin, renew and end sessions.
+-- purpose: register: (nothing) to live, and blocked jobs whose task it knows to ready. renew: one
+--          small write, whatever is held. end: live or draining to dead, for ever.
+-- params:  as of the verbs; tasks and pools are digests, p_known the tasks of each as JSON; wall and
+--          lease time, or NULL.
+-- returns: register: the state the session was found in (NULL for a new one), its moment and tasks,
+--          the epoch. renew: the standing (NULL for none), moment, seq, digest, what is to be
+--          cancelled and paused, the epoch. end: whether it was not dead before.
+
+CREATE OR REPLACE FUNCTION limpet.v1_register(
+    p_id text, p_kind text, p_name text, p_host text, p_pid bigint, p_boot text, p_duration bigint,
+    p_tasks text, p_pools text, p_lock text, p_known jsonb, p_wall bigint, p_lease bigint,
+    OUT was text, OUT moment bigint, OUT tasks text, OUT epoch text)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_now bigint := limpet.v1_time(p_wall);
+BEGIN
+    SELECT s.epoch INTO epoch FROM limpet.store s;
+    moment := limpet.v1_time(p_lease) + p_duration;
+    tasks := p_tasks;
+    INSERT INTO limpet.session (
+        id, kind, name, host, pid, boot, lease, state, moment, tasks, pools, lock, registered_at,
+        renewed_at)
+    VALUES (p_id, p_kind, p_name, p_host, p_pid, p_boot, p_duration, 'live', moment, p_tasks,
+            p_pools, p_lock, v_now, v_now)
+    ON CONFLICT (id) DO NOTHING;
+    IF NOT FOUND THEN
+        SELECT s.state, s.moment, s.tasks INTO was, moment, tasks
+        FROM limpet.session s WHERE s.id = p_id;
+        RETURN;
+    END IF;
+    INSERT INTO limpet.hold (session) VALUES (p_id);
+    INSERT INTO limpet.taskset (digest, task)
+    SELECT known.key, task.value
+    FROM jsonb_each(p_known) known CROSS JOIN jsonb_array_elements_text(known.value) task
+    ORDER BY 1, 2
+    ON CONFLICT DO NOTHING;
+    PERFORM limpet.v1_unblock(p_tasks, v_now);
+END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_renew(
+    p_session text, p_begun text, p_begun_tokens text, p_draining boolean, p_stepped boolean,
+    p_wall bigint, p_lease bigint, OUT standing text, OUT moment bigint, OUT seq bigint, OUT held_count bigint,
+    OUT held_total bigint, OUT cancels json, OUT paused json, OUT epoch text)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_now bigint := limpet.v1_time(p_wall);
+    v_lease bigint := limpet.v1_time(p_lease);
+    v_tasks text;
+BEGIN
+    IF p_begun IS NOT NULL THEN
+        -- In turn with the exchanges of the session, which change the same rows.
+        PERFORM FROM limpet.hold h WHERE h.session = p_session FOR UPDATE;
+    END IF;
+    UPDATE limpet.session s
+    SET moment = v_lease + s.lease, renewed_at = v_now, renewals = s.renewals + 1,
+        state = CASE WHEN p_draining THEN 'draining' ELSE s.state END
+    WHERE s.id = p_session AND s.state <> 'dead' AND (p_stepped OR s.moment > v_lease)
+    RETURNING s.state, s.moment, s.tasks INTO standing, moment, v_tasks;
+    IF FOUND THEN
+        -- What blocked jobs wait for may have come in more than one chunk.
+        PERFORM limpet.v1_unblock(v_tasks, v_now);
+    ELSE
+        SELECT CASE s.state WHEN 'dead' THEN 'dead' ELSE 'past' END, s.moment
+        INTO standing, moment FROM limpet.session s WHERE s.id = p_session;
+    END IF;
+    IF p_begun IS NOT NULL AND standing <> 'dead' THEN
+        PERFORM limpet.v1_begin(p_session, p_begun, p_begun_tokens);
+    END IF;
+    SELECT h.seq, h.held_count, h.held_total INTO seq, held_count, held_total
+    FROM limpet.hold h WHERE h.session = p_session;
+    SELECT json_agg(json_build_array(c.id, c.token)) INTO cancels FROM (
+        SELECT r.id, r.token FROM limpet.running r
+        WHERE r.session = p_session AND r.cancel_requested_at IS NOT NULL LIMIT 1000) c;
+    SELECT json_agg(q.name ORDER BY q.name) INTO paused FROM limpet.queue q WHERE q.paused;
+    SELECT s.epoch INTO epoch FROM limpet.store s;
+END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_end(p_session text, p_cause text, p_wall bigint)
+RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- Waits for an exchange under way; see standing.
+    PERFORM FROM limpet.session WHERE id = p_session AND state <> 'dead' FOR UPDATE;
+    UPDATE limpet.session SET state = 'dead', ended_at = limpet.v1_time(p_wall), cause = p_cause
+    WHERE id = p_session AND state <> 'dead';
+    RETURN FOUND;
+END $$;

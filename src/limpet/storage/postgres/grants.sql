@@ -1,0 +1,11 @@
+-- grants: what a role needs that uses a store and does not own it.
+-- purpose: run once by the owner of the schema, after `limpet migrate`, with the role's own name in
+--          place of limpet_role. The role can neither change the tables nor see other schemas.
+
+GRANT USAGE ON SCHEMA limpet TO limpet_role;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA limpet TO limpet_role;
+REVOKE INSERT, UPDATE, DELETE ON limpet.store FROM limpet_role;
+REVOKE UPDATE ON limpet.job, limpet.event, limpet.log FROM limpet_role;
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA limpet TO limpet_role;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA limpet TO limpet_role;
+-- Also, to be told of other roles' old transactions: GRANT pg_read_all_stats TO limpet_role;

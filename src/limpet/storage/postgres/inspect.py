@@ -1,0 +1,92 @@
+"""What a person sees: reads only."""
+
+from collections.abc import Sequence
+
+from limpet.domain.event import Event, JobEvent
+from limpet.domain.ids import is_id
+from limpet.domain.job import Job, JobFilter, LogLine, Page
+from limpet.domain.queue import QueueView
+from limpet.domain.session import Session
+from limpet.domain.state import State
+from limpet.storage.answers import Total
+from limpet.storage.bounds import page_size
+from limpet.storage.postgres.lists import column
+from limpet.storage.postgres.transaction import Transaction
+from limpet.storage.refusals import cursor_not_given
+from limpet.storage.rows import event_of, job_of, session_of
+
+# After every id.
+_END = "~"
+
+
+def job(tx: Transaction, id_: str) -> Job | None:
+    """One job, or None."""
+    row = tx.one("inspect", "job", id=id_)
+    return job_of(row) if row else None
+
+
+def states(tx: Transaction, ids: Sequence[str]) -> dict[str, State]:
+    """The states of those jobs that exist."""
+    rows = tx.run("inspect", "states", ids=column(list(ids))) if ids else []
+    return {id_: State(state) for id_, state in rows}
+
+
+def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> Page:
+    """A page of jobs, newest first; ids sort by time, and a cursor is the last one of a page."""
+    size = page_size(limit)
+    if cursor is not None and not is_id(cursor):
+        raise cursor_not_given(cursor)
+    params: dict[str, object] = {
+        "before": _END if cursor is None else cursor,
+        "queue": which.queue,
+        "task": which.task,
+        "limit": size + 1,
+    }
+    if which.state is None:
+        rows = tx.run("inspect", "jobs", **params)
+    else:
+        rows = tx.run("inspect", "jobs_in_state", state=str(which.state), **params)
+    more = len(rows) > size
+    rows = rows[:size]
+    return Page(tuple(job_of(row) for row in rows), str(rows[-1][1]) if more else None)
+
+
+def events(tx: Transaction, id_: str) -> tuple[Event, ...]:
+    """The recorded events of a job, oldest first."""
+    return tuple(event_of(row) for row in tx.run("inspect", "events", id=id_))
+
+
+def latest_events(tx: Transaction, limit: int) -> tuple[JobEvent, ...]:
+    """What was recorded last, of any job."""
+    rows = tx.run("inspect", "latest_events", limit=page_size(limit))
+    return tuple(JobEvent(row[0], row[1], row[2], event_of(row[3:])) for row in rows)
+
+
+def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
+    """The lines that a job wrote."""
+    return tuple(LogLine(*row) for row in tx.run("inspect", "log", id=id_))
+
+
+def queues(tx: Transaction) -> tuple[QueueView, ...]:
+    """Every queue, with how many jobs are in each state."""
+    views: dict[str, tuple[bool, dict[State, int], int | None]] = {}
+    for name, paused, state, count, head in tx.run("inspect", "queues"):
+        counts = views.setdefault(name, (bool(paused), {}, head))[1]
+        if count:
+            counts[State(state)] = count
+    return tuple(
+        QueueView(name, paused, counts, head) for name, (paused, counts, head) in views.items()
+    )
+
+
+def sessions(
+    tx: Transaction, *, with_dead: bool = False, one: str | None = None
+) -> tuple[Session, ...]:
+    """The sessions, newest first."""
+    rows = tx.run("inspect", "sessions", with_dead=with_dead, one=one, lease=tx.lease)
+    return tuple(session_of(row, over=row[16]) for row in rows)
+
+
+def totals(tx: Transaction) -> tuple[Total, ...]:
+    """How often each move was made, by queue."""
+    return tuple(Total(*row) for row in tx.run("inspect", "totals"))

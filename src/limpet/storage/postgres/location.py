@@ -1,0 +1,97 @@
+"""Where a PostgreSQL store is: its URL, and how connections to it are set."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from limpet.domain.errors import InvalidOption
+from limpet.storage.assets import DEFAULT_NAMESPACE
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+# A peer that is gone is noticed well within the shortest lease; the URL may say otherwise.
+_DEFAULTS = {
+    "connect_timeout": "5",
+    "keepalives": "1",
+    "keepalives_idle": "2",
+    "keepalives_interval": "1",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "4000",
+    "application_name": "limpet",
+    "client_encoding": "utf8",
+}
+
+
+@dataclass(frozen=True)
+class Location:
+    """A parsed `postgresql://` URL."""
+
+    given: str
+    schema: str = DEFAULT_NAMESPACE
+
+    @cached_property
+    def conninfo(self) -> str:
+        """What the driver connects with: the URL, and what it leaves open."""
+        said = conninfo_to_dict(self.given)
+        open_ = {name: value for name, value in _DEFAULTS.items() if name not in said}
+        return make_conninfo(self.given, **open_)
+
+    @property
+    def quoted(self) -> str:
+        """The schema as SQL names it."""
+        return f'"{self.schema}"'
+
+    @cached_property
+    def place(self) -> tuple[str, ...]:
+        """Host, port, database and schema."""
+        said = conninfo_to_dict(self.given)
+        host = said.get("hostaddr") or said.get("host") or ""
+        user = str(said.get("user") or "")
+        return (
+            str(host),
+            str(said.get("port") or 5432),
+            str(said.get("dbname") or user),
+            self.schema,
+        )
+
+    @cached_property
+    def url(self) -> str:
+        """For people: without the password."""
+        parts = urlsplit(self.given)
+        user, separator, address = parts.netloc.rpartition("@")
+        name = user.partition(":")[0]
+        hidden = [
+            (key, "***" if key in ("password", "sslpassword") else value)
+            for key, value in parse_qsl(parts.query, keep_blank_values=True)
+        ]
+        if self.schema != DEFAULT_NAMESPACE:
+            hidden.append(("schema", self.schema))
+        query = f"?{urlencode(hidden, safe='/*')}" if hidden else ""
+        return f"postgresql://{name}{separator}{address}{quote(unquote(parts.path))}{query}"
+
+
+def parse(url: str) -> Location:
+    """Read `postgresql://user:password@host:port/database?schema=limpet&sslmode=…`."""
+    parts = urlsplit(url)
+    settings = parse_qsl(parts.query, keep_blank_values=True)
+    schema = next((value for key, value in settings if key == "schema"), DEFAULT_NAMESPACE)
+    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise InvalidOption(
+            f"schema {schema!r}: use up to 40 small letters, digits and underscores, not beginning "
+            f"with a digit or pg_."
+        )
+    rest = [(key, value) for key, value in settings if key != "schema"]
+    query = f"?{urlencode(rest, quote_via=quote)}" if rest else ""
+    given = f"postgresql://{parts.netloc}{parts.path}{query}"
+    try:
+        conninfo_to_dict(given)
+    except ProgrammingError as error:
+        raise InvalidOption(
+            f"the store URL cannot be used: {str(error).strip()}. Write for example "
+            f"postgresql://user:password@host/database?schema=limpet."
+        ) from None
+    return Location(given, schema)

@@ -1,0 +1,81 @@
+"""Sessions that are over, and the jobs they leave: expire, recover, release."""
+
+from collections.abc import Sequence
+
+from limpet.domain.cause import Cause, Unknown, WorkerVanished
+from limpet.domain.lease import Lease
+from limpet.domain.session import Session, Standing
+from limpet.domain.state import Move, State
+from limpet.domain.transition import Rejected
+from limpet.storage.answers import Outlook, Recovered
+from limpet.storage.base import CHUNK
+from limpet.storage.fence import held_of
+from limpet.storage.outcome import Decision, Held, lost, released
+from limpet.storage.postgres.fence import check
+from limpet.storage.postgres.inspect import sessions
+from limpet.storage.postgres.session import end
+from limpet.storage.postgres.settle import HeldJob, moves
+from limpet.storage.postgres.transaction import Transaction
+from limpet.storage.rows import Row
+from limpet.storage.texts import error_of
+
+
+def expire(tx: Transaction, asked: int) -> tuple[Session, ...]:
+    """Mark what was overdue when it was asked for (lease clock), and list what is dead and still
+    has jobs; see `SweepVerbs.expire`.
+    """
+    for session, renewed_at in tx.run("recover", "overdue", asked=asked):
+        end(tx, session, WorkerVanished(last_seen=renewed_at))
+    widowed = [str(row[0]) for row in tx.run("recover", "widowed")]
+    return tuple(each for id_ in widowed for each in sessions(tx, with_dead=True, one=id_))
+
+
+def outlook(tx: Transaction) -> Outlook:
+    """What a sweeper must know; see `SweepVerbs.outlook`."""
+    (row,) = tx.run("recover", "outlook", given=tx.lease)
+    return Outlook(*row)
+
+
+def recover(tx: Transaction, session: str) -> Recovered:
+    """Take back the jobs of a dead session; see `SweepVerbs.recover`."""
+    dead = tx.one("recover", "dead", session=session)
+    if dead is None:
+        return Recovered(0, 0, 0, more=False)
+    cause = error_of(dead[0]) or Unknown("unknown", "")
+    rows = tx.run("recover", "orphans", session=session, limit=CHUNK)
+    decided = [_taken_back(session, row, cause) for row in rows]
+    _shift(tx, session, decided)
+    went = [decision.target for _, decision in decided]
+    return Recovered(
+        ready=went.count(State.READY),
+        failed=went.count(State.FAILED),
+        cancelled=went.count(State.CANCELLED),
+        more=len(rows) == CHUNK,
+    )
+
+
+def _taken_back(session: str, row: Row, cause: Cause) -> tuple[Held, Decision]:
+    held = held_of(Lease(row[0], session, row[1]), row[2:17])
+    facts = HeldJob(held, *row[17:19])
+    decision = lost(
+        held, cause, facts, move=Move.RECOVER, begun=held.begun, alone=None, accepted=False
+    )
+    return held, decision
+
+
+def release(
+    tx: Transaction, session: str, leases: Sequence[Lease], cause: Cause
+) -> tuple[Rejected, ...]:
+    """Hand jobs back uncharged; see `HolderVerbs.release`."""
+    ((_, standing),) = tx.call("open", session, tx.lease)
+    alive = standing is not None and standing != Standing.DEAD
+    held, rejected = check(tx, session, leases, ["release"] * len(leases), alive=alive)
+    _shift(tx, session, [(job.row, released(job.row, cause, job)) for job in held.values()])
+    return tuple(rejected)
+
+
+def _shift(tx: Transaction, session: str, decided: Sequence[tuple[Held, Decision]]) -> None:
+    listed = moves(decided)
+    if listed is not None:
+        ((now,),) = tx.run("recover", "time", given=tx.wall)
+        tx.call("shift", session, listed, now)

@@ -1,0 +1,50 @@
+"""running → running: progress and log lines of held jobs."""
+
+from collections.abc import Sequence
+
+from limpet.domain.job import Report
+from limpet.domain.session import Standing
+from limpet.domain.transition import Rejected
+from limpet.storage.bounds import LONGEST_LINE, LONGEST_NOTE, MOST_LINES
+from limpet.storage.postgres.fence import check
+from limpet.storage.postgres.transaction import Transaction
+from limpet.storage.texts import clean, to_json
+
+
+def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
+    """Keep what running attempts say; see `HolderVerbs.report`."""
+    ((_, standing),) = tx.call("open", session, tx.lease)
+    alive = standing is not None and standing != Standing.DEAD
+    leases = [each.lease for each in reports]
+    tried = ["report on"] * len(leases)
+    held, rejected = check(tx, session, leases, tried, alive=alive, once=False)
+    kept = [reports[place] for place in held]
+    progress = [_progress(said) for said in kept if said.progress is not None]
+    if progress:
+        tx.run("report", "progress", rows=to_json(progress))
+    lines = [line for said in kept for line in _lines(said)]
+    if lines:
+        tx.run("report", "lines", rows=to_json(lines))
+        for job in {line[0] for line in lines}:
+            tx.run("report", "trim", id=job, keep=MOST_LINES)
+    return tuple(rejected)
+
+
+def _progress(said: Report) -> tuple[object, ...]:
+    now = said.progress
+    assert now is not None
+    total = None if now.total is None else float(now.total)
+    note = _kept(now.note[:LONGEST_NOTE])
+    return said.lease.job, said.lease.token, float(now.done), total, note, now.at
+
+
+def _lines(said: Report) -> list[tuple[str, int, str, str]]:
+    return [
+        (said.lease.job, line.at, _kept(line.level), _kept(line.message[:LONGEST_LINE]))
+        for line in said.lines[-MOST_LINES:]
+    ]
+
+
+def _kept(text: str) -> str:
+    # The server has no text with a zero in it.
+    return clean(text).replace("\x00", "?")

@@ -1,0 +1,114 @@
+"""The schema: made where there is none, checked where there is one, brought up to date by
+`migrate`.
+"""
+
+from typing import Any
+
+import psycopg
+
+from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.errors import SchemaMismatch, StoreUnavailable
+from limpet.domain.ids import IdSource
+from limpet.storage.assets import names, text_of
+from limpet.storage.postgres.location import Location
+from limpet.storage.postgres.transaction import PACKAGE, functions, in_schema, statement
+from limpet.storage.rows import Row
+
+# The version that this code writes, and the oldest one that it can work on.
+NEWEST = 1
+OLDEST = 1
+# The oldest code that can work on what this one writes.
+OLDEST_BESIDE = 1
+
+
+def migrations(package: str = PACKAGE) -> list[tuple[int, str]]:
+    """The numbered steps, oldest first."""
+    return [(int(name.partition("_")[0]), name) for name in names(package, "migrations")]
+
+
+def create_or_check(
+    connection: psycopg.Connection[Row],
+    location: Location,
+    clock: Clock | None,
+    *,
+    may_create: bool,
+) -> str:
+    """Make the tables where there are none; refuse a version that this code cannot work on.
+
+    The answer is the epoch of the store.
+    """
+    if not _there(connection, location)[1]:
+        if not may_create:
+            raise StoreUnavailable(
+                f"{location.url} has no Limpet tables in the schema {location.schema} yet; enqueue "
+                f"a job or run `limpet migrate` to make them, or check the URL."
+            )
+        apply(connection, location, clock)
+    version, oldest, newest, epoch = _versions(connection, location)
+    if oldest > NEWEST:
+        raise SchemaMismatch(
+            f"{location.url} was made by a newer Limpet (schema {version}, this one knows up to "
+            f"{NEWEST}). Upgrade Limpet here, or name another store."
+        )
+    if newest < OLDEST:
+        raise SchemaMismatch(
+            f"{location.url} was made by an older Limpet (schema {version}, this one needs "
+            f"{OLDEST}). Stop its workers and run `limpet migrate`."
+        )
+    return epoch
+
+
+def apply(
+    connection: psycopg.Connection[Row],
+    location: Location,
+    clock: Clock | None,
+    package: str = PACKAGE,
+) -> list[str]:
+    """Apply the steps that the schema lacks, in one transaction; name them.
+
+    The functions carry the version in their names, so that those of an older version stay for the
+    workers that still use them.
+    """
+    quoted = location.quoted
+    with connection.transaction():
+        connection.execute(statement("version", "alone", quoted), {"schema": location.schema})
+        has_schema, has_tables = _there(connection, location)
+        version = _versions(connection, location)[0] if has_tables else 0
+        steps = [(number, name) for number, name in migrations(package) if number > version]
+        if not steps:
+            return []
+        if not has_schema:
+            make = statement("call", "make_schema", quoted).format(schema=quoted)
+            connection.execute(make.encode())
+        for _, name in steps:
+            connection.execute(in_schema(text_of(package, f"migrations/{name}"), quoted))
+        for text in functions(quoted):
+            connection.execute(text)
+        connection.execute(
+            statement("version", "stamp", quoted),
+            {
+                "epoch": IdSource(clock or SystemClock()).new(),
+                "version": steps[-1][0],
+                "oldest": OLDEST_BESIDE,
+                "wall": None if clock is None else clock.wall(),
+            },
+        )
+    return [name.removesuffix(".sql") for _, name in steps]
+
+
+def _there(connection: psycopg.Connection[Row], location: Location) -> tuple[bool, bool]:
+    """Whether the schema is there, and whether Limpet's tables are in it."""
+    row: Any = connection.execute(
+        statement("version", "there", location.quoted),
+        {"schema": location.quoted, "table": f"{location.quoted}.store"},
+    ).fetchone()
+    return bool(row[0]), bool(row[1])
+
+
+def _versions(connection: psycopg.Connection[Row], location: Location) -> tuple[int, int, int, str]:
+    row: Any = connection.execute(statement("version", "versions", location.quoted)).fetchone()
+    if row is None:
+        raise SchemaMismatch(
+            f"{location.url} has Limpet's tables but no version; restore a backup."
+        )
+    return int(row[0]), int(row[1]), int(row[2]), str(row[3])

@@ -1,0 +1,10 @@
+-- bell: who wants to be woken.
+-- purpose: a bell of this schema is a channel; the functions ring it, and so does a commit.
+-- params:  by name.
+-- returns: nothing.
+
+-- statement: listen
+LISTEN {channel}
+
+-- statement: probe
+SELECT pg_notify(%(channel)s, %(word)s)

@@ -1,0 +1,44 @@
+-- due: what time brings about (moved by promote, lapse and prune).
+-- purpose: find what is too late; remove sessions that nobody needs.
+-- params:  by name.
+-- returns: late: waiting jobs, locked; next_due: when to come back; sessions: how many were removed.
+
+-- statement: late
+SELECT * FROM (
+    SELECT id, expires_at, deadline_at FROM limpet.ready
+    WHERE LEAST(expires_at, deadline_at) <= %(now)s
+    ORDER BY LEAST(expires_at, deadline_at) LIMIT %(limit)s FOR UPDATE SKIP LOCKED) ready
+UNION ALL
+SELECT * FROM (
+    SELECT id, expires_at, deadline_at FROM limpet.parked
+    WHERE LEAST(expires_at, deadline_at) <= %(now)s AND state <> 'quarantined'
+    ORDER BY LEAST(expires_at, deadline_at) LIMIT %(limit)s FOR UPDATE SKIP LOCKED) parked
+LIMIT %(limit)s
+
+-- statement: next_due
+SELECT LEAST(
+    (SELECT min(ready_at) FROM limpet.parked WHERE state = 'scheduled'),
+    (SELECT min(LEAST(expires_at, deadline_at)) FROM limpet.parked
+     WHERE LEAST(expires_at, deadline_at) IS NOT NULL AND state <> 'quarantined'),
+    (SELECT min(LEAST(expires_at, deadline_at)) FROM limpet.ready
+     WHERE LEAST(expires_at, deadline_at) IS NOT NULL))
+
+-- statement: old_sessions
+SELECT s.id FROM limpet.session s
+WHERE s.state = 'dead' AND s.ended_at < %(ended_before)s
+  AND NOT EXISTS (SELECT 1 FROM limpet.running r WHERE r.session = s.id)
+LIMIT %(limit)s
+FOR UPDATE SKIP LOCKED
+
+-- statement: forget_holds
+DELETE FROM limpet.hold WHERE session = ANY (limpet.v1_column(%(ids)s))
+
+-- statement: forget_sessions
+DELETE FROM limpet.session WHERE id = ANY (limpet.v1_column(%(ids)s))
+
+-- statement: forget_tasksets
+DELETE FROM limpet.taskset t
+WHERE NOT EXISTS (SELECT 1 FROM limpet.session s WHERE s.tasks = t.digest)
+  AND NOT EXISTS (
+      SELECT 1 FROM limpet.session s CROSS JOIN json_array_elements_text(s.pools::json) p
+      WHERE p.value = t.digest)

@@ -1,0 +1,128 @@
+-- invariants: what must always hold.
+-- purpose: each statement finds what breaks one rule; its name is the rule's name, and the
+--          comment under it is the sentence that fsck prints.
+-- params:  none.
+-- returns: one text for each thing that is wrong, as an example.
+
+-- statement: job_is_in_one_place
+-- a job is in exactly one of ready, running, parked and done
+SELECT id || ' is in ' || count(*) || ' places' FROM limpet.placed GROUP BY id HAVING count(*) > 1
+UNION ALL
+SELECT j.id || ' is nowhere' FROM limpet.job j
+WHERE NOT EXISTS (SELECT 1 FROM limpet.placed p WHERE p.id = j.id)
+
+-- statement: state_is_known
+-- a finished job is in one of the final states
+SELECT id || ' ' || state FROM limpet.done
+WHERE state NOT IN ('succeeded', 'failed', 'cancelled')
+
+-- statement: running_has_session
+-- a running job is held by a session that the store knows
+SELECT r.id FROM limpet.running r LEFT JOIN limpet.session s ON s.id = r.session
+WHERE s.id IS NULL
+
+-- statement: running_has_token
+-- a running job has been claimed: it has a token and the time of the claim
+SELECT id FROM limpet.running WHERE token < 1 OR claimed_at IS NULL
+
+-- statement: token_never_falls
+-- no event carries a later token than its job, but for what a late holder claimed to have
+SELECT p.id FROM limpet.placed p JOIN limpet.event v ON v.id = p.id
+WHERE v.event <> 'lease_lost'
+GROUP BY p.id, p.token HAVING p.token < max(v.token)
+
+-- statement: counters_within_caps
+-- failures, orphans and strikes are not negative, and no waiting job is over a cap
+SELECT id FROM limpet.placed
+WHERE failures < 0 OR orphans < 0 OR strikes < 0 OR strikes > orphans
+   OR (state IN ('scheduled', 'ready', 'blocked', 'running') AND NOT last_run
+       AND (orphans >= 10 OR strikes >= 3))
+
+-- statement: place_in_line
+-- a job's place in its line is its ready time minus its priority times 60 s
+SELECT id FROM limpet.placed WHERE sort_key <> ready_at - priority * 60000000::bigint
+
+-- statement: row_is_of_its_job
+-- the row of a job has the queue, the task, the priority and the number of the job
+SELECT p.id FROM limpet.placed p JOIN limpet.job j ON j.id = p.id
+WHERE (p.queue, p.task, p.priority, p.n) <> (j.queue, j.task, j.priority, j.n)
+
+-- statement: mark_is_of_its_lease
+-- the mark of a running job is made of its id and its token
+SELECT id FROM limpet.running WHERE mark <> tail + token % 1048576 * 2654435761
+
+-- statement: payload_is_json
+-- payloads, options and results are JSON
+SELECT 'payload ' || id FROM limpet.job
+WHERE NOT (limpet.v1_is_json(args) AND limpet.v1_is_json(options) AND limpet.v1_is_json(secrets))
+UNION ALL
+SELECT 'result ' || id FROM limpet.done WHERE NOT limpet.v1_is_json(result)
+UNION ALL
+SELECT 'error ' || id FROM limpet.trouble WHERE NOT limpet.v1_is_json(error)
+
+-- statement: nothing_left_over
+-- nothing is kept about a job that is gone
+SELECT 'row ' || id FROM limpet.placed p
+WHERE NOT EXISTS (SELECT 1 FROM limpet.job j WHERE j.id = p.id)
+UNION ALL
+SELECT 'error ' || id FROM limpet.trouble p
+WHERE NOT EXISTS (SELECT 1 FROM limpet.job j WHERE j.id = p.id)
+UNION ALL
+SELECT 'event ' || id FROM limpet.event p
+WHERE NOT EXISTS (SELECT 1 FROM limpet.job j WHERE j.id = p.id)
+UNION ALL
+SELECT 'progress ' || id FROM limpet.progress p
+WHERE NOT EXISTS (SELECT 1 FROM limpet.job j WHERE j.id = p.id)
+UNION ALL
+SELECT 'log ' || id FROM limpet.log p
+WHERE NOT EXISTS (SELECT 1 FROM limpet.job j WHERE j.id = p.id)
+UNION ALL
+SELECT 'hold ' || session FROM limpet.hold h
+WHERE NOT EXISTS (SELECT 1 FROM limpet.session s WHERE s.id = h.session)
+
+-- statement: blocked_has_reason
+-- a job is blocked if and only if a reason is kept
+SELECT id FROM limpet.parked
+WHERE (state = 'blocked') <> (reason IS NOT NULL AND what IS NOT NULL AND since IS NOT NULL)
+
+-- statement: result_of_success
+-- only a job that succeeded has a result, and it has no error
+SELECT id FROM limpet.done WHERE result IS NOT NULL AND state <> 'succeeded'
+UNION ALL
+SELECT d.id FROM limpet.done d JOIN limpet.trouble t ON t.id = d.id WHERE d.state = 'succeeded'
+
+-- statement: counts_are_right
+-- the count of jobs by queue and state is the number of jobs
+SELECT 'queue ' || queue || ' ' || state || ': ' || sum(counted) || ' counted, ' || sum(there)
+       || ' there'
+FROM (
+    SELECT queue, target AS state, sum(jobs) AS counted, 0::numeric AS there FROM limpet.tally
+    WHERE target IS NOT NULL GROUP BY queue, target
+    UNION ALL
+    SELECT queue, source, -sum(jobs), 0 FROM limpet.tally
+    WHERE source IS NOT NULL GROUP BY queue, source
+    UNION ALL
+    SELECT queue, state, 0, count(*) FROM limpet.placed GROUP BY queue, state) both_ways
+GROUP BY queue, state HAVING sum(counted) <> sum(there)
+
+-- statement: session_has_hold
+-- a session has its row of what it holds
+SELECT s.id FROM limpet.session s
+WHERE NOT EXISTS (SELECT 1 FROM limpet.hold h WHERE h.session = s.id)
+
+-- statement: dead_has_end
+-- a session has the time and the cause of its end if and only if it is dead
+SELECT id FROM limpet.session
+WHERE (state = 'dead') <> (ended_at IS NOT NULL) OR (state = 'dead') <> (cause IS NOT NULL)
+
+-- statement: claimed_by_an_exchange
+-- a running job was claimed by an exchange that its session remembers
+SELECT r.id FROM limpet.running r JOIN limpet.hold h ON h.session = r.session WHERE r.seq > h.seq
+
+-- statement: holdings
+-- the digest of what a session holds is that of its running jobs
+SELECT 'session ' || h.session || ': ' || h.held_count || ' kept, ' || count(r.id) || ' there'
+FROM limpet.hold h LEFT JOIN limpet.running r ON r.session = h.session
+GROUP BY h.session, h.held_count, h.held_total
+HAVING h.held_count <> count(r.id)
+    OR h.held_total <> coalesce(sum(r.mark), 0)::bigint & 281474976710655

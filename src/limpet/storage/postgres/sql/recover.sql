@@ -1,0 +1,44 @@
+-- recover: mark sessions dead and take their jobs back.
+-- purpose: live or draining to dead when the moment is over; running to ready, failed or cancelled
+--          for the jobs of a dead session (moved by shift).
+-- params:  by name; asked is lease time.
+-- returns: overdue: sessions to mark, locked; one whose row is in use is left to the next sweep.
+--          widowed: dead sessions with jobs; dead: why a session died; orphans: its jobs, as
+--          fence.holding lists them.
+
+-- statement: overdue
+SELECT id, renewed_at FROM limpet.session
+WHERE state <> 'dead' AND moment <= %(asked)s
+ORDER BY id
+FOR UPDATE SKIP LOCKED
+
+-- statement: widowed
+SELECT s.id FROM limpet.session s
+WHERE s.state = 'dead' AND EXISTS (SELECT 1 FROM limpet.running r WHERE r.session = s.id)
+ORDER BY s.id
+
+-- statement: outlook
+SELECT limpet.v1_time(%(given)s), pg_postmaster_start_time()::text,
+       (SELECT min(moment) FROM limpet.session WHERE state <> 'dead'),
+       EXISTS (SELECT 1 FROM limpet.session s
+               WHERE s.state = 'dead'
+                 AND EXISTS (SELECT 1 FROM limpet.running r WHERE r.session = s.id))
+
+-- statement: dead
+SELECT s.cause FROM limpet.session s JOIN limpet.hold h ON h.session = s.id
+WHERE s.id = %(session)s AND s.state = 'dead'
+FOR UPDATE OF h
+
+-- statement: orphans
+SELECT r.id, r.token, r.n, r.queue, r.sort_key, r.ready_at, r.failures, r.orphans, r.strikes,
+       r.last_run, r.begun, r.claimed_at, r.deadline_at, r.cancel_requested_at, r.priority,
+       r.suspect, r.expires_at, j.options,
+       (SELECT v.cause FROM limpet.event v
+        WHERE r.cancel_requested_at IS NOT NULL AND v.id = r.id AND v.event = 'cancel_requested'
+          AND v.cause IS NOT NULL
+        ORDER BY v.e DESC LIMIT 1)
+FROM limpet.running r JOIN limpet.job j ON j.id = r.id
+WHERE r.session = %(session)s
+ORDER BY r.n
+LIMIT %(limit)s
+FOR UPDATE OF r

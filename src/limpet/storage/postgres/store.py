@@ -1,0 +1,219 @@
+"""The PostgreSQL store: every verb of the contract, each in one statement or one transaction."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from limpet.domain.cause import Cause
+from limpet.domain.clock import Clock
+from limpet.domain.errors import LeaseLost
+from limpet.domain.event import Event, JobEvent
+from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
+from limpet.domain.lease import Lease
+from limpet.domain.queue import QueueView
+from limpet.domain.session import NewSession, Session
+from limpet.domain.state import State
+from limpet.domain.transition import Rejected, Settlement
+from limpet.storage import answers, base
+from limpet.storage.bounds import at_most_a_chunk
+from limpet.storage.postgres import control, due, info, inspect, recover
+from limpet.storage.postgres import session as sessions
+from limpet.storage.postgres.bell import Ringer
+from limpet.storage.postgres.database import Database
+from limpet.storage.postgres.enqueue import enqueue, enqueue_capped, enqueue_under
+from limpet.storage.postgres.exchange import exchange
+from limpet.storage.postgres.invariants import invariants
+from limpet.storage.postgres.location import parse
+from limpet.storage.postgres.report import report
+from limpet.storage.postgres.within import aenqueue_within, enqueue_within
+
+_log = logging.getLogger("limpet.store")
+
+# How often whoever promotes looks for somebody's old transaction.
+_LOOK_SECONDS = 60.0
+
+
+class PostgresStore:
+    """A store in one schema of a PostgreSQL database. See `limpet.storage.base` for the verbs."""
+
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        self._location = parse(url)
+        self._db = Database(self._location, clock)
+        self._ringer = Ringer(self._db)
+        self._next_look = time.monotonic() + _LOOK_SECONDS
+
+    # -- enqueue
+
+    def enqueue(
+        self,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+        all_or_none: bool = False,
+        fence: Lease | None = None,
+    ) -> list[answers.Receipt]:
+        at_most_a_chunk(jobs)
+        if fence is not None:
+            answer = self._db.write(lambda tx: enqueue_under(tx, fence, jobs, caps, all_or_none))
+            if isinstance(answer, LeaseLost):
+                raise answer
+            return answer
+        if caps and any(job.queue in caps for job in jobs):
+            return self._db.write(lambda tx: enqueue_capped(tx, jobs, caps, all_or_none))
+        return self._db.once(lambda tx: enqueue(tx, jobs))
+
+    def enqueue_within(
+        self,
+        connection: object,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> list[answers.Receipt]:
+        at_most_a_chunk(jobs)
+        return enqueue_within(self._db, connection, jobs, caps)
+
+    async def aenqueue_within(
+        self,
+        connection: object,
+        jobs: Sequence[NewJob],
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> list[answers.Receipt]:
+        at_most_a_chunk(jobs)
+        return await aenqueue_within(self._db, connection, jobs, caps)
+
+    # -- hold
+
+    def register(self, session: NewSession) -> answers.Registered:
+        return self._db.once(lambda tx: sessions.register(tx, session))
+
+    def exchange(
+        self,
+        session: str,
+        seq: int,
+        settlements: Sequence[Settlement] = (),
+        want: base.Want | None = None,
+        begun: Sequence[Lease] = (),
+    ) -> answers.Exchanged:
+        at_most_a_chunk(settlements)
+        return exchange(self._db, session, seq, settlements, want, begun)
+
+    def renew(
+        self,
+        session: str,
+        begun: Sequence[Lease] = (),
+        draining: bool = False,
+        stepped: bool = False,
+    ) -> answers.Renewed:
+        return self._db.once(
+            lambda tx: sessions.renew(tx, session, begun, draining, stepped), urgent=True
+        )
+
+    def report(self, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
+        return self._db.write(lambda tx: report(tx, session, reports))
+
+    def held(self, session: str) -> tuple[Lease, ...]:
+        return self._db.once(lambda tx: sessions.held(tx, session), reading=True)
+
+    def release(self, session: str, leases: Sequence[Lease], cause: Cause) -> tuple[Rejected, ...]:
+        at_most_a_chunk(leases)
+        return self._db.write(lambda tx: recover.release(tx, session, leases, cause))
+
+    def end(self, session: str, cause: Cause) -> bool:
+        return self._db.once(lambda tx: sessions.end(tx, session, cause))
+
+    # -- sweep
+
+    def expire(self, until: int | None = None) -> tuple[Session, ...]:
+        # Who became overdue while this waited may only have waited too.
+        asked = self.outlook().now
+        at_most = asked if until is None else min(asked, until)
+        return self._db.write(lambda tx: recover.expire(tx, at_most))
+
+    def recover(self, session: str) -> answers.Recovered:
+        return self._db.write(lambda tx: recover.recover(tx, session))
+
+    def promote(self) -> answers.Promoted:
+        answer = self._db.write(due.promote)
+        if time.monotonic() > self._next_look:
+            self._next_look = time.monotonic() + _LOOK_SECONDS
+            if old := self._db.read(info.old_snapshot):
+                _log.warning("%s: %s", self._location.url, old, extra={"action": "store.old"})
+        return answer
+
+    def prune(self, retention: Mapping[State, timedelta]) -> answers.Pruned:
+        return self._db.write(lambda tx: due.prune(tx, retention))
+
+    def outlook(self) -> answers.Outlook:
+        return self._db.once(recover.outlook, reading=True)
+
+    # -- control
+
+    def cancel(self, job: str, reason: str = "") -> State:
+        return self._db.once(lambda tx: control.cancel(tx, job, reason))
+
+    def retry(self, job: str, seen_round: int) -> int:
+        return self._db.once(lambda tx: control.retry(tx, job, seen_round))
+
+    def pause(self, queue: str, paused: bool = True) -> None:
+        return self._db.once(lambda tx: control.pause(tx, queue, paused))
+
+    # -- inspect
+
+    def job(self, job: str) -> Job | None:
+        return self._db.once(lambda tx: inspect.job(tx, job), reading=True)
+
+    def states(self, jobs: Sequence[str]) -> dict[str, State]:
+        return self._db.once(lambda tx: inspect.states(tx, jobs), reading=True)
+
+    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> Page:
+        return self._db.once(lambda tx: inspect.jobs(tx, which, cursor, limit), reading=True)
+
+    def events(self, job: str) -> tuple[Event, ...]:
+        return self._db.once(lambda tx: inspect.events(tx, job), reading=True)
+
+    def latest_events(self, limit: int = 20) -> tuple[JobEvent, ...]:
+        return self._db.once(lambda tx: inspect.latest_events(tx, limit), reading=True)
+
+    def log(self, job: str) -> tuple[LogLine, ...]:
+        return self._db.once(lambda tx: inspect.log(tx, job), reading=True)
+
+    def queues(self) -> tuple[QueueView, ...]:
+        return self._db.once(inspect.queues, reading=True)
+
+    def sessions(self, with_dead: bool = False) -> tuple[Session, ...]:
+        return self._db.once(lambda tx: inspect.sessions(tx, with_dead=with_dead), reading=True)
+
+    def totals(self) -> tuple[answers.Total, ...]:
+        return self._db.once(inspect.totals, reading=True)
+
+    def info(self) -> answers.StoreInfo:
+        return self._db.read(lambda tx: info.info(tx, self._location))
+
+    # -- admin
+
+    def migrate(self) -> tuple[str, ...]:
+        return tuple(self._db.migrate())
+
+    def invariants(self) -> tuple[answers.Broken, ...]:
+        return self._db.read(invariants)
+
+    # -- the store itself
+
+    def listen(self, topic: base.Topic) -> base.Bell:
+        return self._ringer.listen(topic)
+
+    def close(self) -> None:
+        self._ringer.close()
+        self._db.close()
+
+
+def place(url: str) -> tuple[str, ...]:
+    """The server, the database and the schema; the registry compares them."""
+    return parse(url).place
+
+
+def open_store(url: str, clock: Clock | None = None) -> base.Store:
+    """Open a store by its URL; the registry calls this."""
+    return PostgresStore(url, clock)

@@ -1,0 +1,303 @@
+"""A job that exists if and only if the user's own transaction commits.
+
+What is said is the same for every driver, a few statements under a savepoint; only how they are
+sent differs. Drivers are known by their modules, because none but psycopg need be installed.
+"""
+
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import psycopg
+from psycopg import errors as pg
+
+from limpet.domain.errors import LimpetError, TransactionRefused
+from limpet.domain.job import NewJob
+from limpet.domain.state import State
+from limpet.storage.answers import Receipt
+from limpet.storage.caps import over_cap
+from limpet.storage.postgres.database import Database
+from limpet.storage.postgres.enqueue import asked, receipts, written
+from limpet.storage.postgres.failures import said
+from limpet.storage.postgres.transaction import call_of, statement
+from limpet.storage.rows import Row
+
+_ANOTHER_STORE = "LP002"
+
+
+class _Say(NamedTuple):
+    """A statement for the user's connection; its rows are sent back."""
+
+    text: str
+    params: tuple[object, ...] = ()
+
+
+_Talk: TypeAlias = Generator[_Say, list[Row], list[Receipt]]
+_Send: TypeAlias = Callable[[_Say], list[Row]]
+_SendAsync: TypeAlias = Callable[[_Say], Awaitable[list[Row]]]
+
+
+def enqueue_within(
+    database: Database,
+    connection: object,
+    jobs: Sequence[NewJob],
+    caps: Mapping[str, int] | None,
+) -> list[Receipt]:
+    """Enqueue in the open transaction of the caller's connection, or refuse."""
+    send = _sender(connection)
+    talk = _talk(_prepared(database), jobs, caps)
+    try:
+        say = next(talk)
+        while True:
+            try:
+                rows = send(say)
+            except Exception as error:
+                say = talk.throw(_explained(error, database))
+            else:
+                say = talk.send(rows)
+    except StopIteration as end:
+        answer: list[Receipt] = end.value
+        return answer
+
+
+async def aenqueue_within(
+    database: Database,
+    connection: object,
+    jobs: Sequence[NewJob],
+    caps: Mapping[str, int] | None,
+) -> list[Receipt]:
+    """As `enqueue_within`, for a connection whose calls are awaited."""
+    send = await _async_sender(connection)
+    talk = _talk(_prepared(database), jobs, caps)
+    try:
+        say = next(talk)
+        while True:
+            try:
+                rows = await send(say)
+            except Exception as error:
+                say = talk.throw(_explained(error, database))
+            else:
+                say = talk.send(rows)
+    except StopIteration as end:
+        answer: list[Receipt] = end.value
+        return answer
+
+
+def _prepared(database: Database) -> Database:
+    if database.epoch is None:
+        database.once(lambda tx: None)  # makes the tables where there are none, and reads the epoch
+    return database
+
+
+def _talk(database: Database, jobs: Sequence[NewJob], caps: Mapping[str, int] | None) -> _Talk:
+    quoted = database.location.quoted
+    wall = None if database.clock is None else database.clock.wall()
+    yield _Say(statement("connection", "savepoint", quoted))
+    try:
+        refused: dict[str, Receipt] = {}
+        if caps:
+            # No lock: it would be held until the caller commits. Two may both take the last place.
+            ((there, waiting),) = yield _Say(call_of("room", 2, quoted), asked(jobs, caps))
+            known = {id_: State(state) for id_, state in _read(there).items()}
+            lengths = _read(waiting)
+            refused = over_cap(jobs, caps, known, lambda queue: int(lengths[queue]))
+        wanted = [job for job in jobs if job.id not in refused]
+        told: dict[str, Receipt] = {}
+        if wanted:
+            params = (*written(wanted), wall, database.epoch)
+            ((at, known_json),) = yield _Say(call_of("enqueue", len(params), quoted), params)
+            told = {each.job: each for each in receipts(wanted, at, _read(known_json))}
+    except LimpetError:
+        # What fails here leaves the caller's transaction as it was.
+        yield _Say(statement("connection", "back", quoted))
+        raise
+    yield _Say(statement("connection", "release", quoted))
+    return [refused.get(job.id) or told[job.id] for job in jobs]
+
+
+def _read(value: Any) -> dict[str, Any]:
+    """JSON as a driver gives it: read, or as text."""
+    if isinstance(value, (str, bytes)):
+        import msgspec
+
+        value = msgspec.json.decode(value)
+    return dict(value or {})
+
+
+# -- how each driver is spoken to
+
+
+def _sender(connection: object) -> _Send:
+    if isinstance(connection, psycopg.Connection):
+        return _psycopg(connection)
+    kind = _kind(connection)
+    if kind.startswith("sqlalchemy.") and not kind.startswith("sqlalchemy.ext.asyncio"):
+        return _sqlalchemy(connection)
+    if _is_async(connection):
+        raise TransactionRefused(
+            f"within= was given a {kind}, whose calls are awaited: use `await task.aenqueue(…, "
+            f"within=connection)`."
+        )
+    raise _unknown(kind)
+
+
+async def _async_sender(connection: object) -> _SendAsync:
+    kind = _kind(connection)
+    if isinstance(connection, psycopg.AsyncConnection):
+        return _psycopg_async(connection)
+    if kind.startswith("asyncpg."):
+        return _asyncpg(connection)
+    if kind.startswith("sqlalchemy.ext.asyncio"):
+        return await _sqlalchemy_async(connection)
+    if isinstance(connection, psycopg.Connection) or kind.startswith("sqlalchemy."):
+        raise TransactionRefused(
+            f"within= was given a {kind}, which blocks: use enqueue(), which only writes to its "
+            f"transaction."
+        )
+    raise _unknown(kind)
+
+
+def _psycopg(connection: psycopg.Connection[Any]) -> _Send:
+    def send(say: _Say) -> list[Row]:
+        cursor = psycopg.RawCursor(connection, row_factory=psycopg.rows.tuple_row)
+        cursor.execute(say.text, say.params or None)
+        return cursor.fetchall() if cursor.description else []
+
+    return send
+
+
+def _psycopg_async(connection: psycopg.AsyncConnection[Any]) -> _SendAsync:
+    async def send(say: _Say) -> list[Row]:
+        cursor = psycopg.AsyncRawCursor(connection, row_factory=psycopg.rows.tuple_row)
+        await cursor.execute(say.text, say.params or None)
+        return await cursor.fetchall() if cursor.description else []
+
+    return send
+
+
+def _asyncpg(connection: Any) -> _SendAsync:
+    async def send(say: _Say) -> list[Row]:
+        if not say.params:
+            await connection.execute(say.text)
+            return []
+        return [tuple(row) for row in await connection.fetch(say.text, *say.params)]
+
+    return send
+
+
+def _sqlalchemy(connection: Any) -> _Send:
+    own = connection.connection() if hasattr(connection, "get_bind") else connection
+    _refuse_other_database(own.dialect.name)
+
+    def send(say: _Say) -> list[Row]:
+        answer = own.execute(*_named(say))
+        return [tuple(row) for row in answer] if answer.returns_rows else []
+
+    return send
+
+
+async def _sqlalchemy_async(connection: Any) -> _SendAsync:
+    own = await connection.connection() if hasattr(connection, "get_bind") else connection
+    _refuse_other_database(own.dialect.name)
+
+    async def send(say: _Say) -> list[Row]:
+        answer = await own.execute(*_named(say))
+        return [tuple(row) for row in answer] if answer.returns_rows else []
+
+    return send
+
+
+def _named(say: _Say) -> tuple[Any, dict[str, object]]:
+    """The statement with parameters by name, as SQLAlchemy takes them for every driver."""
+    import sqlalchemy
+
+    text = say.text
+    for place in range(len(say.params), 0, -1):
+        text = text.replace(f"${place}", f":p{place}")
+    return sqlalchemy.text(text), {f"p{at}": value for at, value in enumerate(say.params, 1)}
+
+
+def _refuse_other_database(name: str) -> None:
+    if name != "postgresql":
+        raise TransactionRefused(
+            f"within= was given a connection to {name}, but the store is PostgreSQL. One "
+            f"transaction cannot span two databases."
+        )
+
+
+def _kind(connection: object) -> str:
+    return f"{type(connection).__module__}.{type(connection).__qualname__}"
+
+
+def _is_async(connection: object) -> bool:
+    kind = _kind(connection)
+    return isinstance(connection, psycopg.AsyncConnection) or kind.startswith(
+        ("asyncpg.", "sqlalchemy.ext.asyncio")
+    )
+
+
+def _unknown(kind: str) -> TransactionRefused:
+    return TransactionRefused(
+        f"within= takes a connection of psycopg, asyncpg or SQLAlchemy to the database of this "
+        f"store, not a {kind}."
+    )
+
+
+# -- what goes wrong
+
+
+def _explained(error: Exception, database: Database) -> LimpetError:
+    known = _as_psycopg(error)
+    if known is None:
+        raise error
+    match known.sqlstate:
+        case "25P01":
+            return TransactionRefused(
+                "within= was given a connection that has no open transaction, so there is nothing "
+                "to commit with. Begin one first, and do not use autocommit."
+            )
+        case "25P02":
+            return TransactionRefused(
+                "within= was given a connection whose transaction has failed; roll it back first."
+            )
+        case _ if known.sqlstate == _ANOTHER_STORE:
+            return TransactionRefused(
+                f"within= was given a connection to another database than that of the store "
+                f"{database.location.url}. One transaction cannot span two."
+            )
+        case "42P01" | "42883" | "3F000":
+            return TransactionRefused(
+                f"within= was given a connection that does not see the schema "
+                f"{database.location.schema} of the store {database.location.url}; connect to the "
+                f"same database."
+            )
+        case "42501":
+            return TransactionRefused(
+                f"within= was given a connection whose role may not write to the schema "
+                f"{database.location.schema}: {known}. Its rights: docs/concepts/postgresql."
+            )
+        case _:
+            return said(known, database.location)
+
+
+def _as_psycopg(error: Exception) -> psycopg.Error | None:
+    """The error of any of the drivers as one of psycopg's."""
+    found: Any = error
+    for _ in range(4):
+        if isinstance(found, psycopg.Error):
+            return found
+        state = getattr(found, "sqlstate", None)
+        if isinstance(state, str):
+            try:
+                return pg.lookup(state)(str(found))
+            except KeyError:
+                return _other(state, str(found))
+        found = getattr(found, "orig", None) or getattr(found, "__cause__", None)
+        if found is None:
+            return None
+    return None
+
+
+def _other(state: str, message: str) -> psycopg.Error:
+    error = psycopg.DatabaseError(message)
+    error.sqlstate = state
+    return error

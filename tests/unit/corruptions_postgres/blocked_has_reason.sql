@@ -1,0 +1,1 @@
+UPDATE limpet.parked SET since = NULL WHERE state = 'blocked';

@@ -1,0 +1,1 @@
+UPDATE limpet.running SET seq = seq + 1;

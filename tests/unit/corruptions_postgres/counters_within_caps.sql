@@ -1,0 +1,1 @@
+UPDATE limpet.done SET failures = -1 WHERE state = 'failed';

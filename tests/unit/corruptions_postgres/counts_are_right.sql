@@ -1,0 +1,1 @@
+INSERT INTO limpet.tally VALUES ('default', 'enqueue', NULL, 'ready', 1);

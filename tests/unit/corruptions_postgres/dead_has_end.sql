@@ -1,0 +1,1 @@
+UPDATE limpet.session SET ended_at = NULL;

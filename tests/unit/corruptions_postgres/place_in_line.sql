@@ -1,0 +1,1 @@
+UPDATE limpet.ready SET sort_key = sort_key + 1;

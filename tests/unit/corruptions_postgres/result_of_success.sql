@@ -1,0 +1,1 @@
+UPDATE limpet.done SET result = '1' WHERE state = 'failed';

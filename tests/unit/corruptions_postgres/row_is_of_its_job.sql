@@ -1,0 +1,1 @@
+UPDATE limpet.ready SET n = n + 1000;

@@ -1,0 +1,1 @@
+UPDATE limpet.running SET claimed_at = NULL;

@@ -1,0 +1,1 @@
+DELETE FROM limpet.hold WHERE held_count = 0;

@@ -1,0 +1,1 @@
+UPDATE limpet.done SET token = 0 WHERE state = 'failed';
