@@ -1,6 +1,6 @@
 """The PostgreSQL store alone: bulk enqueue, settle and claim, renewals, and what slows them down.
 
-    python benchmarks/postgres_store.py [URL]       a server of its own, at default durability, if none
+    python benchmarks/postgres_store.py [URL]      without one, on a server of its own
 
 The schema `limpet_bench` of the database is made anew; what was in it is lost.
 """
