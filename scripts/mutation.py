@@ -1,17 +1,20 @@
-"""One way to break a store on purpose."""
+"""One way to break a store's scripts on purpose."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-STORAGE = Path("limpet/storage")
+ROOT = Path(__file__).resolve().parent.parent
+
+# Where the scripts of each store are, below the sources.
+FOLDERS = {
+    "sqlite": Path("limpet/storage/sqlite/sql"),
+    "postgres": Path("limpet/storage/postgres"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A text of one script file and what to put in its place; `breaks` says what no longer holds.
-
-    `store`: which one; `file` is a path in its package.
-    """
+    """A text of one script and what to put in its place; `breaks` says what no longer holds."""
 
     file: str
     old: str
@@ -21,4 +24,5 @@ class Mutation:
 
     @property
     def path(self) -> Path:
-        return STORAGE / self.store / self.file
+        """The script, below the sources."""
+        return FOLDERS[self.store] / self.file

@@ -20,7 +20,7 @@ MUTATIONS = (
     Mutation(
         "functions/30_exchange.sql",
         "          WHERE g.id = r.id))",
-        "          ))",
+        "          WHERE g.id = r.id UNION SELECT r.token))",
         "a late holder says that a job has begun",
         "postgres",
     ),

@@ -379,3 +379,15 @@ def test_bell_that_a_pooler_makes_deaf_rings_by_the_clock(
         assert ring.wait(timedelta(seconds=5))
     assert "does not pass notifications on" in caplog.text
     ring.close()
+
+
+def test_tally_is_folded_and_counts_the_same(raw: psycopg.Connection, store: PostgresStore) -> None:
+    for _ in range(300):
+        store.cancel(add(store))
+    before = store.totals()
+    store.promote()
+    row = raw.execute("SELECT count(*) FROM limpet.tally").fetchone()
+    assert row is not None
+    assert row[0] < 20
+    assert store.totals() == before
+    assert store.invariants() == ()

@@ -112,10 +112,18 @@ def said(error: psycopg.Error, location: Location) -> StoreError | InvalidOption
         case psycopg.DataError():
             return InvalidOption(f"{where} cannot keep that: {reason}.")
         case _:
-            return StoreUnavailable(f"{where} cannot be reached or used: {reason}.")
+            return _unavailable(error, where, reason)
+
+
+def _unavailable(error: psycopg.Error, where: str, reason: str) -> StoreUnavailable:
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
+        return StoreUnavailable(
+            f"{where} cannot be reached: {reason}. Start the server, or check the URL."
+        )
+    return StoreUnavailable(f"{where} cannot be used: {reason}.")
 
 
 def _reason(error: psycopg.Error) -> str:
     told = error.diag.message_primary or str(error)
     lines = [line.strip() for line in told.splitlines() if line.strip()]
-    return "; ".join(lines[:3]).rstrip(".") or type(error).__name__
+    return lines[0].removeprefix("connection failed: ").rstrip(".") if lines else str(type(error))

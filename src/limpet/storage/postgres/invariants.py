@@ -13,6 +13,7 @@ def names() -> list[str]:
 def invariants(tx: Transaction) -> tuple[Broken, ...]:
     """Every rule that does not hold."""
     broken = []
+    tx.run("connection", "patient")
     for name, statement in script(PACKAGE, "sql", "invariants").statements.items():
         wrong = [str(row[0]) for row in tx.run("invariants", name)]
         if wrong:

@@ -70,9 +70,7 @@ class Database:
         # One for each thread: a file lock is the descriptor's, whoever uses it.
         self._turns = {urgent: Turns(location.path) for urgent in (False, True)}
         self._turns_here = Turns(location.path)  # for whoever has the writing connection
-        self._memory_bells: dict[Topic, weakref.WeakSet[PipeBell]] = {
-            topic: weakref.WeakSet() for topic in Topic
-        }
+        self._memory_bells = {topic: weakref.WeakSet[PipeBell]() for topic in Topic}
         self._closed = False
         self._watched: Renewals = {}
         self._set_up_threading()

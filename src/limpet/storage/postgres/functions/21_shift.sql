@@ -68,7 +68,8 @@ BEGIN
     UPDATE limpet.hold
     SET held_count = held_count - v_count,
         held_total = (held_total - coalesce(v_marks, 0)) & 281474976710655
-    WHERE session = p_session;
+    WHERE session = p_session AND gen = (
+        SELECT h.gen FROM limpet.hold h WHERE h.session = p_session ORDER BY h.gen DESC LIMIT 1);
     IF v_ready > 0 THEN
         PERFORM pg_notify('limpet.ready', '');
     END IF;

@@ -30,9 +30,11 @@ DECLARE
     v_taken bigint := 0;
     v_lines jsonb;
     v_until bigint;
+    v_gen bigint;
 BEGIN
-    SELECT h.seq, h.rejected, h.lines, h.lines_until INTO v_seq, v_rejected, v_lines, v_until
-    FROM limpet.hold h WHERE h.session = p_session FOR UPDATE;
+    SELECT h.gen, h.seq, h.rejected, h.lines, h.lines_until
+    INTO v_gen, v_seq, v_rejected, v_lines, v_until
+    FROM limpet.hold h WHERE h.session = p_session ORDER BY h.gen DESC LIMIT 1 FOR UPDATE;
     v_standing := limpet.v1_standing(p_session, p_lease);
     IF v_seq IS NULL OR v_standing IS NULL THEN
         RETURN QUERY SELECT 'unknown', 0::bigint, '', '[]', 0, 0, 0, 0, false, false, 0, '', '', '',
@@ -76,8 +78,9 @@ BEGIN
     UPDATE limpet.hold h
     SET seq = p_seq, rejected = p_rejected, lines = v_lines, lines_until = v_until,
         held_count = h.held_count - v_count + cardinality(v_jobs),
-        held_total = (h.held_total - coalesce(v_marks, 0) + v_taken) & 281474976710655
-    WHERE h.session = p_session;
+        held_total = (h.held_total - coalesce(v_marks, 0) + v_taken) & 281474976710655,
+        gen = p_seq / 128
+    WHERE h.session = p_session AND h.gen = v_gen;
 
     RETURN QUERY SELECT 'done', p_seq, v_standing, p_rejected, 0, 0, 0, 0, false, false, 0, '', '',
                         '', 0::bigint;
@@ -152,6 +155,7 @@ CREATE OR REPLACE FUNCTION limpet.v1_open(
     p_session text, p_lease bigint, OUT seq bigint, OUT standing text)
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    SELECT h.seq INTO seq FROM limpet.hold h WHERE h.session = p_session FOR UPDATE;
+    SELECT h.seq INTO seq FROM limpet.hold h
+    WHERE h.session = p_session ORDER BY h.gen DESC LIMIT 1 FOR UPDATE;
     standing := limpet.v1_standing(p_session, p_lease);
 END $$;

@@ -50,7 +50,8 @@ DECLARE
 BEGIN
     IF p_begun IS NOT NULL THEN
         -- In turn with the exchanges of the session, which change the same rows.
-        PERFORM FROM limpet.hold h WHERE h.session = p_session FOR UPDATE;
+        PERFORM FROM limpet.hold h
+        WHERE h.session = p_session ORDER BY h.gen DESC LIMIT 1 FOR UPDATE;
     END IF;
     UPDATE limpet.session s
     SET moment = v_lease + s.lease, renewed_at = v_now, renewals = s.renewals + 1,
@@ -68,7 +69,7 @@ BEGIN
         PERFORM limpet.v1_begin(p_session, p_begun, p_begun_tokens);
     END IF;
     SELECT h.seq, h.held_count, h.held_total INTO seq, held_count, held_total
-    FROM limpet.hold h WHERE h.session = p_session;
+    FROM limpet.hold h WHERE h.session = p_session ORDER BY h.gen DESC LIMIT 1;
     SELECT json_agg(json_build_array(c.id, c.token)) INTO cancels FROM (
         SELECT r.id, r.token FROM limpet.running r
         WHERE r.session = p_session AND r.cancel_requested_at IS NOT NULL LIMIT 1000) c;

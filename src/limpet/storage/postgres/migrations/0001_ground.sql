@@ -161,15 +161,19 @@ CREATE TABLE limpet.session (
     cause text
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
 
--- What a session's exchanges change; apart from its lease, so that a renewal waits for none.
+-- What a session's exchanges change; apart from its lease, so that a renewal waits for none. It is one
+-- row; gen grows with every 128 exchanges, so that whoever looks for the highest does not step over
+-- all that the row ever was, while somebody's old transaction keeps that.
 CREATE TABLE limpet.hold (
-    session text COLLATE "C" PRIMARY KEY,
+    session text COLLATE "C" NOT NULL,
+    gen bigint NOT NULL DEFAULT 0,
     seq bigint NOT NULL DEFAULT 0,
     held_count bigint NOT NULL DEFAULT 0,
     held_total bigint NOT NULL DEFAULT 0,
     rejected text NOT NULL DEFAULT '[]',
     lines jsonb,                     -- where the lines begin, while that is slow to find
-    lines_until bigint
+    lines_until bigint,
+    PRIMARY KEY (session, gen)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
 
 CREATE TABLE limpet.taskset (

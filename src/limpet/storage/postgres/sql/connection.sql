@@ -17,6 +17,10 @@ BEGIN ISOLATION LEVEL READ COMMITTED
 -- statement: begin_reading
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
 
+-- statement: patient
+-- For what reads everything.
+SELECT set_config('statement_timeout', '0', true)
+
 -- statement: commit
 COMMIT
 

@@ -106,9 +106,9 @@ FROM (
 GROUP BY queue, state HAVING sum(counted) <> sum(there)
 
 -- statement: session_has_hold
--- a session has its row of what it holds
+-- a session has one row of what it holds
 SELECT s.id FROM limpet.session s
-WHERE NOT EXISTS (SELECT 1 FROM limpet.hold h WHERE h.session = s.id)
+WHERE (SELECT count(*) FROM limpet.hold h WHERE h.session = s.id) <> 1
 
 -- statement: dead_has_end
 -- a session has the time and the cause of its end if and only if it is dead

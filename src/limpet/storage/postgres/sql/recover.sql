@@ -42,3 +42,7 @@ WHERE r.session = %(session)s
 ORDER BY r.n
 LIMIT %(limit)s
 FOR UPDATE OF r
+
+
+-- statement: time
+SELECT limpet.v1_time(%(given)s)

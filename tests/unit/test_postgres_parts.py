@@ -1,0 +1,42 @@
+"""Parts of the PostgreSQL store that need no server."""
+
+import pytest
+
+from limpet.domain.errors import InvalidOption
+from limpet.storage.postgres.lists import column, nullable
+from limpet.storage.postgres.location import parse
+
+
+def test_list_is_one_text_and_what_would_break_it_is_refused() -> None:
+    assert column([]) == ""
+    assert column([""]) == "\x1e"
+    assert column(["a", "b"]) == "\x1ea\x1eb"
+    assert nullable([None, None]) is None
+    assert nullable([None, 7, ""]) == "\x1e\x1d\x1e7\x1e"
+    for odd in ("a\x1eb", "a\x00b"):
+        with pytest.raises(InvalidOption, match="cannot keep"):
+            column(["fine", odd])
+
+
+def test_url_is_told_without_its_password() -> None:
+    location = parse("postgres://me:secret@db.example:6543/jobs?sslmode=verify-full&schema=abc")
+    assert "secret" not in location.url
+    assert location.url == "postgresql://me@db.example:6543/jobs?sslmode=verify-full&schema=abc"
+    assert "sslmode=verify-full" in location.conninfo
+    assert "tcp_user_timeout=4000" in location.conninfo
+    assert location.place == ("db.example", "6543", "jobs", "abc")
+
+
+def test_what_the_url_says_goes_before_what_is_usual() -> None:
+    assert "connect_timeout=1 " in parse("postgresql://h/d?connect_timeout=1").conninfo + " "
+
+
+@pytest.mark.parametrize("schema", ["", "Big", "9a", "a-b", "pg_x", "a" * 41])
+def test_name_that_cannot_be_a_schema_is_refused(schema: str) -> None:
+    with pytest.raises(InvalidOption, match="schema"):
+        parse(f"postgresql://h/d?schema={schema}")
+
+
+def test_setting_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="postgresql://user"):
+        parse("postgresql://h/d?colour=red")
