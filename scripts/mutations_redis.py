@@ -51,8 +51,8 @@ MUTATIONS = (
     ),
     _broken(
         "include/claim.lua",
-        "local token = math.max(struct.unpack('>I8', row, 3), base) + 1",
-        "local token = math.max(struct.unpack('>I8', row, 3), base, 1)",
+        "token = (token > base and token or base) + 1",
+        "token = math.max(token, base, 1)",
         "a claim gets no new token",
     ),
     _broken(
