@@ -1,4 +1,4 @@
-"""Break SQL and Lua of the stores on purpose, one at a time; the contract suite must notice.
+"""Break the scripts on purpose, one place at a time; the contract suite must notice each.
 
     python scripts/mutants.py [STORE …] [WORD …]
 
@@ -25,13 +25,13 @@ from mutation import FOLDERS, ROOT, Mutation
 
 AT_ONCE = 2
 PATIENCE_SECONDS = 900
-MUTATIONS = (
+
+
+MUTATIONS: tuple[Mutation, ...] = (
     *mutations_sqlite.MUTATIONS,
     *mutations_redis.MUTATIONS,
     *mutations_postgres.MUTATIONS,
 )
-# Which tests of the contract suite are of a store.
-TESTS_OF = {"sqlite": "sqlite", "redis": "redis", "postgres": "postgres"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ def _check_import(source: Path, environment: dict[str, str]) -> None:
 
 
 def main(words: list[str]) -> int:
-    stores = [store for store in TESTS_OF if store in words] or list(TESTS_OF)
-    words = [word for word in words if word not in TESTS_OF]
+    stores = [store for store in FOLDERS if store in words] or list(FOLDERS)
+    words = [word for word in words if word not in FOLDERS]
     chosen = [
         each
         for each in MUTATIONS
@@ -119,7 +119,7 @@ def main(words: list[str]) -> int:
         print(f"{store:<24} {'as it is':<62} all passed ({whole.seconds:.0f} s)", flush=True)
     survivors = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        verdicts = pool.map(try_out, chosen)
+        verdicts = pool.map(lambda each: try_out(each.store, each), chosen)
         for mutation, verdict in zip(chosen, verdicts, strict=True):
             survivors += verdict.failed is None
             caught = f"caught by {verdict.failed}" if verdict.failed else "SURVIVED"

@@ -8,6 +8,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Where the scripts of each store are, below the sources.
 FOLDERS = {
     "sqlite": Path("limpet/storage/sqlite/sql"),
+    "redis": Path("limpet/storage/redis/lua"),
     "postgres": Path("limpet/storage/postgres"),
 }
 

@@ -297,7 +297,7 @@ def test_child_starts_anew_and_the_parent_goes_on(store: Store) -> None:
 def test_durability_is_told_as_configured(tmp_path: Path) -> None:
     for number, (options, words) in enumerate(
         {
-            ("--save", ""): "none",
+            ("--save", ""): "memory only",
             ("--save", "900", "1"): "snapshots only (save 900 1)",
             ("--appendonly", "yes"): "appendfsync everysec",
             ("--appendonly", "yes", "--appendfsync", "always"): "before it is answered",

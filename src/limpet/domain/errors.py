@@ -21,7 +21,7 @@ LimpetError
 ├── StoreError
 │   ├── StoreUnavailable    cannot be opened or reached
 │   ├── StoreReadOnly       can be read, not written
-│   ├── StoreFull           no room on the disk
+│   ├── StoreFull           no room on the disk, or in memory
 │   ├── StoreBusy           somebody else holds the write lock
 │   ├── StoreCorrupt        not a database, or a damaged one
 │   ├── StoreRefused        a place where the promises could not be kept

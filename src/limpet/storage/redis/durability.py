@@ -40,7 +40,7 @@ def _disk(link: Link, facts: dict[str, str]) -> str:
         return f"snapshots only (save {save}): a crash loses what came after the last one"
     if save is None:
         return "no AOF, and the server does not tell whether it makes snapshots"
-    return "none: no AOF and no snapshots; a restart of the server loses every job"
+    return "memory only: no AOF and no snapshots; a restart of the server loses every job"
 
 
 def _setting(link: Link, name: str) -> str | None:

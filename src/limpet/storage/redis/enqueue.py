@@ -38,14 +38,19 @@ def enqueue(
     kinds: list[int] = []
     texts: list[str | bytes] = []
     extras: list[tuple[int, msgspec.Raw]] = []
-    find = shapes.find
-    for job in once:
-        kind, before, after = find(job)
+    task, rest = None, None
+    extra: tuple[str | None, ...] = _PLAIN
+    kind, before, after = 0, b"", b""
+    for place, job in enumerate(once, 1):
+        # Most jobs of a call are like the one before, but for id and arguments.
+        if job[3:] != rest or job.task != task:
+            task, rest = job.task, job[3:]
+            kind, before, after = shapes.find(job)
+            extra = (job.key, job.unique, job.parent, job.root, job.weight_class)
         kinds.append(kind)
         texts += (job.id, before + packed(job.args) + after)
-    for place, job in enumerate(once, 1):
-        if job[10:15] != _PLAIN:  # key, unique, parent, root, weight class
-            extras.append((place, as_text(packed(job[10:15]))))
+        if extra != _PLAIN:
+            extras.append((place, as_text(packed(extra))))
     code, *answer = link.call(
         "enqueue",
         len(once),

@@ -5,6 +5,7 @@
 local CHUNK = 1000
 local FRESH_MIDDLE = '\1\1\147\0\0\0\194\194'
 local TOLD = '\157\147'
+local TOLD_26 = TOLD .. string.char(160 + 26)
 
 local function packed_text(text)
     if #text < 32 then return string.char(160 + #text) .. text end
@@ -52,12 +53,12 @@ local function tell(parts, common, id, row, blob)
             blob = string.sub(blob, 1, -2) .. cmsgpack.pack(deadline_at)
         end
     end
-    if #id < 32 then
-        parts[n + 1] = TOLD .. string.char(160 + #id)
+    if #id == 26 then
+        parts[n + 1] = TOLD_26
         parts[n + 2] = id
     else
         parts[n + 1] = TOLD
-        parts[n + 2] = cmsgpack.pack(id)
+        parts[n + 2] = packed_text(id)
     end
     parts[n + 3] = middle
     parts[n + 4] = blob
@@ -201,11 +202,12 @@ local function run(session, seq, pool, ids, parts, per_queue)
     local blobs = redis.call('HMGET', P .. 'job', unpack(ids))
     local who = holder_of(session, seq, pool)
     local changed, held, limited = {}, {}, {}
-    for place, id in ipairs(ids) do
-        local row, blob = rows[place], blobs[place]
+    for place = 1, #ids do
+        local id, row, blob = ids[place], rows[place], blobs[place]
         -- A job without its row or payload cannot run; fsck finds it.
         if row and blob then
-            local token = math.max(struct.unpack('>I8', row, 3), base) + 1
+            local token = struct.unpack('>I8', row, 3)
+            token = (token > base and token or base) + 1
             local common = common_of(who, token, string.sub(row, 102 + string.byte(row, 101)))
             local body, kept = string.sub(row, 32, 74), common.held
             if body ~= PLAIN then
