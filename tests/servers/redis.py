@@ -39,12 +39,14 @@ class RedisServer:
         folder: Path,
         *options: str,
         kind: str = "redis",
+        program: Path | None = None,
         port: int | None = None,
         environment: dict[str, str] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.kind = kind
+        self._program = program
         self.port = port or free_port()
         self.options = list(options)
         self._environment = environment
@@ -60,7 +62,7 @@ class RedisServer:
 
     def start(self) -> "RedisServer":
         """Start it, with the data that is in its folder."""
-        command: list[str | Path] = [program(self.kind)]
+        command: list[str | Path] = [self._program or program(self.kind)]
         command += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         if "--save" not in self.options:
             command += ["--save", ""]
