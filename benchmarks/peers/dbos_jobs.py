@@ -30,6 +30,7 @@ def launch() -> None:
             "system_database_url": asked.store,
             "log_level": "ERROR",
             "application_version": "1",
+            "executor_id": f"bench-{os.getpid()}",
             "sys_db_pool_size": 20,
         }
     )
