@@ -14,6 +14,9 @@ from figures import Figures
 LEAST_SHARE = 0.7
 
 
+WORDS = {"drain": "drain", "bulk": "bulk enqueue", "one": "enqueue one by one"}
+
+
 @dataclass(frozen=True)
 class Rates:
     """Jobs a second: a drain by one worker, bulk enqueue (None: no such call), one by one."""
@@ -59,7 +62,7 @@ def too_slow(figures: Figures, what: str, kind: str) -> list[str]:
     known = {name: rate for name, rates in PEERS.items() if (rate := getattr(rates, kind))}
     measured = {name: median(row.values()) for name in known if (row := figures.of(name, what))}
     return [
-        f"{name}: {what} is {share:.2f} of what it is beside the others in the known figures."
+        f"{name}: {WORDS[kind]} is {share:.2f} of its known ratio to the others."
         for name, share in shares(measured, known).items()
         if share < LEAST_SHARE
     ]

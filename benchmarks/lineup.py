@@ -1,5 +1,7 @@
 """Who is measured: Limpet on each store, and its peers."""
 
+from itertools import zip_longest
+
 from contender import Contender
 from engines import POSTGRES, REDIS, REDIS_ALWAYS, REDIS_EVERYSEC, SQLITE, SQLITE_NORMAL
 from limpet_contender import Limpet
@@ -21,9 +23,10 @@ def limpet(engine_name: str, kind: str = "async") -> Limpet:
 
 
 def mixed(limpets: list[Limpet]) -> list[Contender]:
-    """Peers between Limpet's rows, so that a slow minute does not hit one side only."""
-    order: list[Contender] = list(EVERY)
-    step = max(1, len(order) // max(1, len(limpets)))
-    for number, each in enumerate(limpets):
-        order.insert(number * (step + 1), each)
+    """Store by store, peers between Limpet's rows: a slow minute does not hit one side only."""
+    order: list[Contender] = []
+    for engine in ENGINES:
+        ours = [each for each in limpets if each.engine.scheme == engine.scheme]
+        theirs = [each for each in EVERY if each.engine.scheme == engine.scheme]
+        order += [each for pair in zip_longest(ours, theirs) for each in pair if each is not None]
     return order
