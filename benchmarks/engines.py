@@ -175,14 +175,14 @@ class Postgres(Engine):
         self._count += 1
         name = f"bench{self._count}"
         with psycopg.connect(server.url, autocommit=True) as line:
-            line.execute(f"create database {name} template template0")  # type: ignore[arg-type]
+            line.execute(f"create database {name} template template0")
             # What the one before wrote is not written out while this one is measured.
             line.execute("checkpoint")
         try:
             yield server.url.rpartition("/")[0] + f"/{name}"
         finally:
             with psycopg.connect(server.url, autocommit=True) as line:
-                line.execute(f"drop database {name} with (force)")  # type: ignore[arg-type]
+                line.execute(f"drop database {name} with (force)")
 
     def filled(self, url: str) -> None:
         with psycopg.connect(url, autocommit=True) as line:
@@ -198,7 +198,8 @@ class Postgres(Engine):
     def _running(self) -> PostgresServer:
         if self._server is None:
             self._folder = _open_folder("postgres")
-            server = PostgresServer(self._folder, version=_postgres(), **DURABLE)
+            server = PostgresServer(self._folder, version=_postgres())
+            server.settings |= DURABLE
             self._server = server.start()
             atexit.register(self.close)
         return self._server

@@ -44,7 +44,7 @@ def _exchanges(limpet: Limpet, place: Place, jobs: int) -> list[float]:
         store.migrate()
         fill(store, jobs)
         holder = Holder(store)
-        times = []
+        times: list[float] = []
         while True:
             began = time.perf_counter()
             settled = holder.exchange(BATCH)
