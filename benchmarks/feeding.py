@@ -5,6 +5,7 @@ one COUNT         no-op jobs from one caller, who makes each call after the one 
 together COUNT    no-op jobs from 64 callers of one process, each with one call under way
 pickup COUNT      one job at a time, with random pauses
 hold KEY          one job that runs until its holder is lost
+trickle SECONDS   a no-op job each second
 
 Standard library only: the peers use it too. The first job opens connections and is not timed.
 """
@@ -56,6 +57,10 @@ class Feed:
             self.hold(word)
         elif command == "pickup":
             pacing.one_at_a_time(self.pickup, int(word))
+        elif command == "trickle":
+            for number in range(int(word)):
+                self.noop(payload(number))
+                time.sleep(1)
         else:
             self.noop(payload(0))
             rest = payloads(int(word) - 1)
@@ -101,6 +106,10 @@ class AsyncFeed:
             await self.hold(word)
         elif command == "pickup":
             await pacing.one_at_a_time_async(self.pickup, int(word))
+        elif command == "trickle":
+            for number in range(int(word)):
+                await self.noop(payload(number))
+                await asyncio.sleep(1)
         else:
             await self.noop(payload(0))
             rest = payloads(int(word) - 1)

@@ -1,7 +1,7 @@
 """How long a job waits for its next start when its worker was killed with -9, all of its tree.
 
-Two workers are up; the one that runs the job is killed. Peers wait beside each other, because they
-only wait.
+Two workers are up; the one that runs the job is killed. A no-op job comes in each second, because
+some look for lost jobs only when others come. Peers wait beside each other: they do little else.
 """
 
 import os
@@ -133,6 +133,7 @@ def _one(kill: Kill, contender: Contender, scale: Scale) -> float:
         first = _start(place, 0, FIRST_START_SECONDS)
         if first is None:
             raise Trouble(f"the job was not started: {place.last_words(workers[0])}")
+        place.start(contender.feed("trickle", f"{scale.recovery_seconds:.0f}"))
         time.sleep(1)
         at = processes.kill(_tree_of(first, [worker.pid for worker in workers]))
         again = _start(place, 1, scale.recovery_seconds)
@@ -170,7 +171,8 @@ def report(figures: Figures) -> list[str]:
     return [
         "## Recovery after kill -9 of a whole worker",
         "",
-        "Seconds from the kill to the start of the job's next attempt, with a second worker up. "
+        "Seconds from the kill to the start of the job's next attempt, with a second worker up and "
+        "a no-op job coming in each second. "
         "*Another host*: the second worker can not see the locks of the first, so that the lease "
         f"({LEASE_SECONDS} s) decides.",
         "",

@@ -15,8 +15,8 @@ from peers.catalog import ON_POSTGRES, ON_REDIS, ON_SQLITE
 
 WIDTH = 1_000
 PANEL = WIDTH // 2
-NAMES_END = 190
-FULL_BAR = 220
+NAMES_END = 215
+FULL_BAR = 205
 BAR, GAP = 16, 6
 HEAD = 40
 OURS, THEIRS, INK, PAPER = "#0b7285", "#adb5bd", "#212529", "#ffffff"
@@ -58,17 +58,19 @@ def _scheme(engine: str) -> str:
 def _bars(figures: Figures, contenders: Sequence[Contender], what: str) -> list[Bar]:
     """The fastest first."""
     bars = [
-        Bar(_short(each), median(row.values()), isinstance(each, Limpet))
+        Bar(_short(each, what), median(row.values()), isinstance(each, Limpet))
         for each in contenders
         if (row := figures.of(each.name, what))
     ]
     return sorted(bars, key=lambda bar: -bar.rate)
 
 
-def _short(contender: Contender) -> str:
-    """Without the store, which the panel names; with what differs from its plain setting."""
+def _short(contender: Contender, what: str) -> str:
+    """Without the store, which the panel names; with what differs between Limpet's own."""
     if not isinstance(contender, Limpet):
         return contender.name.partition(" on ")[0]
+    if what != worker_drain.RATE:
+        return "Limpet"
     setting = contender.engine.name.partition(", ")[2]
     return ", ".join(filter(None, ["Limpet", contender.kind, setting]))
 

@@ -93,11 +93,19 @@ async function pickup(queue) {
   }
 }
 
+async function trickle(queue) {
+  for (let done = 0; done < Number(word); done += 1) {
+    await queue.add('noop', payload(done));
+    await sleep(1000);
+  }
+}
+
 async function enqueue() {
   // Finished jobs are removed, which is faster than keeping them.
   const queue = new Queue('bench', { connection, defaultJobOptions: { removeOnComplete: true } });
   await queue.waitUntilReady();
   if (command === 'pickup') await pickup(queue);
+  else if (command === 'trickle') await trickle(queue);
   else if (command === 'hold') await queue.add('hold', { key: word });
   else {
     await queue.add('noop', payload(0));

@@ -27,9 +27,9 @@ async def pickup(ctx: Any, *, at: int) -> None:
     tally.pick_up(at)
 
 
-async def hold(ctx: Any, *, key: str) -> None:
+async def hold(ctx: Any, *, held: str) -> None:
     beats = asyncio.create_task(_beat(ctx["job"])) if asked.tight else None
-    await tally.hold_async(key)
+    await tally.hold_async(held)
     if beats is not None:
         beats.cancel()
 
@@ -64,7 +64,8 @@ async def main() -> None:
     await AsyncFeed(
         noop=lambda job: queue.enqueue("noop", payload=job, **keep),
         pickup=lambda at: queue.enqueue("pickup", at=at, **keep),
-        hold=lambda key: queue.enqueue("hold", key=key, **again),
+        # `key` would be the job's own.
+        hold=lambda key: queue.enqueue("hold", held=key, **again),
         many=many,
     ).obey()
     await queue.disconnect()
