@@ -22,7 +22,7 @@ CELERY = PythonPeer(
 DRAMATIQ = PythonPeer(
     "Dramatiq",
     REDIS,
-    "dramatiq peers.dramatiq_jobs --processes 1 --threads 8 --log-file /dev/null",
+    "dramatiq peers.dramatiq_jobs --processes 1 --threads 16 --log-file /dev/null",
     tight="`heartbeat_timeout=4000`, `maintenance_chance=1000000`",
     bulk=False,
 )
@@ -66,7 +66,7 @@ TASKIQ = PythonPeer(
 HUEY_REDIS = PythonPeer(
     "Huey",
     REDIS,
-    "huey_consumer peers.huey_jobs.queue --workers 4 --worker-type thread --quiet --no-periodic",
+    "huey_consumer peers.huey_jobs.queue --workers 2 --worker-type thread --quiet --no-periodic",
     settings="`RedisHuey`, blocking, no results",
     bulk=False,
 )
