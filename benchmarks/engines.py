@@ -36,6 +36,8 @@ class Engine(ABC):
 
     name: str
     scheme: str
+    # A URL of that kind, to ask who serves it.
+    example: str
 
     @abstractmethod
     def missing(self) -> str | None:
@@ -68,6 +70,7 @@ class SqliteFile(Engine):
     """A new file for each figure."""
 
     scheme = "sqlite"
+    example = "sqlite:///jobs.db"
 
     def __init__(self, synchronous: str = "full") -> None:
         self.name = "SQLite" if synchronous == "full" else f"SQLite, {synchronous}"
@@ -88,6 +91,7 @@ class Redis(Engine):
     """A server of Redis; `appendfsync` is None without persistence."""
 
     scheme = "redis"
+    example = "redis://127.0.0.1:6379/0"
 
     def __init__(self, appendfsync: str | None = None) -> None:
         self.appendfsync = appendfsync
@@ -145,6 +149,7 @@ class Postgres(Engine):
     """A server of PostgreSQL, as durable as it comes; each figure has a database of its own."""
 
     scheme = "postgresql"
+    example = "postgresql://127.0.0.1/postgres"
     name = "PostgreSQL"
 
     def __init__(self) -> None:

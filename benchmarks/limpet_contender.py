@@ -32,7 +32,7 @@ class Limpet(Contender):
             return why
         try:
             # Opens nothing: it only asks who serves such a URL.
-            open_store(f"{self.engine.scheme}:///nowhere").close()
+            open_store(self.engine.example).close()
         except InvalidOption as error:
             return str(error)
         return None
