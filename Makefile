@@ -54,10 +54,10 @@ prove: install ## The long proofs, at the sizes that the README promises
 demo: install ## Kill a worker, watch the recovery, in half a minute
 	$(BIN)/limpet demo
 
-peers: install ## Install Huey, BullMQ and Redis, which Limpet is measured beside
+peers: install ## Install the systems that Limpet is measured beside
 	PYTHONPATH=benchmarks $(BIN)/python -m peers.install
 
-bench: install peers ## Measure a worker beside its peers, and the store; tables go to benchmarks/results/
+bench: install peers ## Measure Limpet on each store beside its peers; tables and a plot go to benchmarks/results/
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/sqlite_store.py
 

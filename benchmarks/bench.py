@@ -1,38 +1,59 @@
-"""Measures a Limpet worker beside Huey and BullMQ, and writes benchmarks/results/worker.md.
+"""Measures Limpet on each store beside its peers; writes benchmarks/results/stores.md and a plot.
 
-Run by `make bench`; `--quick` is a smoke run that writes nothing. The method, the settings and what
-to make of the figures are in benchmarks/README.md.
+Run by `make bench`; `--quick` is a smoke run that writes nothing, `--only NAME` takes only the rows
+that have that in their name, and writes nothing either. The method, the settings and what to make
+of the figures are in benchmarks/README.md.
 """
 
-import argparse
-import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import apsw
+import client_enqueue
+import expected
+import peer_recovery
+import plot
 import scale
+import store_depth
+import store_renewal
+import store_snapshot
 import worker_drain
 import worker_memory
 import worker_pickup
 import worker_recovery
-from figures import Figures
+from engines import POSTGRES, REDIS, SQLITE
+from figures import Figures, table
 from part import take
-from peers.installed import PACKAGE, REQUIREMENTS
+from peers.catalog import EVERY
+from peers.installed import bullmq_missing, node_pins, pins
 
-RESULT = Path(__file__).parent / "results" / "worker.md"
-PARTS = [worker_drain.PART, worker_pickup.PART, worker_memory.PART, worker_recovery.PART]
+RESULTS = Path(__file__).parent / "results"
+PARTS = [
+    worker_drain.PART,
+    client_enqueue.PART,
+    worker_pickup.PART,
+    worker_memory.PART,
+    peer_recovery.PART,
+    worker_recovery.PART,
+    store_depth.PART,
+    store_snapshot.PART,
+    store_renewal.PART,
+]
+# Figures in which every peer must stand to the others as it is known to.
+CHECKED = [
+    (worker_drain.RATE, "drain"),
+    (client_enqueue.BULK, "bulk"),
+    (client_enqueue.ONE, "one"),
+]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smoke run; writes no table")
-    given = parser.parse_args()
-    chosen = scale.QUICK if given.quick else scale.FULL
+    chosen = scale.asked(__doc__)
+    for engine in (SQLITE, REDIS, POSTGRES):
+        print(engine.missing() or f"{engine.version()}: {engine.program() or 'a file'}", flush=True)
     figures = Figures()
     began = time.monotonic()
     for run in range(chosen.runs):
@@ -40,12 +61,55 @@ def main() -> int:
             figures.run = run
             take(part, chosen, figures)
     minutes = (time.monotonic() - began) / 60
-    text = "\n".join([*heading(chosen, minutes), *body(figures)]) + "\n"
+    text = "\n".join([*heading(chosen, minutes), *verdict(figures), *body(figures), *settings()])
     print("\n" + text)
-    if not given.quick:
-        RESULT.parent.mkdir(parents=True, exist_ok=True)
-        RESULT.write_text(text, encoding="utf-8")
+    if chosen == scale.FULL:
+        write(text, figures)
     return 0
+
+
+def write(text: str, figures: Figures) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "stores.md").write_text(text + "\n", encoding="utf-8")
+    (RESULTS / "stores.svg").write_text(plot.drawn(figures), encoding="utf-8")
+
+
+def heading(chosen: scale.Scale, minutes: float) -> list[str]:
+    servers = "; ".join(each.version() for each in (SQLITE, REDIS, POSTGRES) if not each.missing())
+    return [
+        "# Limpet on each store, measured beside its peers",
+        "",
+        "Written by `make bench`; method, settings, caveats: [../README.md](../README.md).",
+        "",
+        f"One run of {minutes:.0f} minutes, {os.cpu_count()} cores, {platform.system()} "
+        f"{platform.machine()}, Python {platform.python_version()}, Node {_node()}. Servers on "
+        f"loopback, the same one for Limpet and the peers of a store: {servers}. Everything is "
+        f"measured in turn, {chosen.runs} times: median (least to most). Drains of "
+        f"{chosen.jobs:,} jobs, of a peer what it does in about {chosen.peer_seconds:g} s; "
+        f"{chosen.pick_ups} pick-ups a run. All peers are at their best setting, which is at the "
+        "end.",
+        "",
+        "![Drain and bulk enqueue](stores.svg)",
+        "",
+    ]
+
+
+def verdict(figures: Figures) -> list[str]:
+    """Whether the peers stand to each other as they are known to."""
+    slow = [each for what, kind in CHECKED for each in expected.too_slow(figures, what, kind)]
+    if not slow:
+        return [
+            f"No peer came out below {expected.LEAST_SHARE} of its known ratio to the others, in "
+            "drain, bulk or one by one.",
+            "",
+        ]
+    return [
+        f"**This run is void**: a peer came out below {expected.LEAST_SHARE} of its known ratio to "
+        "the others, so ratios against it mean nothing.",
+        "",
+        *(f"- {each}" for each in slow),
+        "",
+    ]
 
 
 def body(figures: Figures) -> list[str]:
@@ -54,35 +118,30 @@ def body(figures: Figures) -> list[str]:
         lines += [*part.report(figures), ""]
     if figures.troubles:
         lines += ["## Not measured", "", *(f"- {each}" for each in figures.troubles), ""]
-    return lines[:-1]
+    return lines
 
 
-def heading(chosen: scale.Scale, minutes: float) -> list[str]:
-    node = json.loads(PACKAGE.read_text())["dependencies"]
+def settings() -> list[str]:
+    """What the peers are, and how each is set."""
+    rows = []
+    for peer in EVERY:
+        known = node_pins() if peer.system == "BullMQ" else pins(peer.system)
+        versions = ", ".join(f"{package} {version}" for package, version in known.items())
+        rows.append([peer.name, versions, peer.settings, peer.tight or "none known"])
     return [
-        "# A worker, measured beside its peers",
+        "## Settings of the peers",
         "",
-        "Written by `make bench`; method, settings, caveats: [../README.md](../README.md).",
+        "*Best*: for everything but recovery. *Tightest*: what makes it recover soonest.",
         "",
-        f"One run of {minutes:.0f} minutes, {os.cpu_count()} cores, {platform.system()} "
-        f"{platform.machine()}, Python {platform.python_version()}, SQLite "
-        f"{apsw.sqlite_lib_version()}, {REQUIREMENTS.read_text().strip().replace('==', ' ')}, "
-        f"BullMQ {node['bullmq']} with ioredis {node['ioredis']}, Node {_version('node')}, Redis "
-        f"{_version('redis-server')}. Everything is measured in turn, {chosen.runs} times: "
-        f"median (least to most). Drains of {chosen.jobs:,} jobs, Huey's of {chosen.slow_jobs:,}; "
-        f"{chosen.pick_ups} pick-ups a run.",
-        "",
+        *table(["peer", "versions", "best", "tightest"], rows),
     ]
 
 
-def _version(program: str) -> str:
-    if shutil.which(program) is None:
+def _node() -> str:
+    if bullmq_missing():
         return "(not there)"
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-    for word in said.stdout.split():
-        if word.lstrip("v=")[:1].isdigit():
-            return word.lstrip("v=")
-    return "of unknown version"
+    said = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True)
+    return said.stdout.strip().removeprefix("v")
 
 
 if __name__ == "__main__":

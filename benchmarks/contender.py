@@ -1,17 +1,22 @@
 """What is measured: a worker of one system, with the commands that feed it."""
 
 import contextlib
+import copy
 import os
 import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import processes
 import tally
+from engines import Engine
+from peers.asked import STORE
 
 HERE = Path(__file__).parent
 
@@ -25,16 +30,18 @@ class Place:
     """A new store, the folder where its jobs leave what they saw, and who was started there."""
 
     folder: Path
-    environment: dict[str, str] = field(default_factory=dict)
+    url: str
+    environment: dict[str, str]
+    grace_seconds: float
     started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
-    def start(self, command: list[str]) -> "subprocess.Popen[bytes]":
+    def start(self, command: list[str], **more: str) -> "subprocess.Popen[bytes]":
         """Start it in the background; what it prints is kept for `last_words`."""
         with (self.folder / f"log-{len(self.started)}").open("wb") as log:
             process = subprocess.Popen(
                 command,
                 cwd=HERE,
-                env=self._whole(),
+                env={**self._whole(), **more},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -45,7 +52,10 @@ class Place:
     def run(self, command: list[str], seconds: float = 300) -> None:
         """Run it to its end."""
         process = self.start(command)
-        code = process.wait(seconds)
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise Trouble(f"{Path(command[0]).name} took over {seconds:.0f} s.") from error
         if code:
             raise Trouble(f"{Path(command[0]).name} ended with {code}: {self.last_words(process)}")
 
@@ -73,18 +83,21 @@ class Place:
 
     def close(self) -> None:
         for process in reversed(self.started):
-            processes.stop(process)
+            processes.stop(process, self.grace_seconds)
 
     def _whole(self) -> dict[str, str]:
-        own = {tally.FOLDER: str(self.folder), "PYTHONPATH": str(HERE)}
+        own = {tally.FOLDER: str(self.folder), STORE: self.url, "PYTHONPATH": str(HERE)}
         return {**os.environ, **own, **self.environment}
 
 
 class Contender(ABC):
-    """A system with its settings."""
+    """A system with its settings, on a store of one kind."""
 
     name: str
     settings: str
+    engine: Engine
+    has_bulk = True
+    grace_seconds = 15.0
 
     @abstractmethod
     def missing(self) -> str | None:
@@ -95,21 +108,46 @@ class Contender(ABC):
         """The command of its worker."""
 
     @abstractmethod
+    def feed(self, what: str, word: str) -> list[str]:
+        """The command that hands in jobs; see `feeding`."""
+
+    def prepare(self) -> list[str] | None:
+        """The command that makes an empty store ready, where one is needed."""
+        return None
+
+    def counting(self, place: "Place") -> AbstractContextManager[Callable[[], int] | None]:
+        """What tells how many jobs are not finished in the store; None where it can not be told."""
+        return contextlib.nullcontext()
+
+    def on(self, engine: Engine) -> Self:
+        """The same on another engine."""
+        other = copy.copy(self)
+        other.engine = engine
+        return other
+
     def fill(self, jobs: int) -> list[str]:
         """The command that hands in that many no-op jobs."""
+        return self.feed("fill", str(jobs))
 
-    @abstractmethod
     def pick_up(self, jobs: int) -> list[str]:
         """The command that hands in one job at a time."""
+        return self.feed("pickup", str(jobs))
+
+    def environment(self) -> dict[str, str]:
+        """What its processes are told beside the store."""
+        return {}
 
     @contextlib.contextmanager
     def place(self) -> Iterator[Place]:
         """A new store; what runs there is stopped at the end, and the folder is deleted."""
-        with tempfile.TemporaryDirectory(
-            prefix="limpet-bench-", ignore_cleanup_errors=True
-        ) as made:
-            place = Place(Path(made))
+        with (
+            tempfile.TemporaryDirectory(prefix="limpet-bench-", ignore_cleanup_errors=True) as made,
+            self.engine.new_store(Path(made)) as url,
+        ):
+            place = Place(Path(made), url, self.environment(), self.grace_seconds)
             try:
+                if command := self.prepare():
+                    place.run(command)
                 yield place
             finally:
                 place.close()

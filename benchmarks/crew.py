@@ -18,7 +18,7 @@ from limpet import JobHandle
 from limpet.domain.event import EventName
 from limpet.domain.job import Job
 from limpet.domain.session import SessionState
-from limpet.storage.sqlite.store import SqliteStore
+from limpet.storage.registry import open_store
 
 PATIENCE_SECONDS = 40
 AGAIN = {EventName.ORPHANED, EventName.RECOVERED, EventName.RELEASED}
@@ -40,13 +40,13 @@ class Crew:
     def __init__(self, limpet: Limpet, place: Place) -> None:
         self._limpet = limpet
         self._place = place
-        self._store = SqliteStore(limpet.url(place))
+        self._store = open_store(place.url)
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
         self._count = 0
 
     def __enter__(self) -> Self:
         self._store.migrate()
-        limpet_jobs.app.move_to(self._limpet.url(self._place))
+        limpet_jobs.app.move_to(self._place.url)
         return self
 
     def __exit__(

@@ -1,57 +1,65 @@
-"""Limpet on SQLite, as a contender."""
+"""Limpet as a contender, on a store of any kind."""
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from contender import HERE, Contender, Place
+from engines import Engine
 
-from limpet.domain.state import State
-from limpet.storage.sqlite.store import SqliteStore
+from limpet.domain.errors import InvalidOption
+from limpet.domain.state import FINAL
+from limpet.storage.base import Store
+from limpet.storage.registry import open_store
 
 LIMPET = str(Path(sys.executable).parent / "limpet")
 JOBS = str(HERE / "limpet_jobs.py")
 
 
 class Limpet(Contender):
-    """A worker as it comes, on a store with that `synchronous`, fed with tasks of that kind."""
+    """A worker as it comes, on that engine, fed with tasks of that kind."""
 
-    def __init__(self, kind: str, synchronous: str, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, kind: str, engine: Engine, options: tuple[str, ...] = ()) -> None:
         self.kind = kind
-        self.synchronous = synchronous
+        self.engine = engine
         self.options = options
-        self.name = f"Limpet, {kind} tasks, {synchronous}"
+        self.name = f"Limpet on {engine.name}, {kind} tasks"
         self.settings = f"`limpet worker{''.join(f' {each}' for each in options)}`"
 
     def missing(self) -> str | None:
+        if why := self.engine.missing():
+            return why
+        try:
+            # Opens nothing: it only asks who serves such a URL.
+            open_store(self.engine.example).close()
+        except InvalidOption as error:
+            return str(error)
         return None
 
     def worker(self, *more: str) -> list[str]:
         return [LIMPET, "worker", "limpet_jobs:app", *self.options, *more]
 
-    def fill(self, jobs: int) -> list[str]:
-        return [sys.executable, JOBS, "fill", self.kind, str(jobs)]
+    def feed(self, what: str, word: str) -> list[str]:
+        return [sys.executable, JOBS, what, word]
 
-    def pick_up(self, jobs: int) -> list[str]:
-        return [sys.executable, JOBS, "pickup", self.kind, str(jobs)]
-
-    @contextlib.contextmanager
-    def place(self) -> Iterator[Place]:
-        with super().place() as place:
-            place.environment = {"BENCH_STORE": self.url(place)}
-            yield place
-
-    def url(self, place: Place) -> str:
-        return f"sqlite:///{place.folder}/jobs.db?synchronous={self.synchronous}"
+    def environment(self) -> dict[str, str]:
+        return {"BENCH_KIND": self.kind}
 
     @contextlib.contextmanager
-    def store(self, place: Place) -> Iterator[SqliteStore]:
+    def counting(self, place: Place) -> Iterator[Callable[[], int]]:
+        with self.store(place) as store:
+            yield lambda: _unfinished(store)
+
+    def store(self, place: Place) -> contextlib.AbstractContextManager[Store]:
         """The store, as anyone on this machine may open it."""
-        with contextlib.closing(SqliteStore(self.url(place))) as store:
-            yield store
+        return contextlib.closing(open_store(place.url))
 
 
-def succeeded(store: SqliteStore) -> int:
-    """How many jobs the store shows as finished."""
-    return sum(queue.counts.get(State.SUCCEEDED, 0) for queue in store.queues())
+def _unfinished(store: Store) -> int:
+    return sum(
+        count
+        for queue in store.queues()
+        for state, count in queue.counts.items()
+        if state not in FINAL
+    )

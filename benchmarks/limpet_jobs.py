@@ -1,31 +1,32 @@
 """Limpet's side of the benchmark: the app whose tasks a worker runs.
 
-python limpet_jobs.py fill KIND COUNT      hands in no-op jobs
-python limpet_jobs.py pickup KIND COUNT    hands in one job at a time, with random pauses
+python limpet_jobs.py COMMAND WORD    hands in jobs; the commands are in feeding.py
 
-KIND is `async` or `sync`; BENCH_STORE is the store's URL.
+BENCH_STORE is the store's URL; BENCH_KIND is `async` or `sync`, the kind of the tasks.
 """
 
-import asyncio
 import os
 import sys
-import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import pacing
 import tally
 
 from limpet import App
+
+if TYPE_CHECKING:
+    from feeding import Payload
 
 app = App(os.environ.get("BENCH_STORE"))
 
 
 @app.task
-async def noop_async(n: int) -> None:
+async def noop_async(user_id: int, email: str, kind: str) -> None:
     tally.count()
 
 
 @app.task
-def noop_sync(n: int) -> None:
+def noop_sync(user_id: int, email: str, kind: str) -> None:
     tally.count()
 
 
@@ -41,30 +42,40 @@ def pickup_sync(at: int) -> None:
 
 @app.task
 async def hold_async(key: str) -> None:
-    """Runs until it is ended from outside; the next attempt ends at once."""
-    pulse = tally.begin(key)
-    while pulse:
-        pulse.beat()
-        await asyncio.sleep(0.005)
+    await tally.hold_async(key)
 
 
 @app.task
 def hold_sync(key: str) -> None:
-    """Runs until it is ended from outside; the next attempt ends at once."""
-    pulse = tally.begin(key)
-    while pulse:
-        pulse.beat()
-        time.sleep(0.005)
+    tally.hold(key)
 
 
 def main() -> None:
-    command, kind, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    if command == "fill":
-        noop = app.find(f"noop_{kind}")
-        app.enqueue_many([noop.call(n=1) for _ in range(count)])
+    import asyncio
+
+    from feeding import AsyncFeed, Feed
+
+    kind = os.environ["BENCH_KIND"]
+    noop, pickup, hold = (app.find(f"{name}_{kind}") for name in ("noop", "pickup", "hold"))
+
+    def many(jobs: "Sequence[Payload]") -> Any:
+        return app.enqueue_many([noop.call(**job) for job in jobs])
+
+    if sys.argv[1] == "together":
+        feed = AsyncFeed(
+            noop=lambda job: noop.aenqueue(**job),
+            pickup=lambda at: pickup.aenqueue(at=at),
+            hold=lambda key: hold.aenqueue(key=key),
+        )
+        asyncio.run(feed.obey())
     else:
-        pickup = app.find(f"pickup_{kind}")
-        pacing.one_at_a_time(lambda at: pickup.enqueue(at=at), count)
+        Feed(
+            noop=lambda job: noop.enqueue(**job),
+            pickup=lambda at: pickup.enqueue(at=at),
+            hold=lambda key: hold.enqueue(key=key),
+            many=many,
+            chunk=10_000,
+        ).obey()
     app.close()
 
 

@@ -1,6 +1,5 @@
 """A part of the benchmark, which can run with the others or alone."""
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,7 @@ class Part:
 
 def take(part: Part, chosen: scale.Scale, figures: Figures) -> None:
     """One run of everything in it; each run begins at another place of the order."""
-    measures = part.measures(chosen, figures)
+    measures = [row for row in part.measures(chosen, figures) if chosen.only in row[0].name]
     turn = figures.run % max(len(measures), 1)
     for contender, measure in [*measures[turn:], *measures[:turn]]:
         why = contender.missing()
@@ -36,17 +35,8 @@ def take(part: Part, chosen: scale.Scale, figures: Figures) -> None:
 
 def run_alone(part: Part, said: str | None) -> None:
     """The command line of a part."""
-    parser = argparse.ArgumentParser(description=said)
-    parser.add_argument("--quick", action="store_true", help="a smoke run")
-    parser.add_argument("--only", default="", help="only rows whose name has this in it")
-    given = parser.parse_args()
-    chosen = scale.QUICK if given.quick else scale.FULL
+    chosen = scale.asked(said)
     figures = Figures()
-    only = Part(
-        part.name,
-        lambda s, f: [row for row in part.measures(s, f) if given.only in row[0].name],
-        part.report,
-    )
     for figures.run in range(chosen.runs):
-        take(only, chosen, figures)
+        take(part, chosen, figures)
     print("\n" + "\n".join(part.report(figures)))

@@ -1,34 +1,50 @@
 """How much of everything a run takes."""
 
-from dataclasses import dataclass
+import argparse
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Scale:
     """The quick one only shows that the scripts run; its figures mean nothing.
 
-    `runs`: how often each figure is taken, all of them in turn. `jobs`, `slow_jobs`: in a drain,
-    and in one of Huey's. `pick_ups`: jobs that an idle worker is given in one run. `kills`: for
-    each cause of a recovery. `patience_seconds`, `tries`: how long to wait for a quiet machine
-    before a figure, and how often to take it where the machine did not stay quiet.
+    `runs`: how often each figure is taken, all of them in turn. `jobs`: in a drain of Limpet, and
+    handed in by it in bulk. `peer_seconds`: of a peer's drain, about; at most `jobs`.
+    `single_jobs`: handed in one by one, and by callers that come together. `pick_ups`: jobs that an
+    idle worker is given in one run. `kills`: for each cause of a recovery; `peer_kills`: of a peer
+    that was set to recover soon. `recovery_seconds`: the longest wait for one. `deep`: jobs that
+    wait, and as many that are finished. `patience_seconds`, `tries`: how long to wait for a quiet
+    machine before a figure, and how often to take it where the machine did not stay quiet. `only`:
+    those whose name has this in it.
     """
 
     runs: int
     jobs: int
-    slow_jobs: int
+    peer_seconds: float
+    single_jobs: int
     pick_ups: int
     kills: int
+    peer_kills: int
+    recovery_seconds: float
+    deep: int
+    seconds: float
     idle_seconds: float
     patience_seconds: float
     tries: int
+    only: str = ""
 
 
 FULL = Scale(
     runs=3,
-    jobs=30_000,
-    slow_jobs=3_000,
+    jobs=60_000,
+    peer_seconds=2.5,
+    single_jobs=4_000,
     pick_ups=200,
     kills=20,
+    peer_kills=3,
+    recovery_seconds=120,
+    deep=1_000_000,
+    seconds=2,
     idle_seconds=5,
     patience_seconds=20,
     tries=3,
@@ -36,10 +52,24 @@ FULL = Scale(
 QUICK = Scale(
     runs=1,
     jobs=2_000,
-    slow_jobs=300,
+    peer_seconds=0.5,
+    single_jobs=200,
     pick_ups=20,
     kills=2,
+    peer_kills=1,
+    recovery_seconds=15,
+    deep=5_000,
+    seconds=0.2,
     idle_seconds=1,
     patience_seconds=0,
     tries=1,
 )
+
+
+def asked(said: str | None) -> Scale:
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(description=said)
+    parser.add_argument("--quick", action="store_true", help="a smoke run; writes nothing")
+    parser.add_argument("--only", default="", help="only rows whose name has this in it")
+    given = parser.parse_args()
+    return replace(QUICK if given.quick else FULL, only=given.only)

@@ -21,19 +21,14 @@ from pathlib import Path
 
 import apsw
 import through_client
+from deepening import deepen, exchanges
+from holder import IDS, TASK, Holder, fill, new_jobs
 
-from limpet.domain.clock import SystemClock
-from limpet.domain.ids import IdSource
-from limpet.domain.job import ClaimedJob, NewJob
-from limpet.domain.session import NewSession, SessionKind
-from limpet.domain.transition import Complete
-from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Topic, Want
+from limpet.domain.job import NewJob
+from limpet.storage.base import CHUNK, Topic
 from limpet.storage.sqlite.store import SqliteStore
 
 RESULT = Path(__file__).parent / "results" / "sqlite_store.md"
-IDS = IdSource(SystemClock())
-TASK = "email.send"
-ARGS = '{"to": "someone@example.org", "template": "welcome", "n": 12345}'
 CALLERS = 64
 
 
@@ -84,39 +79,6 @@ def store_in(folder: str, synchronous: str = "full") -> Iterator[SqliteStore]:
         url = f"sqlite:///{home}/jobs.db?synchronous={synchronous}"
         with contextlib.closing(SqliteStore(url)) as store:
             yield store
-
-
-def new_jobs(count: int) -> list[NewJob]:
-    return [NewJob(IDS.new(), TASK, ARGS) for _ in range(count)]
-
-
-def fill(store: SqliteStore, count: int) -> None:
-    for start in range(0, count, CHUNK):
-        store.enqueue(new_jobs(min(CHUNK, count - start)))
-
-
-class Holder:
-    """A session that settles what it holds and claims anew."""
-
-    def __init__(self, store: SqliteStore, lease: timedelta = timedelta(hours=1)) -> None:
-        self.store = store
-        self.session = IDS.new()
-        self.seq = 0
-        self.held: tuple[ClaimedJob, ...] = ()
-        new = NewSession(
-            self.session, SessionKind.WORKER, "b", "h", os.getpid(), lease, frozenset({TASK})
-        )
-        self._tasks = store.register(new).tasks
-
-    def exchange(self, batch: int) -> int:
-        """Settle all that is held, claim a batch; the answer is how many were settled."""
-        self.seq += 1
-        done = [Complete(job.lease) for job in self.held]
-        want = Want((Pool(self._tasks, {ANY_QUEUE: batch}, batch),)) if batch else None
-        answer = self.store.exchange(self.session, self.seq, done, want)
-        assert not answer.rejected
-        self.held = answer.claimed
-        return len(done)
 
 
 def quantile(values: list[float], share: float) -> float:
@@ -288,31 +250,6 @@ def depth(figures: Figures, size: Size, folder: str) -> None:
             what = f"times slower at {names['many']} than at {names['few']}, batch {batch}"
             for ratio in ratios:
                 figures.add(what, "times", ratio)
-
-
-def deepen(holder: Holder, count: int) -> None:
-    """Bring the store to that many finished and that many waiting jobs."""
-    store = holder.store
-    fill(store, count)
-    while holder.exchange(min(CHUNK, count)) or holder.held:
-        pass
-    fill(store, count)
-
-
-def exchanges(holder: Holder, batch: int, seconds: float) -> list[float]:
-    """Times of exchanges that settle and claim a batch; what they take is put back between."""
-    holder.store.enqueue(new_jobs(batch))
-    holder.exchange(batch)
-    times: list[float] = []
-    spent = 0.0
-    while spent < seconds:
-        holder.store.enqueue(new_jobs(batch))
-        began = time.perf_counter()
-        assert holder.exchange(batch) == batch
-        times.append(time.perf_counter() - began)
-        spent += times[-1]
-    holder.exchange(0)
-    return times
 
 
 # -- all of it

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 FOLDER = "BENCH_FOLDER"
 _SHEET = struct.Struct("qqq")
+_BEAT_SECONDS = 0.005
 
 
 class _Sheet:
@@ -54,6 +55,11 @@ def pick_up(at: int) -> None:
     _append("pickups", f"{time.monotonic_ns() - at}\n")
 
 
+def fed(jobs: int, nanoseconds: int) -> None:
+    """That many jobs were handed in within that time."""
+    _append("fed", f"{jobs} {nanoseconds}\n")
+
+
 def begin(key: str) -> "Pulse | None":
     """An attempt of a job that is to be lost has started; None if it is not the first attempt."""
     now = time.monotonic_ns()
@@ -75,6 +81,25 @@ class Pulse:
 
     def beat(self) -> None:
         self._memory[:] = time.monotonic_ns().to_bytes(8, "little")
+
+
+def hold(key: str) -> None:
+    """A job that runs until it is ended from outside; its next attempt ends at once."""
+    pulse = begin(key)
+    while pulse:
+        pulse.beat()
+        time.sleep(_BEAT_SECONDS)
+
+
+async def hold_async(key: str) -> None:
+    """The same on an event loop."""
+    # Not above: it would weigh on the workers that have no event loop.
+    from asyncio import sleep
+
+    pulse = begin(key)
+    while pulse:
+        pulse.beat()
+        await sleep(_BEAT_SECONDS)
 
 
 def _append(name: str, line: str) -> None:
@@ -118,6 +143,12 @@ def pick_ups(folder: Path) -> list[float]:
     """Milliseconds from just before the call of enqueue to the start of the job."""
     path = folder / "pickups"
     return [int(line) / 1e6 for line in path.read_text().split()] if path.exists() else []
+
+
+def feeding_rate(folder: Path) -> float:
+    """Jobs a second of what was handed in last."""
+    jobs, nanoseconds = (folder / "fed").read_text().splitlines()[-1].split()
+    return int(jobs) / int(nanoseconds) * 1e9
 
 
 def starts(folder: Path) -> list[Start]:

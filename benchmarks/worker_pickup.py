@@ -2,27 +2,26 @@
 
 from collections.abc import Callable
 
+import lineup
 import pacing
 import processes
 import tally
 from contender import Contender, Trouble
 from figures import Figures, at_most, quantile, reached, table
 from part import Part, run_alone
+from peers.catalog import EVERY
 from scale import Scale
-from worker_drain import BULLMQ, HUEYS, LIMPETS
 
 P50, P99, MOST = "pick-up p50, ms", "pick-up p99, ms", "slowest, ms"
 OTHERS = "cores busy with other work, pick-up"
 P50_GOAL, P99_GOAL = 2, 10
-# One thread does it: in an idle worker more of them only ask the file more often.
-ORDER: list[Contender] = [LIMPETS[0], BULLMQ, LIMPETS[1], HUEYS[0], LIMPETS[2], LIMPETS[3]]
 
 
 def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[], None]]]:
     def measure(contender: Contender) -> Callable[[], None]:
         return lambda: measure_pick_up(contender, scale, figures)
 
-    return [(contender, measure(contender)) for contender in ORDER]
+    return [(contender, measure(contender)) for contender in lineup.mixed(lineup.PLAIN)]
 
 
 def measure_pick_up(contender: Contender, scale: Scale, figures: Figures) -> None:
@@ -49,14 +48,14 @@ def pick_up(contender: Contender, jobs: int) -> list[float]:
 def report(figures: Figures) -> list[str]:
     head = ["an idle worker", P50, P99, MOST, "others", "reached"]
     rows = []
-    for each in (*LIMPETS, HUEYS[0], BULLMQ):
+    for each in (*lineup.PLAIN, *EVERY):
         cells = [figures.cell(each.name, what) for what in (P50, P99, MOST, OTHERS)]
         good = [
             at_most(list(figures.of(each.name, P50).values()), P50_GOAL),
             at_most(list(figures.of(each.name, P99).values()), P99_GOAL),
         ]
         said = f"p50 ≤ {P50_GOAL}: {reached(good[0])}; p99 ≤ {P99_GOAL}: {reached(good[1])}"
-        rows.append([each.name, *cells, said if each in LIMPETS else ""])
+        rows.append([each.name, *cells, said if each in lineup.PLAIN else ""])
     return [
         "## Pick-up",
         "",

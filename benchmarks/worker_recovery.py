@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import processes
 from contender import Contender
 from crew import Crew, Held
+from engines import SQLITE
 from figures import NOT_MEASURED, Figures, reached, table
 from limpet_contender import Limpet
 from part import Part, run_alone
@@ -18,7 +19,7 @@ from scale import Scale
 
 LEASE_SECONDS, DRAIN_SECONDS = 10, 2
 LIMPET = Limpet(
-    "sync", "full", ("--lease", f"{LEASE_SECONDS}s", "--drain", f"{DRAIN_SECONDS}s", "--lanes", "2")
+    "sync", SQLITE, ("--lease", f"{LEASE_SECONDS}s", "--drain", f"{DRAIN_SECONDS}s", "--lanes", "2")
 )
 START, READY = "s to the next start", "s until ready again"
 OVERLAP, CHARGED = "s that two runs overlapped", "orphans charged"
@@ -132,9 +133,10 @@ def report(figures: Figures) -> list[str]:
     ]
     rows = [_row(cause, figures) for cause in CAUSES]
     return [
-        "## Recovery",
+        "## Recovery of Limpet, by cause",
         "",
-        "Seconds from the kill to the *start* of the job's next attempt; the limits of the design "
+        "On SQLite. Seconds from the kill to the *start* of the job's next attempt; the limits of "
+        "the design "
         "are for the moment at which the job is ready again, which comes before and is shown "
         "beside, as the timeline has it. Reached: the slowest start was within the limit and no "
         "two runs overlapped. For a drain the design has no figure beyond its deadline; "

@@ -1,26 +1,33 @@
 // BullMQ's side of the benchmark: a worker, and what hands in its jobs.
 //
-//   node bullmq_jobs.js work CONCURRENCY    runs jobs until it is stopped
-//   node bullmq_jobs.js fill COUNT          hands in no-op jobs, in chunks of 1,000
-//   node bullmq_jobs.js pickup COUNT        hands in one job at a time, with random pauses
+//   node bullmq_jobs.js work              runs jobs until it is stopped
+//   node bullmq_jobs.js COMMAND WORD      hands in jobs; the commands are in ../feeding.py
 //
-// BENCH_REDIS is the port of the server. BENCH_FOLDER is where the worker leaves what it saw, in the
-// format of benchmarks/tally.py: times are CLOCK_MONOTONIC in nanoseconds, as in every process.
+// BENCH_STORE is the URL of the server, BENCH_SETTING how BullMQ is set (asked.py). BENCH_FOLDER is
+// where jobs leave what they saw, in the format of ../tally.py: times are CLOCK_MONOTONIC in
+// nanoseconds, as in every process.
 
 const fs = require('node:fs');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { Queue, Worker } = require('bullmq');
 
-const connection = { host: '127.0.0.1', port: Number(process.env.BENCH_REDIS), maxRetriesPerRequest: null };
+const store = new URL(process.env.BENCH_STORE);
+const connection = { host: store.hostname, port: Number(store.port), maxRetriesPerRequest: null };
+const setting = process.env.BENCH_SETTING || 'best';
 const folder = process.env.BENCH_FOLDER;
-const command = process.argv[2];
-const number = Number(process.argv[3]);
+const file = (name) => path.join(folder, name);
+const [command, word] = process.argv.slice(2);
 const now = () => process.hrtime.bigint();
 
+const OPTIONS = {
+  best: { concurrency: 100 },
+  default: {},
+  tight: { concurrency: 10, lockDuration: 4000, stalledInterval: 1000, maxStalledCount: 5 },
+};
+
 function work() {
-  const sheet = fs.openSync(path.join(folder, `tally-bullmq-${process.pid}`), 'w');
-  const starts = path.join(folder, 'pickups');
+  const sheet = fs.openSync(file(`tally-bullmq-${process.pid}`), 'w');
   let first = 0n;
   let last = 0n;
   let count = 0n;
@@ -34,36 +41,62 @@ function work() {
   };
   setInterval(show, 10);
 
-  const run = async (job) => {
-    last = now();
-    if (job.name === 'pickup') {
-      fs.appendFileSync(starts, `${last - BigInt(job.data.at)}\n`);
-      return;
-    }
-    if (count === 0n) first = last;
-    count += 1n;
+  const jobs = {
+    noop: async () => {
+      last = now();
+      if (count === 0n) first = last;
+      count += 1n;
+    },
+    pickup: async (job) => {
+      fs.appendFileSync(file('pickups'), `${now() - BigInt(job.data.at)}\n`);
+    },
+    // Runs until it is ended from outside; its next attempt ends at once.
+    hold: async (job) => {
+      const starts = fs.existsSync(file('starts')) ? fs.readFileSync(file('starts'), 'latin1') : '';
+      const again = starts.split('\n').some((line) => line.startsWith(`${job.data.key} `));
+      const space = fs.statSync('/proc/self/ns/pid').ino;
+      fs.appendFileSync(file('starts'), `${job.data.key} ${now()} ${process.pid} ${space}\n`);
+      while (!again) await sleep(1000);
+    },
   };
-  const worker = new Worker('bench', run, { connection, concurrency: number });
+  const worker = new Worker('bench', (job) => jobs[job.name](job), { connection, ...OPTIONS[setting] });
   worker.on('error', (error) => console.error(String(error)));
   worker.on('failed', (job, error) => console.error(String(error)));
 }
 
-async function fill(queue) {
-  for (let done = 0; done < number; done += 1000) {
-    const size = Math.min(1000, number - done);
-    await queue.addBulk(Array.from({ length: size }, () => ({ name: 'noop', data: { n: 1 } })));
+const payload = (number) => ({ user_id: number, email: 'someone@example.com', kind: 'welcome' });
+
+async function fill(queue, jobs) {
+  for (let done = 0; done < jobs.length; done += 1000) {
+    await queue.addBulk(jobs.slice(done, done + 1000).map((data) => ({ name: 'noop', data })));
   }
 }
 
+async function one(queue, jobs) {
+  for (const data of jobs) await queue.add('noop', data);
+}
+
+async function together(queue, jobs) {
+  const callers = Array.from({ length: 64 }, (_, caller) => jobs.filter((_, at) => at % 64 === caller));
+  await Promise.all(callers.map((share) => one(queue, share)));
+}
+
 async function pickup(queue) {
-  const starts = path.join(folder, 'pickups');
+  const starts = file('pickups');
   const seen = () => (fs.existsSync(starts) ? fs.readFileSync(starts, 'latin1').split('\n').length - 1 : 0);
   const least = Number(process.env.BENCH_LEAST_PAUSE) * 1000;
   const most = Number(process.env.BENCH_MOST_PAUSE) * 1000;
-  for (let done = 1; done <= number; done += 1) {
+  for (let done = 1; done <= Number(word); done += 1) {
     await queue.add('pickup', { at: now().toString() });
     while (seen() < done) await sleep(5);
     await sleep(least + Math.random() * (most - least));
+  }
+}
+
+async function trickle(queue) {
+  for (let done = 0; done < Number(word); done += 1) {
+    await queue.add('noop', payload(done));
+    await sleep(1000);
   }
 }
 
@@ -71,7 +104,16 @@ async function enqueue() {
   // Finished jobs are removed, which is faster than keeping them.
   const queue = new Queue('bench', { connection, defaultJobOptions: { removeOnComplete: true } });
   await queue.waitUntilReady();
-  await (command === 'fill' ? fill(queue) : pickup(queue));
+  if (command === 'pickup') await pickup(queue);
+  else if (command === 'trickle') await trickle(queue);
+  else if (command === 'hold') await queue.add('hold', { key: word });
+  else {
+    await queue.add('noop', payload(0));
+    const rest = Array.from({ length: Number(word) - 1 }, (_, number) => payload(number));
+    const began = now();
+    await { fill, one, together }[command](queue, rest);
+    fs.appendFileSync(file('fed'), `${rest.length} ${now() - began}\n`);
+  }
   await queue.close();
   process.exit(0);
 }

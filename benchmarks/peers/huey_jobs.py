@@ -1,43 +1,39 @@
-"""Huey's side of the benchmark, on its SQLite storage with the settings it comes with.
+"""Huey's side of the benchmark, on SQLite or on Redis as the store's URL says.
 
-huey_consumer peers.huey_jobs.queue     runs jobs
-python -m peers.huey_jobs fill COUNT    hands in no-op jobs, one by one: Huey has no bulk call
-python -m peers.huey_jobs pickup COUNT  hands in one job at a time, with random pauses
+huey_consumer peers.huey_jobs.queue …       runs jobs
+python -m peers.huey_jobs COMMAND WORD      hands in jobs; the commands are in feeding.py
 """
 
-import os
-import sys
-
-import pacing
 import tally
-from huey import SqliteHuey  # type: ignore[import-not-found]
+from huey import RedisHuey, SqliteHuey
+from peers import asked
 
-queue = SqliteHuey("bench", filename=os.path.join(os.environ[tally.FOLDER], "huey.db"))
+# Results are not kept, which is faster than keeping them.
+options = {"results": not asked.best}
+if asked.store.startswith("sqlite:///"):
+    file = asked.store.removeprefix("sqlite:///").partition("?")[0]
+    queue = SqliteHuey("bench", filename=file, **options)
+else:
+    queue = RedisHuey("bench", url=asked.store, blocking=True, **options)
 
 
-def _noop(payload: dict[str, int]) -> None:
+def _noop(payload: object) -> None:
     tally.count()
 
 
-def _pickup(at: int) -> None:
-    tally.pick_up(at)
-
-
 noop = queue.task(name="noop")(_noop)
-pickup = queue.task(name="pickup")(_pickup)
+pickup = queue.task(name="pickup")(tally.pick_up)
+hold = queue.task(name="hold")(tally.hold)
 
 
 def main() -> None:
     # Run with -m this module is `__main__`, and a task is stored under its module's name; the
     # consumer knows it by the name it imports.
+    from feeding import Feed
     from peers import huey_jobs as known
 
-    command, count = sys.argv[1], int(sys.argv[2])
-    if command == "fill":
-        for _ in range(count):
-            known.noop({"n": 1})
-    else:
-        pacing.one_at_a_time(known.pickup, count)
+    # It has no bulk call.
+    Feed(known.noop, known.pickup, known.hold).obey()
 
 
 if __name__ == "__main__":

@@ -1,18 +1,27 @@
 """Installs the systems that Limpet is measured beside; run by `make peers`.
 
-Huey goes into a virtual environment of its own, BullMQ into node_modules here, both in the exact
-versions that the files beside this one name. redis-server, node and npm are taken from the PATH, or
-installed with apt-get where this runs as root. What can not be installed is said in one sentence;
-the benchmark then goes without it.
+Each peer that is written in Python goes into a virtual environment of its own, BullMQ into
+node_modules here, all in the exact versions that the files beside this one name. redis-server, node
+and npm are taken from the PATH, or installed with apt-get where this runs as root. What can not be
+installed is said in one sentence; the benchmark then goes without it.
 """
 
+import functools
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 
-from peers.installed import HERE, REQUIREMENTS, VENV, bullmq_missing, huey_missing, modules_missing
+from peers.installed import (
+    HERE,
+    bullmq_missing,
+    modules_missing,
+    python_missing,
+    python_systems,
+    requirements,
+    venv,
+)
 
 
 class Failed(Exception):
@@ -38,13 +47,14 @@ def program(name: str, package: str) -> None:
     run("apt-get", "install", "--yes", "--no-install-recommends", package)
 
 
-def huey() -> None:
-    if huey_missing() is None:
+def python_peer(system: str) -> None:
+    if python_missing(system) is None:
         return
-    if not (VENV / "bin" / "python").exists():
-        run(sys.executable, "-m", "venv", str(VENV))
-    pip = (str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check")
-    run(*pip, "install", "--quiet", "--requirement", str(REQUIREMENTS))
+    python = venv(system) / "bin" / "python"
+    if not python.exists():
+        run(sys.executable, "-m", "venv", str(venv(system)))
+    pip = (str(python), "-m", "pip", "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", "--requirement", str(requirements(system)))
 
 
 def bullmq() -> None:
@@ -57,16 +67,23 @@ def bullmq() -> None:
 
 def main() -> int:
     parts: list[tuple[str, Callable[[], None], Callable[[], str | None]]] = [
-        ("Huey", huey, huey_missing),
-        ("BullMQ", bullmq, bullmq_missing),
+        ("BullMQ", bullmq, bullmq_missing)
     ]
+    for system in python_systems():
+        parts.append(
+            (
+                system,
+                functools.partial(python_peer, system),
+                functools.partial(python_missing, system),
+            )
+        )
     for name, install, missing in parts:
         try:
             install()
         except (Failed, OSError) as error:
-            print(f"{name} will not be measured: {error}.")
+            print(f"{name} will not be measured: {error}.", flush=True)
         else:
-            print(missing() or f"{name} is there.")
+            print(missing() or f"{name} is there.", flush=True)
     return 0
 
 

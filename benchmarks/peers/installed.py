@@ -2,44 +2,70 @@
 
 import json
 import shutil
-import subprocess
+from importlib.metadata import Distribution
 from pathlib import Path
 
 HERE = Path(__file__).parent
-VENV = HERE.parent.parent / ".venv-peers"
-REQUIREMENTS = HERE / "requirements.txt"
+VENVS = HERE.parent.parent / ".venv-peers"
+REQUIREMENTS = HERE / "requirements"
 PACKAGE = HERE / "package.json"
 
 
-def huey_missing() -> str | None:
-    """Why Huey can not be measured, in one sentence."""
-    wanted = REQUIREMENTS.read_text().strip().rpartition("==")[2]
-    found = _huey_version()
-    if found != wanted:
-        return f"Huey {wanted} is not in {VENV.name} ({found or 'nothing'} is); run `make peers`."
+def python_systems() -> list[str]:
+    """The peers that are written in Python, by the names of their files."""
+    return sorted(path.stem for path in REQUIREMENTS.glob("*.txt"))
+
+
+def venv(system: str) -> Path:
+    """The virtual environment of a peer; each has its own, because what they need conflicts."""
+    return VENVS / system.lower()
+
+
+def requirements(system: str) -> Path:
+    return REQUIREMENTS / f"{system.lower()}.txt"
+
+
+def pins(system: str) -> dict[str, str]:
+    """Package → version, as the peer's file has them; the peer itself comes first."""
+    lines = requirements(system).read_text().split()
+    return dict(line.split("==") for line in lines)
+
+
+def python_missing(system: str) -> str | None:
+    """Why a peer can not be measured, in one sentence."""
+    found = _found(venv(system))
+    for package, wanted in pins(system).items():
+        name = package.partition("[")[0]
+        if found.get(name) != wanted:
+            return (
+                f"{name} {wanted} is not in {VENVS.name}/{system.lower()} "
+                f"({found.get(name, 'nothing')} is); run `make peers`."
+            )
     return None
 
 
-def _huey_version() -> str:
-    python = VENV / "bin" / "python"
-    if not python.exists():
-        return ""
-    ask = "import importlib.metadata as m; print(m.version('huey'))"
-    answer = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
-    return answer.stdout.strip()
+def _found(place: Path) -> dict[str, str]:
+    folders = [str(folder) for folder in place.glob("lib/python*/site-packages")]
+    return {
+        each.metadata["Name"].lower(): each.version for each in Distribution.discover(path=folders)
+    }
 
 
 def bullmq_missing() -> str | None:
     """Why BullMQ can not be measured, in one sentence."""
-    for program in ("redis-server", "node"):
-        if shutil.which(program) is None:
-            return f"{program} is not on the PATH; run `make peers` as root, or install it."
+    if shutil.which("node") is None:
+        return "node is not on the PATH; run `make peers` as root, or install it."
     return modules_missing()
+
+
+def node_pins() -> dict[str, str]:
+    pinned: dict[str, str] = json.loads(PACKAGE.read_text())["dependencies"]
+    return pinned
 
 
 def modules_missing() -> str | None:
     """Which package of node is not there in the version that is asked for."""
-    for package, wanted in json.loads(PACKAGE.read_text())["dependencies"].items():
+    for package, wanted in node_pins().items():
         manifest = HERE / "node_modules" / package / "package.json"
         found = json.loads(manifest.read_text())["version"] if manifest.exists() else ""
         if found != wanted:

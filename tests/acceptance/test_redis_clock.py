@@ -39,7 +39,7 @@ def step(server: RedisServer, by: int) -> None:
     """Set the server's clock, as everything that was kept by it sees that."""
     with raw(server) as client:
         for session in client.zrange("{limpet}:moments", 0, -1):
-            name = session.decode()
+            name = bytes(session).decode()  # type: ignore[arg-type]
             client.zincrby("{limpet}:moments", -by, name)
             client.hincrby(f"{{limpet}}:session/{name}", "moment", -by)
         for caller in client.hkeys("{limpet}:clocks"):

@@ -1,0 +1,32 @@
+"""A store with many waiting and as many finished jobs, and exchanges on it."""
+
+import time
+
+from holder import Holder, fill, new_jobs
+
+from limpet.storage.base import CHUNK
+
+
+def deepen(holder: Holder, count: int) -> None:
+    """Bring the store to that many finished and that many waiting jobs."""
+    store = holder.store
+    fill(store, count)
+    while holder.exchange(min(CHUNK, count)) or holder.held:
+        pass
+    fill(store, count)
+
+
+def exchanges(holder: Holder, batch: int, seconds: float) -> list[float]:
+    """Times of exchanges that settle and claim a batch; what they take is put back between."""
+    holder.store.enqueue(new_jobs(batch))
+    holder.exchange(batch)
+    times: list[float] = []
+    spent = 0.0
+    while spent < seconds:
+        holder.store.enqueue(new_jobs(batch))
+        began = time.perf_counter()
+        assert holder.exchange(batch) == batch
+        times.append(time.perf_counter() - began)
+        spent += times[-1]
+    holder.exchange(0)
+    return times

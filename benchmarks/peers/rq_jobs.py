@@ -1,0 +1,68 @@
+"""RQ's side of the benchmark, on Redis.
+
+python -m peers.rq_jobs work              runs jobs
+python -m peers.rq_jobs COMMAND WORD      hands in jobs; the commands are in feeding.py
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import tally
+from peers import asked
+from redis import Redis
+from rq import Queue, Retry, SimpleWorker, Worker
+
+connection = Redis.from_url(asked.store)
+queue = Queue("bench", connection=connection)
+
+
+def noop(payload: object) -> None:
+    tally.count()
+
+
+def pickup(at: int) -> None:
+    tally.pick_up(at)
+
+
+def hold(key: str) -> None:
+    tally.hold(key)
+
+
+def work() -> None:
+    options: dict[str, Any] = {}
+    if asked.tight:
+        options = {"maintenance_interval": 1, "job_monitoring_interval": 1, "worker_ttl": 30}
+    kind = SimpleWorker if asked.best else Worker
+    worker = kind([queue], connection=connection, **options)
+    worker.log_result_lifespan = False
+    worker.work(logging_level="WARNING")
+
+
+def main() -> None:
+    from feeding import Feed, Payload
+
+    # A finished job is deleted at once, which is faster than keeping it.
+    keep: dict[str, Any] = {"result_ttl": 0}
+    again: dict[str, Any] = {"retry": Retry(max=3)} if asked.tight else {}
+
+    # By name, because this module has another one when it is run.
+    def many(jobs: Sequence[Payload]) -> None:
+        queue.enqueue_many(
+            [Queue.prepare_data("peers.rq_jobs.noop", (job,), **keep) for job in jobs]
+        )
+
+    Feed(
+        noop=lambda job: queue.enqueue("peers.rq_jobs.noop", job, **keep),
+        pickup=lambda at: queue.enqueue("peers.rq_jobs.pickup", at, **keep),
+        hold=lambda key: queue.enqueue("peers.rq_jobs.hold", key, **again),
+        many=many,
+        chunk=500,
+    ).obey()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "work":
+        work()
+    else:
+        main()
