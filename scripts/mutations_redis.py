@@ -225,8 +225,8 @@ MUTATIONS = (
     ),
     _broken(
         "include/settle.lua",
-        "        redis.call('HDEL', key, unpack(ids))\n",
-        "",
+        "redis.call('HDEL', P .. 'held/' .. session, unpack(settled))",
+        "settled = {}",
         "what has succeeded is still held",
     ),
     _broken(

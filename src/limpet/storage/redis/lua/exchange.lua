@@ -48,6 +48,7 @@ else
 end
 settle_each(session, alive, given[8], rejected)
 if given[10] and where == LIVE then claim(session, seq, given[10], parts) end
+let_settled_go(session)
 local count, total = hold_text(s)
 local answer = #rejected > 0 and cmsgpack.pack(rejected) or ''
 redis.call('HSET', key, 'seq', seq, 'count', count, 'total', total, 'rejected', answer)

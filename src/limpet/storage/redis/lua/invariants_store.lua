@@ -53,6 +53,12 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
             end
         end
         real.running = real.running + #held
+        for _, job in ipairs(redis.call('SMEMBERS', P .. 'cancels/' .. id)) do
+            local r = find_row(job)
+            if not holds(r, id, r and r.token) or r.requested_at == NONE then
+                wrong('request_is_listed', 'session ' .. id .. ' is not to stop ' .. job)
+            end
+        end
         if s.count ~= held_count or s.total ~= new_total(0) then
             wrong('holdings', 'session ' .. id .. ': ' .. s.count .. ' kept, ' .. held_count
                 .. ' there')

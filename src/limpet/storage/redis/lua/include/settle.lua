@@ -1,6 +1,14 @@
 -- settle: running to succeeded, many at once, while their leases hold.
 -- purpose: the hot path; everything else that may become of an attempt is in outcome.lua.
 
+-- What has succeeded leaves the hash of what is held after others have come to it: a table that is
+-- nearly emptied is made small, and large again.
+local settled = {}
+
+local function let_settled_go(session)
+    if #settled > 0 then redis.call('HDEL', P .. 'held/' .. session, unpack(settled)) end
+end
+
 -- The completes stand in ARGV: ids from 2, then their tokens as one text (one for all where they are
 -- the same), then pairs of id and result where that is not null. `places` are their places among all
 -- settlements.
@@ -38,10 +46,8 @@ local function complete_many(session, number, places, rejected)
                 struct.unpack('>I8', token), 'complete')
         end
     end
-    if #ids > 0 then
-        redis.call('HDEL', key, unpack(ids))
-        redis.call('ZADD', P .. 'finished/succeeded', unpack(ended))
-    end
+    if #ids > 0 then redis.call('ZADD', P .. 'finished/succeeded', unpack(ended)) end
+    settled = ids
     for kept, count in pairs(counts) do
         count_moves((split(string.sub(kept, 11))), 'complete', RUNNING, SUCCEEDED, count)
     end
