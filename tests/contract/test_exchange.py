@@ -35,6 +35,15 @@ def test_repeat_of_a_seq_ignores_what_else_it_brings(store: Store) -> None:
     assert counts(store) == {State.RUNNING: 1, State.READY: 1}
 
 
+def test_repeat_leaves_out_what_earlier_exchanges_claimed(store: Store) -> None:
+    first, second = add_many(store, 2)
+    holder = Holder(store)
+    assert holder.claim_ids(1) == [first]
+    assert holder.claim_ids(1) == [second]
+    again = store.exchange(holder.id, 2, (), holder.want())
+    assert [each.lease.job for each in again.claimed] == [second]
+
+
 def test_repeat_leaves_out_what_was_taken_away_since(store: Store) -> None:
     first, second = add_many(store, 2)
     holder = Holder(store)

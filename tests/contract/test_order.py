@@ -110,6 +110,14 @@ def test_lines_of_several_queues_are_claimed_as_one(store: Store, clock: FakeClo
     assert Holder(store).claim_ids() == jobs
 
 
+def test_priority_counts_over_lines_of_several_tasks_and_queues(store: Store) -> None:
+    late = [add(store, task, queue=queue) for task in "ab" for queue in ("one", "two")]
+    soon = [add(store, task, queue=queue, priority=1) for task in "ab" for queue in ("two", "one")]
+    holder = Holder(store, ["a", "b"])
+    assert holder.claim_ids(3) == soon[:3]
+    assert holder.claim_ids() == [soon[3], *late]
+
+
 def test_unblocked_job_keeps_its_place(store: Store, clock: FakeClock) -> None:
     stranger = add(store, "strange", priority=1)
     clock.advance(MOMENT)

@@ -33,8 +33,8 @@ PATIENCE_SECONDS = 30.0
 _MOST_ORDINARY, _MOST_URGENT = 8, 2
 _MOST_TRIES = 6
 _OLDEST_SERVER = 130_000
-# Shorter than the shortest sensible lease, so that a frozen client holds nothing for long.
-_IDLE_MS, _LOCK_MS, _STATEMENT_MS = 2_000, 10_000, 30_000
+# Shorter than the shortest lease, so that a frozen client holds nothing for long.
+_IDLE_MS, _LOCK_MS, _STATEMENT_MS = 1_500, 10_000, 30_000
 
 # What belongs to the parent of a forked child: closing it there would end the parent's talk.
 _left_to_the_parent: list[Connection] = []
