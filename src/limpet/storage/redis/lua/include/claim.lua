@@ -152,7 +152,7 @@ local function pick(sources, limits, room, suspects, lapsed)
     end
     local heap, size, taken = {}, 0, {}
     for _, source in ipairs(sources) do
-        source.step = math.ceil(room / #sources) + 8
+        source.step = math.ceil(1.5 * room / #sources) + 1
         if head_of(source, lapsed) then
             size = size + 1
             heap[size] = source
@@ -188,7 +188,7 @@ local function take_out(sources)
         elseif count > 0 then
             redis.call('ZREM', source.key, unpack(source.places, 1, count))
         end
-        if redis.call('EXISTS', source.key) == 0 then
+        if source.ended and redis.call('EXISTS', source.key) == 0 then
             redis.call('SREM', P .. 'lines', source.line)
         end
     end
