@@ -75,7 +75,7 @@ MUTATIONS = (
     ),
     _broken(
         "include/claim.lua",
-        "        if best.alone then suspects = suspects - 1 end\n",
+        "            if first.alone then suspects = suspects - 1 end\n",
         "",
         "more suspects are claimed than can run alone",
     ),
@@ -87,8 +87,8 @@ MUTATIONS = (
     ),
     _broken(
         "include/claim.lua",
-        "                if not best or score < best.scores[best.at]",
-        "                if not best or score > best.scores[best.at]",
+        "if mine ~= theirs then return mine < theirs end",
+        "if mine ~= theirs then return mine > theirs end",
         "lines are served from the youngest",
     ),
     _broken(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from acceptance.redis_place import KINDS, raw, running
@@ -38,8 +39,8 @@ def store(server: RedisServer) -> Iterator[Store]:
 def step(server: RedisServer, by: int) -> None:
     """Set the server's clock, as everything that was kept by it sees that."""
     with raw(server) as client:
-        for session in client.zrange("{limpet}:moments", 0, -1):
-            name = bytes(session).decode()  # type: ignore[arg-type]
+        sessions: Any = client.zrange("{limpet}:moments", 0, -1)
+        for name in (session.decode() for session in sessions):
             client.zincrby("{limpet}:moments", -by, name)
             client.hincrby(f"{{limpet}}:session/{name}", "moment", -by)
         for caller in client.hkeys("{limpet}:clocks"):

@@ -120,6 +120,24 @@ local function head_of(source, lapsed)
     return source.places[source.at]
 end
 
+-- Whether the head of one line comes before that of another.
+local function earlier(a, b)
+    local mine, theirs = a.scores[a.at], b.scores[b.at]
+    if mine ~= theirs then return mine < theirs end
+    return a.places[a.at] < b.places[b.at]
+end
+
+-- Put a line in its place in a heap whose first is the earliest.
+local function sift(heap, at, size)
+    while 2 * at <= size do
+        local child = 2 * at
+        if child < size and earlier(heap[child + 1], heap[child]) then child = child + 1 end
+        if not earlier(heap[child], heap[at]) then return end
+        heap[at], heap[child] = heap[child], heap[at]
+        at = child
+    end
+end
+
 -- The first of all lines together, no more suspects than can run alone.
 local function pick(sources, limits, room, suspects, lapsed)
     local picked = {}
@@ -132,27 +150,32 @@ local function pick(sources, limits, room, suspects, lapsed)
         for at = 1, source.at - 1 do picked[at] = string.sub(source.places[at], 7) end
         return picked
     end
-    for _, source in ipairs(sources) do source.step = math.ceil(room / #sources) + 8 end
-    local taken = {}
-    while #picked < room do
-        local best
-        for _, source in ipairs(sources) do
-            local open = (taken[source.queue] or 0) < limits[source.queue]
-                and (not source.alone or suspects > 0)
-            local place = open and head_of(source, lapsed)
-            if place then
-                local score = source.scores[source.at]
-                if not best or score < best.scores[best.at]
-                    or (score == best.scores[best.at] and place < best.places[best.at]) then
-                    best = source
-                end
-            end
+    local heap, size, taken = {}, 0, {}
+    for _, source in ipairs(sources) do
+        source.step = math.ceil(1.5 * room / #sources) + 1
+        if head_of(source, lapsed) then
+            size = size + 1
+            heap[size] = source
         end
-        if not best then break end
-        picked[#picked + 1] = string.sub(best.places[best.at], 7)
-        best.at = best.at + 1
-        taken[best.queue] = (taken[best.queue] or 0) + 1
-        if best.alone then suspects = suspects - 1 end
+    end
+    for at = math.floor(size / 2), 1, -1 do sift(heap, at, size) end
+    while size > 0 and #picked < room do
+        local first = heap[1]
+        local queue = first.queue
+        -- A queue that is full, and a place for suspects, do not open again in this claim.
+        local open = (taken[queue] or 0) < limits[queue] and (not first.alone or suspects > 0)
+        if open then
+            picked[#picked + 1] = string.sub(first.places[first.at], 7)
+            first.at = first.at + 1
+            taken[queue] = (taken[queue] or 0) + 1
+            if first.alone then suspects = suspects - 1 end
+        end
+        if not open or not head_of(first, lapsed) then
+            heap[1] = heap[size]
+            heap[size] = nil
+            size = size - 1
+        end
+        sift(heap, 1, size)
     end
     return picked
 end
@@ -165,7 +188,7 @@ local function take_out(sources)
         elseif count > 0 then
             redis.call('ZREM', source.key, unpack(source.places, 1, count))
         end
-        if redis.call('EXISTS', source.key) == 0 then
+        if source.ended and redis.call('EXISTS', source.key) == 0 then
             redis.call('SREM', P .. 'lines', source.line)
         end
     end
