@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import processes
 import scale
 from contender import Contender, Trouble
 from figures import NOT_MEASURED, Figures
@@ -36,6 +37,7 @@ def take(part: Part, chosen: scale.Scale, figures: Figures) -> None:
 def run_alone(part: Part, said: str | None) -> None:
     """The command line of a part."""
     chosen = scale.asked(said)
+    processes.leave_in_order()
     figures = Figures()
     for figures.run in range(chosen.runs):
         take(part, chosen, figures)
