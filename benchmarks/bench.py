@@ -16,6 +16,7 @@ import client_enqueue
 import expected
 import peer_recovery
 import plot
+import processes
 import scale
 import store_depth
 import store_renewal
@@ -52,6 +53,7 @@ CHECKED = [
 
 def main() -> int:
     chosen = scale.asked(__doc__)
+    processes.leave_in_order()
     for engine in (SQLITE, REDIS, POSTGRES):
         print(engine.missing() or f"{engine.version()}: {engine.program() or 'a file'}", flush=True)
     figures = Figures()

@@ -139,9 +139,9 @@ class Redis(Engine):
             keep = ["--appendonly", "no"]
             if self.appendfsync:
                 keep = ["--appendonly", "yes", "--appendfsync", self.appendfsync]
-            server = RedisServer(self._folder, *keep, "--save", "", binary=_redis())
-            self._server = server.start()
+            self._server = RedisServer(self._folder, *keep, "--save", "", binary=_redis())
             atexit.register(self.close)
+            self._server.start()
         return self._server
 
 
@@ -203,10 +203,10 @@ class Postgres(Engine):
     def _running(self) -> PostgresServer:
         if self._server is None:
             self._folder = _open_folder("postgres")
-            server = PostgresServer(self._folder, version=_postgres())
-            server.settings |= DURABLE
-            self._server = server.start()
+            self._server = PostgresServer(self._folder, version=_postgres())
+            self._server.settings |= DURABLE
             atexit.register(self.close)
+            self._server.start()
         return self._server
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import processes
 import scale
 from contender import Contender, Trouble
-from figures import Figures
+from figures import NOT_MEASURED, Figures
 
 Measures = Sequence[tuple[Contender, Callable[[], None]]]
 
@@ -36,7 +37,13 @@ def take(part: Part, chosen: scale.Scale, figures: Figures) -> None:
 def run_alone(part: Part, said: str | None) -> None:
     """The command line of a part."""
     chosen = scale.asked(said)
+    processes.leave_in_order()
     figures = Figures()
     for figures.run in range(chosen.runs):
         take(part, chosen, figures)
-    print("\n" + "\n".join(part.report(figures)))
+    print("\n" + "\n".join(_asked_for(part.report(figures), chosen.only)))
+
+
+def _asked_for(lines: list[str], only: str) -> list[str]:
+    """Without the rows that nobody asked for."""
+    return [line for line in lines if NOT_MEASURED not in line or only in line]

@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +16,22 @@ from servers import PostgresServer, RedisServer, shared_url
 KINDS = ["redis", "valkey", "postgres"]
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that the server's user may enter, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(prefix="limpet-servers-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_is_started_once_for_all_who_ask(kind: str) -> None:
     assert shared_url(kind) == shared_url(kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_dies_with_the_tests_whatever_ends_them(kind: str, tmp_path: Path) -> None:
+def test_a_server_dies_with_the_tests_whatever_ends_them(kind: str, open_folder: Path) -> None:
     tests = Path(__file__).parents[1]
     asks = f"""
         import sys, time
@@ -32,11 +43,8 @@ def test_a_server_dies_with_the_tests_whatever_ends_them(kind: str, tmp_path: Pa
         print(server.start().pid, flush=True)
         time.sleep(60)
     """  # noqa: E501
-    tmp_path.chmod(0o755)
-    for above in list(tmp_path.parents)[:2]:
-        above.chmod(0o755)  # pytest's own folders are closed to the server's user
     runner = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(asks), str(tmp_path)], stdout=subprocess.PIPE
+        [sys.executable, "-c", textwrap.dedent(asks), str(open_folder)], stdout=subprocess.PIPE
     )
     assert runner.stdout is not None
     with runner.stdout:
@@ -57,8 +65,8 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_a_server_keeps_its_data_over_a_kill_if_it_is_told_to(tmp_path: Path) -> None:
-    server = RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always")
+def test_a_server_keeps_its_data_over_a_kill_if_it_is_told_to(open_folder: Path) -> None:
+    server = RedisServer(open_folder / "redis", "--appendonly", "yes", "--appendfsync", "always")
     server.start()
     try:
         _say(server, "SET", "a", "1")
@@ -81,13 +89,10 @@ def _say(server: RedisServer, *words: str) -> object:
         client.close()
 
 
-def test_postgres_takes_settings_and_starts_again(tmp_path: Path) -> None:
+def test_postgres_takes_settings_and_starts_again(open_folder: Path) -> None:
     import psycopg
 
-    tmp_path.chmod(0o755)
-    for above in list(tmp_path.parents)[:2]:
-        above.chmod(0o755)
-    server = PostgresServer(tmp_path / "postgres", work_mem="3MB").start()
+    server = PostgresServer(open_folder / "postgres", work_mem="3MB").start()
     try:
         with psycopg.connect(server.url) as connection:
             connection.execute("CREATE TABLE kept (a int)")
