@@ -30,7 +30,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     of_sqlite = metafunc.definition.get_closest_marker("of_sqlite") is not None
     others = [Case(BEST, kind) for kind in OTHER_STORES] if every and not of_sqlite else []
     if "place" in metafunc.fixturenames:
-        metafunc.parametrize("case", [*(Case(mode) for mode in Mode), *others], ids=str)
+        only = metafunc.definition.get_closest_marker("modes")
+        modes = list(Mode) if only is None else only.args
+        metafunc.parametrize("case", [*(Case(mode) for mode in modes), *others], ids=str)
     elif "one_place" in metafunc.fixturenames:
         metafunc.parametrize("case", [Case(BEST), *others], ids=str)
 

@@ -66,7 +66,7 @@ def begun_pair(place: Place) -> list[Handle]:
     return [in_lane, in_loop]
 
 
-@pytest.mark.parametrize("place", [Mode.NON_ROOT], indirect=True, ids=str)
+@pytest.mark.modes(Mode.NON_ROOT)
 def test_a_zygote_that_may_not_fork_keeps_nobody_from_working(place: Place) -> None:
     """Not those who run, and not the lane that is free; the others start when they can."""
     worker = place.worker(settings=Settings(lanes=LANES))
@@ -137,7 +137,7 @@ def test_a_deaf_zygote_is_ended_and_its_jobs_run_again(one_place: Place) -> None
     assert_no_orphans(place)
 
 
-@pytest.mark.parametrize("place", [Mode.NON_ROOT], indirect=True, ids=str)
+@pytest.mark.modes(Mode.NON_ROOT)
 def test_a_guardian_that_may_not_fork_tries_until_it_can(place: Place) -> None:
     worker = place.worker()
     jobs = begun_pair(place)
@@ -157,7 +157,7 @@ def test_a_guardian_that_may_not_fork_tries_until_it_can(place: Place) -> None:
     assert_no_orphans(place)
 
 
-@pytest.mark.parametrize("place", [Mode.NON_ROOT], indirect=True, ids=str)
+@pytest.mark.modes(Mode.NON_ROOT)
 def test_a_guardian_that_cannot_start_anything_can_be_stopped(place: Place) -> None:
     worker = place.worker()
     with that_may_not_fork(place, worker.pid):

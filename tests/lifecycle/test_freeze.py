@@ -134,7 +134,7 @@ def test_a_frozen_worker_is_dead_before_its_jobs_run_again(
     assert_no_orphans(place)
 
 
-@pytest.mark.parametrize("place", [BEST, Mode.NON_ROOT], indirect=True, ids=str)
+@pytest.mark.modes(BEST, Mode.NON_ROOT)
 def test_a_frozen_executor_is_ended_and_only_its_own_jobs_run_again(place: Place) -> None:
     """One that stands still for a moment is left alone."""
     worker = place.worker(settings=Settings(lease=LEASE, queues=("all=10",)))

@@ -43,9 +43,9 @@ def _backend(url: str) -> ModuleType:
     module = _BACKENDS.get(scheme) if separator else None
     if module is None:
         raise InvalidOption(
-            f"store URL {url!r}: this version of Limpet knows "
-            f"{', '.join(f'{name}://' for name in sorted(_BACKENDS))}; write for example "
-            f"sqlite:///jobs.db."
+            f"store URL {url!r}: this version of Limpet knows sqlite://, redis:// (also valkey://, "
+            f"rediss://, unix://, redis+sentinel://, redis+cluster://) and postgresql://; write for "
+            f"example sqlite:///jobs.db."
         )
     try:
         return import_module(module)
