@@ -44,8 +44,8 @@ def _backend(url: str) -> ModuleType:
     if module is None:
         raise InvalidOption(
             f"store URL {url!r}: this version of Limpet knows sqlite://, redis:// (also valkey://, "
-            f"rediss://, unix://, redis+sentinel://, redis+cluster://) and postgresql://; write for "
-            f"example sqlite:///jobs.db."
+            f"rediss://, unix://, redis+sentinel://, redis+cluster://) and postgresql://; write "
+            f"for example sqlite:///jobs.db."
         )
     try:
         return import_module(module)
