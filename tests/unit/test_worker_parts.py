@@ -1,5 +1,6 @@
 """The parts of the worker that can be looked at without a worker."""
 
+import asyncio
 import fcntl
 import mmap
 import os
@@ -9,9 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
+import uvloop
 
 from limpet.domain.cause import Cause, Drained, NotStarted, StoreOutage, WorkerKilled
 from limpet.domain.event import Event, EventName, unheard_loss
@@ -20,7 +24,9 @@ from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete
 from limpet.log import WORDING
 from limpet.worker import frames, locks, page, processes
+from limpet.worker.crew import Crew
 from limpet.worker.desk import _Reader
+from limpet.worker.executor_link import Executor
 from limpet.worker.plan import VARIABLE, Plan, from_environment
 
 SOURCES = Path(__file__).parents[2] / "src" / "limpet"
@@ -267,3 +273,41 @@ def test_a_system_without_the_means_is_refused_with_a_sentence(
     said = capsys.readouterr().err
     assert said.startswith("limpet: a worker cannot keep its promises on plan9")
     assert said.count("\n") == 1
+
+
+# -- an executor, as the supervisor sees it
+
+
+class Heard:
+    """Stands for the crew and its listener: keeps what an executor said."""
+
+    def __init__(self) -> None:
+        self.listener = self
+        self.executors: dict[int, Executor] = {}
+        self.done: list[Complete] = []
+
+    def on_done(self, executor: Executor, completes: list[Complete]) -> None:
+        self.done += completes
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_what_an_executor_said_before_it_died_is_heard_though_we_could_not_write_to_it(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    heard = Heard()
+    finished = Complete(Lease("j", "s", 1))
+
+    async def speak_to_the_dead() -> None:
+        executor = Executor(1, frames.LANE, cast(Crew, heard))
+        theirs = executor.theirs_work.dup()
+        await executor.connect()
+        theirs.sendall(frames.pack(frames.DONE, [finished]))
+        theirs.close()
+        executor.say(frames.PING, 1)
+        while not executor.is_silent:
+            await asyncio.sleep(0.001)
+        executor.desk.close()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(asyncio.wait_for(speak_to_the_dead(), 10))
+    assert heard.done == [finished]

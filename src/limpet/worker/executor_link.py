@@ -104,6 +104,8 @@ class Executor(asyncio.Protocol):
         self.theirs_desk.close()
         os.close(self._note_writer)
         self._work.setblocking(False)
+        # The transport closes its own when it cannot write, whatever there is still to read.
+        self._rest = self._work.dup()
         loop = asyncio.get_running_loop()
         loop.add_reader(self._notes, self._note)
         self._transport, _ = await loop.create_connection(lambda: self, sock=self._work)
@@ -209,6 +211,9 @@ class Executor(asyncio.Protocol):
             self._transport.pause_reading()
             asyncio.get_running_loop().call_later(_RUSH / 1e6, self._read_on)
         self.heard_at = moment
+        self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
         listener = self._crew.listener
         done: list[Complete] = []
         try:
@@ -238,6 +243,9 @@ class Executor(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
+        with self._rest, contextlib.suppress(OSError):
+            while not self._garbled and (data := self._rest.recv(1 << 16)):
+                self._hear(data)
         self._bury_when_certain()
 
     def died(self, cause: Cause | None) -> None:
