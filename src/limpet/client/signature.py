@@ -28,6 +28,9 @@ class Packed(NamedTuple):
         return f"<Packed {len(self.args)} characters>"  # they may hold secrets
 
 
+_NOTHING = Packed("null", ())
+
+
 class Signature:
     """What a task takes and returns."""
 
@@ -157,10 +160,12 @@ class Signature:
 
     def pack_result(self, value: Any) -> Packed:
         """What the task returned, as JSON text."""
+        if value is None:
+            return _NOTHING
         hint = self._hints.get("return")
         secrets: list[str] = []
         plain = hint is None or hint is Any or (hint in _PLAIN_TYPES and type(value) is hint)
-        if not plain and value is not None:
+        if not plain:
             value, paths = self._dump("return", hint, value)
             secrets = [path.partition("/")[2] for path in paths]
         return Packed(to_text(value, what=f"the result of {self._task}"), tuple(secrets))

@@ -80,18 +80,27 @@ class Attempt:
 
 Result = Complete | Outcome
 
-_executor = os.getpid()
+# Kept by the fork itself: to ask the kernel after every job costs more than most of what we do.
+_forked = False
 
 
 def this_is_the_executor() -> None:
     """Remember which process runs attempts; a child that a task forks does not."""
-    global _executor
-    _executor = os.getpid()
+    global _forked
+    _forked = False
+
+
+def _after_fork_in_child() -> None:
+    global _forked
+    _forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def is_forked() -> bool:
     """Whether this process was forked by a task."""
-    return os.getpid() != _executor
+    return _forked
 
 
 def leave_if_forked(error: BaseException | None = None) -> None:

@@ -56,6 +56,7 @@ class LoopExecutor(asyncio.Protocol):
         self._running: dict[str, tuple[Attempt, asyncio.Task[Any]]] = {}
         self._done: list[Complete] = []
         self._over = self._loop.create_future()
+        self._starting = False
         self._ending = False
         self._transport: Any = None
         self._main = threading.get_ident()
@@ -122,14 +123,16 @@ class LoopExecutor(asyncio.Protocol):
     # -- jobs
 
     def _start_more(self) -> None:
-        inbox, running, permits = self._inbox, self._running, self._given.permits
-        room = self._given.plan.async_jobs
-        while inbox and len(running) < room and not self._given.page.over:
-            try:
-                os.read(permits, 1)
-            except BlockingIOError:
-                return  # they were recalled, or will be; the supervisor says so
-            self._start(*inbox.popleft())
+        self._starting = False
+        room = min(self._given.plan.async_jobs - len(self._running), len(self._inbox))
+        if room <= 0 or self._given.page.over:
+            return
+        try:
+            permitted = len(os.read(self._given.permits, room))
+        except BlockingIOError:
+            return  # they were recalled, or will be; the supervisor says so
+        for _ in range(permitted):
+            self._start(*self._inbox.popleft())
 
     def _start(self, claimed: ClaimedJob, lost: dict[str, Any] | None) -> None:
         task = self._given.registry.tasks.get(claimed.task)
@@ -154,8 +157,10 @@ class LoopExecutor(asyncio.Protocol):
         if not self._running and not doomed:
             doomed = self._children.end_others()
         self._send(result, doomed)
-        if self._inbox:
-            self._start_more()
+        if self._inbox and not self._starting:
+            # Once for all that end in this turn of the loop.
+            self._starting = True
+            self._loop.call_soon(self._start_more)
         elif self._ending:
             self._finish_if_idle()
 
