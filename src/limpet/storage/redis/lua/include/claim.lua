@@ -41,10 +41,10 @@ end
 
 -- What the holder needs to run a job, as msgpack in the order of ClaimedJob; added in pieces, because
 -- every new text costs. A payload ends with the `nil` of a job without a deadline.
-local function tell(parts, common, id, row, blob)
+local function tell(parts, common, id, row, blob, plain)
     local n = #parts
     local middle = common.plain
-    if string.sub(row, 32, 74) ~= PLAIN then
+    if not plain then
         local suspect, last_run, _, round, failures, orphans, strikes, _, deadline_at =
             struct.unpack('>BBBI4I4I4I4dd', row, 32)
         middle = common.told .. cmsgpack.pack(failures + orphans + 1, round,
@@ -219,8 +219,14 @@ local function lines_for(pool, limits, per_queue, paused, room)
     return sources
 end
 
--- Rows of a session's jobs as they become when it takes them, and what it is told.
-local function run(session, seq, pool, ids, parts, per_queue)
+-- Whether a job has been through nothing and has no limits.
+local function is_plain(row)
+    return string.find(row, PLAIN, 32, true) == 32
+end
+
+-- Rows of a session's jobs as they become when it takes them, and what it is told. `line` is that of
+-- all of them, or nil.
+local function run(session, seq, pool, ids, line, parts, per_queue)
     local rows = redis.call('HMGET', P .. 'row', unpack(ids))
     local blobs = redis.call('HMGET', P .. 'job', unpack(ids))
     local who = holder_of(session, seq, pool)
@@ -231,20 +237,21 @@ local function run(session, seq, pool, ids, parts, per_queue)
         if row and blob then
             local token = struct.unpack('>I8', row, 3)
             token = (token > base and token or base) + 1
-            local common = common_of(who, token, string.sub(row, 102 + string.byte(row, 101)))
-            local body, kept = string.sub(row, 32, 74), common.held
-            if body ~= PLAIN then
-                if string.sub(body, 20, 35) ~= NONE_8 .. NONE_8 then limited[#limited + 1] = id end
+            local common = common_of(who, token,
+                line or string.sub(row, 102 + string.byte(row, 101)))
+            local kept, plain = common.held, is_plain(row)
+            if not plain then
+                if string.sub(row, 51, 66) ~= NONE_8 .. NONE_8 then limited[#limited + 1] = id end
                 -- One that failed before left an error behind.
-                if string.sub(body, 8, 15) ~= '\0\0\0\0\0\0\0\0' then kept = common.odd end
+                if string.sub(row, 39, 46) ~= '\0\0\0\0\0\0\0\0' then kept = common.odd end
             end
             local n = #changed
             changed[n + 1] = id
-            changed[n + 2] = common.head .. body .. string.sub(row, 75, 100) .. common.tail
+            changed[n + 2] = common.head .. string.sub(row, 32, 100) .. common.tail
             held[n + 1] = id
             held[n + 2] = kept
             common.count = common.count + 1
-            tell(parts, common, id, row, blob)
+            tell(parts, common, id, row, blob, plain)
             hold(id, token)
         end
     end
@@ -271,7 +278,8 @@ local function claim(session, seq, pools, parts)
             if #sources > 0 then
                 local ids = pick(sources, limits, room, pool[3], lapsed)
                 take_out(sources)
-                if #ids > 0 then run(session, seq, place, ids, parts, per_queue) end
+                local line = #sources == 1 and string.sub(sources[1].line, 7) or nil
+                if #ids > 0 then run(session, seq, place, ids, line, parts, per_queue) end
             end
         end
     end
@@ -296,7 +304,7 @@ local function claimed_before(session, seq)
     local who = holder_of(session, seq, 0)
     for _, r in ipairs(found) do
         local blob = redis.call('HGET', P .. 'job', r.id)
-        tell(parts, common_of(who, r.token, r.line), r.id, r.text, blob)
+        tell(parts, common_of(who, r.token, r.line), r.id, r.text, blob, is_plain(r.text))
     end
     return parts
 end
