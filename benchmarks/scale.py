@@ -11,11 +11,11 @@ class Scale:
     `runs`: how often each figure is taken, all of them in turn. `jobs`: in a drain of Limpet, and
     handed in by it in bulk. `peer_seconds`: of a peer's drain, about; at most `jobs`.
     `single_jobs`: handed in one by one, and by callers that come together. `pick_ups`: jobs that an
-    idle worker is given in one run. `kills`: for each cause of a recovery; `peer_kills`: of a peer
-    that was set to recover soon. `recovery_seconds`: the longest wait for one. `deep`: jobs that
-    wait, and as many that are finished. `patience_seconds`, `tries`: how long to wait for a quiet
-    machine before a figure, and how often to take it where the machine did not stay quiet. `only`:
-    those whose name has this in it.
+    idle worker is given in one run. `kills`: for each cause of a recovery, on each store;
+    `peer_kills`: of a peer that was set to recover soon. `recovery_seconds`: the longest wait for
+    one. `deep`: jobs that wait, and as many that are finished. `patience_seconds`, `tries`: how
+    long to wait for a quiet machine before a figure, and how often to take it where the machine did
+    not stay quiet. `only`: those whose name has this in it.
     """
 
     runs: int
@@ -36,11 +36,11 @@ class Scale:
 
 FULL = Scale(
     runs=3,
-    jobs=60_000,
+    jobs=150_000,
     peer_seconds=2.5,
     single_jobs=4_000,
     pick_ups=200,
-    kills=20,
+    kills=7,
     peer_kills=3,
     recovery_seconds=120,
     deep=1_000_000,

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 import processes
 from contender import Contender
 from crew import Crew, Held
-from engines import SQLITE
 from figures import NOT_MEASURED, Figures, reached, table
 from limpet_contender import Limpet
+from lineup import ENGINES
 from part import Part, run_alone
 from scale import Scale
 
 LEASE_SECONDS, DRAIN_SECONDS = 10, 2
-LIMPET = Limpet(
-    "sync", SQLITE, ("--lease", f"{LEASE_SECONDS}s", "--drain", f"{DRAIN_SECONDS}s", "--lanes", "2")
-)
+OPTIONS = ("--lease", f"{LEASE_SECONDS}s", "--drain", f"{DRAIN_SECONDS}s", "--lanes", "2")
+LIMPETS = [Limpet("sync", engine, OPTIONS) for engine in ENGINES]
 START, READY = "s to the next start", "s until ready again"
 OVERLAP, CHARGED = "s that two runs overlapped", "orphans charged"
 LOAD = "load average"
@@ -88,16 +87,20 @@ CAUSES = [
 def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[], None]]]:
     """Each cause in turn; the kills of one cause are its runs."""
 
-    def measure(cause: Cause) -> Callable[[], None]:
-        return lambda: recover(cause, scale.kills, scale.patience_seconds / 4, figures)
+    def measure(limpet: Limpet, cause: Cause) -> Callable[[], None]:
+        return lambda: recover(limpet, cause, scale.kills, scale.patience_seconds / 4, figures)
 
-    # All of them are taken in the first run: a kill is a repetition of its own.
-    return [] if figures.run else [(LIMPET, measure(cause)) for cause in CAUSES]
+    if figures.run:
+        return []  # all were taken in the first: a kill is a repetition of its own
+    return [(limpet, measure(limpet, cause)) for cause in CAUSES for limpet in LIMPETS]
 
 
-def recover(cause: Cause, kills: int, patience_seconds: float, figures: Figures) -> None:
+def recover(
+    limpet: Limpet, cause: Cause, kills: int, patience_seconds: float, figures: Figures
+) -> None:
     draw = random.Random(kills)
-    with LIMPET.place() as place, Crew(LIMPET, place) as crew:
+    name = _named(limpet, cause)
+    with limpet.place() as place, Crew(limpet, place) as crew:
         for number in range(kills):
             processes.wait_for_quiet(patience_seconds)
             crew.fill_up(2 if cause.neighbour else 1)
@@ -109,16 +112,21 @@ def recover(cause: Cause, kills: int, patience_seconds: float, figures: Figures)
             again = crew.next_start(held)
             job = crew.finished(held)
             figures.run = number
-            figures.add(cause.name, START, (again.at - at) / 1e9)
-            figures.add(cause.name, READY, crew.ready_again(held) - wall)
-            figures.add(cause.name, OVERLAP, max(0, crew.last_pulse(held) - again.at) / 1e9)
-            figures.add(cause.name, CHARGED, job.counters.orphans)
-            figures.add(cause.name, LOAD, os.getloadavg()[0])
+            figures.add(name, START, (again.at - at) / 1e9)
+            figures.add(name, READY, crew.ready_again(held) - wall)
+            figures.add(name, OVERLAP, max(0, crew.last_pulse(held) - again.at) / 1e9)
+            figures.add(name, CHARGED, job.counters.orphans)
+            figures.add(name, LOAD, os.getloadavg()[0])
     figures.run = 0
+
+
+def _named(limpet: Limpet, cause: Cause) -> str:
+    return f"{limpet.engine.name}: {cause.name}"
 
 
 def report(figures: Figures) -> list[str]:
     head = [
+        "store",
         "what was done, and to whom",
         "kills",
         "limit, s",
@@ -131,11 +139,11 @@ def report(figures: Figures) -> list[str]:
         LOAD,
         "reached",
     ]
-    rows = [_row(cause, figures) for cause in CAUSES]
+    rows = [_row(limpet, cause, figures) for cause in CAUSES for limpet in LIMPETS]
     return [
         "## Recovery of Limpet, by cause",
         "",
-        "On SQLite. Seconds from the kill to the *start* of the job's next attempt; the limits of "
+        "Seconds from the kill to the *start* of the job's next attempt; the limits of "
         "the design "
         "are for the moment at which the job is ready again, which comes before and is shown "
         "beside, as the timeline has it. Reached: the slowest start was within the limit and no "
@@ -147,23 +155,24 @@ def report(figures: Figures) -> list[str]:
     ]
 
 
-def _row(cause: Cause, figures: Figures) -> list[str]:
-    times = list(figures.of(cause.name, START).values())
+def _row(limpet: Limpet, cause: Cause, figures: Figures) -> list[str]:
+    name, begin = _named(limpet, cause), [limpet.engine.name, cause.name]
+    times = list(figures.of(name, START).values())
     if not times:
-        return [cause.name, "0", f"{cause.limit_seconds:g}", *[NOT_MEASURED] * 8]
-    ready = max(figures.of(cause.name, READY).values())
-    overlaps = sum(value > 0 for value in figures.of(cause.name, OVERLAP).values())
-    charged = sum(figures.of(cause.name, CHARGED).values())
+        return [*begin, "0", f"{cause.limit_seconds:g}", *[NOT_MEASURED] * 8]
+    ready = max(figures.of(name, READY).values())
+    overlaps = sum(value > 0 for value in figures.of(name, OVERLAP).values())
+    charged = sum(figures.of(name, CHARGED).values())
     cells = [min(times), statistics.median(times), max(times), ready]
     good = max(times) <= cause.limit_seconds and not overlaps
     return [
-        cause.name,
+        *begin,
         str(len(times)),
         f"{cause.limit_seconds:g}",
         *(f"{cell:.3f}" for cell in cells),
         str(overlaps),
         f"{charged:.0f}",
-        f"{statistics.median(figures.of(cause.name, LOAD).values()):.1f}",
+        f"{statistics.median(figures.of(name, LOAD).values()):.1f}",
         reached(good),
     ]
 
