@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import json
+import time
 import timeit
 from typing import Annotated, Any, Optional
 
@@ -132,7 +133,9 @@ def test_plain_arguments_are_unpacked_in_a_few_microseconds() -> None:
 
     signature = Signature("send", task)
     text = signature.pack((), {"to": "a@b.c", "count": 5, "flag": True}).args
-    best = min(timeit.repeat(lambda: signature.unpack(text), number=2_000, repeat=5))
+    # Processor time: others on the machine are none of its business.
+    timer = time.thread_time
+    best = min(timeit.repeat(lambda: signature.unpack(text), timer=timer, number=2_000, repeat=5))
     assert best / 2_000 < 10e-6, "it is done for every job; about 1.2 us is usual"
 
 
