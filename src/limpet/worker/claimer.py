@@ -140,6 +140,9 @@ class Claimer:
             begun = self._ledger.tell_begun()
             batch = self._ledger.next_batch()
             self.exchanges += 1
+            if want is not None:
+                # Before the store is asked: what rings from now on may come too late for its look.
+                self._may_have_more = False
             answer: Exchanged = await self._line.ask(
                 "exchange", self._session, self.exchanges, batch, want, begun
             )
@@ -151,11 +154,11 @@ class Claimer:
             if refused.answer == "lost":
                 log.say("job_refused", job=refused.lease.job, session=self._session)
         if answer.standing is Standing.LIVE and want is not None:
-            self._may_have_more = bool(answer.claimed)
             nothing = not answer.claimed and not self._ledger.holds
             asked_all = len(want.pools) == len(self._digests)
             self._idle_claims = self._idle_claims + 1 if nothing and asked_all else 0
         if answer.claimed:
+            self._may_have_more = True
             await give(self._ledger.take(answer.claimed))
 
     # -- what to ask for
