@@ -10,10 +10,12 @@ from uuid import UUID
 
 import pytest
 from client.hand import Hand
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretBytes, SecretStr
 
 from limpet import App, InvalidOption, PayloadInvalid, PayloadTooLarge, Secret
-from limpet.client.json_text import from_text
+from limpet.client.json_text import from_text, to_text
 from limpet.client.signature import Signature
 from limpet.domain.job import masked
 from limpet.domain.transition import Complete
@@ -139,6 +141,13 @@ def test_plain_values_without_annotation_come_back_equal() -> None:
 
     value = {"a": [1, 2.5, None, True, "ü\u0000"], "big": 2**80}
     assert both_ways(task, value=value) == {"value": value}
+
+
+@given(st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()))
+def test_plain_arguments_are_written_as_everything_else_is(value: dict[str, Any]) -> None:
+    """They take a shorter way; inside a list the same values take the other one."""
+    assert f"[{to_text(value, what='it')}]" == to_text([value], what="it")
+    assert from_text(to_text(value, what="it")) == value
 
 
 def test_a_signature_that_cannot_be_stored_by_name_is_refused() -> None:

@@ -3,6 +3,7 @@
 A tuple becomes a list, and a text or a number of a class of its own a plain one.
 """
 
+import contextlib
 import json
 import math
 from typing import Any
@@ -15,10 +16,17 @@ _decode = msgspec.json.Decoder().decode
 # Made once: `json.dumps` with settings of one's own makes an encoder for each call.
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _SCALARS = (str, int, bool, type(None))
+_encode_flat = msgspec.json.Encoder().encode
+_FLAT, _TEXT = frozenset(_SCALARS), frozenset({str})
 
 
 def to_text(value: Any, *, what: str) -> str:
     """JSON text of a value made of dicts, lists, texts, numbers, booleans and None."""
+    if type(value) is dict and _FLAT.issuperset(map(type, value.values())):
+        # Most arguments, in a tenth of the time. What it does not take is told below.
+        with contextlib.suppress(ValueError):
+            if _TEXT.issuperset(map(type, value)):
+                return _encode_flat(value).decode()
     try:
         _check(value, what)
         text = _encode(value)

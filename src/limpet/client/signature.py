@@ -127,13 +127,15 @@ class Signature:
 
     def pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
         """Check arguments and make them storable, or raise `PayloadInvalid`."""
-        tree: dict[str, Any] = {}
+        tree = self._bind(args, kwargs)
         secrets: list[str] = []
-        for name, value in self._bind(args, kwargs).items():
-            hint = self._hint(name)
-            if hint is None or hint is Any or (hint in _PLAIN_TYPES and type(value) is hint):
-                tree[name] = value
-            else:
+        plain = self._as_stored
+        for name, value in tree.items():
+            kind = plain.get(name, self)
+            if kind is not None and kind is not type(value):
+                hint = self._hint(name)
+                if hint is None or hint is Any or (hint in _PLAIN_TYPES and type(value) is hint):
+                    continue
                 tree[name], found = self._dump(name, hint, value)
                 secrets += found
         text = to_text(tree, what=self._task)

@@ -15,8 +15,8 @@ from limpet.domain.fork import anew_in_child
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuv"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
-_LENGTH = 26
 _RANDOM_BITS = 80
+_LOW_HALF = (1 << 40) - 1
 _SHAPE = re.compile(r"[0-7][0-9a-v]{25}")
 
 
@@ -31,25 +31,37 @@ class IdSource:
     def start_anew(self) -> None:
         """A child that went on counting where its parent was would make the parent's ids again."""
         self._lock = threading.Lock()
-        self._last = 0
+        self._time = 0
+        self._time_text = ""
+        self._low = 0
         # Seeded by the system, then drawn without it: asking it each time gives way to other
         # threads, which costs more than the whole id.
         self._chance = random.Random(os.urandom(32))
 
     def new(self) -> str:
         with self._lock:
-            fresh = (self._clock.wall() // 1000) << _RANDOM_BITS
-            if fresh >> _RANDOM_BITS > self._last >> _RANDOM_BITS:
+            time = self._clock.wall() // 1000
+            if time > self._time:
+                self._time, self._time_text = time, _time_text(time)
                 # The top random bit stays clear, so that counting up never reaches the time.
-                self._last = fresh | self._chance.getrandbits(_RANDOM_BITS - 1)
+                self._low = self._chance.getrandbits(_RANDOM_BITS - 1)
             else:
-                self._last += 1 + self._chance.getrandbits(24)
-            return _text(self._last)
+                self._low += 1 + self._chance.getrandbits(24)
+            return self._time_text + _chance_text(self._low)
 
 
-def _text(number: int) -> str:
-    pairs = [_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)]
-    return "".join(pairs)
+def _time_text(milliseconds: int) -> str:
+    return "".join(_PAIRS[milliseconds >> shift & 1023] for shift in range(40, -1, -10))
+
+
+def _chance_text(number: int) -> str:
+    # In halves, because a number of more than 60 bits is slow to shift; made for every job.
+    high, low, pairs = number >> 40, number & _LOW_HALF, _PAIRS
+    return (
+        f"{pairs[high >> 30]}{pairs[high >> 20 & 1023]}{pairs[high >> 10 & 1023]}"
+        f"{pairs[high & 1023]}{pairs[low >> 30]}{pairs[low >> 20 & 1023]}"
+        f"{pairs[low >> 10 & 1023]}{pairs[low & 1023]}"
+    )
 
 
 def is_id(text: str) -> bool:
