@@ -109,6 +109,21 @@ def test_url_that_cannot_be_used_is_refused_with_a_sentence(url: str, reason: st
         open_store(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis+ssl://user:s3cret@host/0",
+        "redis:/user:s3cret@host/0",
+        "redis://:abc?s3cret@host:6379/0",
+        "redis://user:s3cret@host:port/0",
+    ],
+)
+def test_url_that_is_refused_does_not_show_its_password(url: str) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        open_store(url)
+    assert "s3cret" not in str(refused.value)
+
+
 def test_same_place_is_known_however_it_is_written() -> None:
     assert same_store("redis://a:6379/0", "valkey://:pw@a")
     assert same_store("redis+cluster://b,a", "redis+cluster://a:6379,b")

@@ -42,8 +42,10 @@ def _backend(url: str) -> ModuleType:
     scheme, separator, _ = url.partition("://")
     module = _BACKENDS.get(scheme) if separator else None
     if module is None:
+        # It may hold a password, wherever that was typed.
+        shown = repr(url) if "@" not in url else "(not shown: it has an @)"
         raise InvalidOption(
-            f"store URL {url!r}: this version of Limpet knows sqlite://, redis:// (also valkey://, "
+            f"store URL {shown}: this version of Limpet knows sqlite://, redis:// (also valkey://, "
             f"rediss://, unix://, redis+sentinel://, redis+cluster://) and postgresql://; write "
             f"for example sqlite:///jobs.db."
         )

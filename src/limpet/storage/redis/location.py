@@ -109,9 +109,11 @@ def parse(url: str) -> Location:
     timeout = _seconds(shown, settings.pop("timeout", "3"))
     ca = settings.pop("ca", None)
     if settings:
+        # What looks like no name at all may be the rest of a password.
+        named = ", ".join(sorted(filter(str.isidentifier, settings))) or "after a question mark"
         raise InvalidOption(
-            f"store URL {shown}: unknown setting {', '.join(sorted(settings))}; a Redis store "
-            f"knows {', '.join(_SETTINGS)}."
+            f"store URL {shown}: unknown setting {named}; a Redis store knows "
+            f"{', '.join(_SETTINGS)}. In a password write %3F for a question mark."
         )
     port = _SENTINEL_PORT if kind == "sentinel" else _PORT
     return Location(
