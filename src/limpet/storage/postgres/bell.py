@@ -2,6 +2,8 @@
 
 A transaction pooler between here and the server takes LISTEN and never tells; so the thread rings
 itself once at the start, and where it does not hear that, it rings all bells by the clock instead.
+Where it can tell before that its connection is lent to others it does not even ask: the server
+would go on telling whoever it is lent to.
 A connection that was lost is opened again and all bells are rung once, for what was missed.
 """
 
@@ -12,6 +14,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 
@@ -61,6 +64,7 @@ class Ringer:
         self._failed: LimpetError | None = None
         self._stop: tuple[int, int] | None = None
         self.deaf = False
+        self._lent = False
 
     def listen(self, topic: Topic) -> TopicBell:
         """A bell for what happens from now on."""
@@ -138,7 +142,8 @@ class Ringer:
     def _open(self) -> Connection:
         connection = self._database.connect()
         try:
-            for topic in (*Topic, _PROBE):
+            self._lent = self._database.pooled and self._is_lent(connection)
+            for topic in () if self._lent else (*Topic, _PROBE):
                 name = '"' + self._channel(topic).replace('"', '""') + '"'
                 text = statement("bell", "listen", self._database.location.quoted)
                 connection.execute(text.format(channel=name).encode())
@@ -147,6 +152,12 @@ class Ringer:
             raise
         return connection
 
+    def _is_lent(self, connection: Connection) -> bool:
+        """Whether a pooler gives what answers here to another as soon as it is idle."""
+        own = _server(connection)
+        with contextlib.closing(self._database.connect()) as other, other.transaction():
+            return own == _server(other) or own != _server(connection)
+
     def _channel(self, topic: str) -> str:
         return f"{self._database.location.quoted}.{topic}"
 
@@ -154,8 +165,10 @@ class Ringer:
         """Ring for what is heard; True when it is time to leave."""
         word = f"{os.getpid()}-{time.monotonic_ns()}"
         channel = self._channel(_PROBE)
-        self._database.once(lambda tx: tx.run("bell", "probe", channel=channel, word=word))
-        heard, until = False, time.monotonic() + _PROBE_SECONDS
+        heard, until = False, time.monotonic()
+        if not self._lent:
+            self._database.once(lambda tx: tx.run("bell", "probe", channel=channel, word=word))
+            until = time.monotonic() + _PROBE_SECONDS
         self.deaf = False
         while True:
             waits = None if heard else max(until - time.monotonic(), 0)
@@ -173,6 +186,8 @@ class Ringer:
                 self.deaf = False
             elif not heard and not self.deaf and time.monotonic() >= until:
                 self._say_deaf()
+                if self._database.pooled and not self._lent:
+                    connection.execute(statement("bell", "unlisten", ""))
             self._ring(rung)
             if self.deaf:
                 self._ring_all()
@@ -200,6 +215,11 @@ class Ringer:
             bells = list(self._bells)
         for bell in bells:
             bell.ring()
+
+
+def _server(connection: Connection) -> int:
+    row: Any = connection.execute(statement("bell", "server", "")).fetchone()
+    return int(row[0])
 
 
 def _wait(descriptors: tuple[int, ...], seconds: float | None) -> set[int]:
