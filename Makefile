@@ -39,7 +39,7 @@ layers: install
 	$(BIN)/lint-imports --no-cache
 
 servers: install ## Get the servers that the tests need, where the system has none
-	$(BIN)/python scripts/fetch_servers.py
+	$(BIN)/python tests/servers/debian.py
 
 unit: install servers
 	$(BIN)/pytest -n 2 --dist worksteal

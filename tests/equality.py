@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -62,7 +63,7 @@ class Equality:
         for name, value in report.user_properties:
             if name != "equality":
                 continue
-            backend, test, never = value  # type: ignore[misc]
+            backend, test, never = cast("tuple[str, str, list[str]]", value)
             if report.when == "call" and report.passed:
                 self._passed[backend].add(test)
                 for other in never:
@@ -107,7 +108,7 @@ class Equality:
             return
         every = self._failed.union(*self._passed.values())
         for backend in sorted(self._backends):
-            missing = sorted(every - self._passed[backend] - self._never[backend])
+            missing = sorted(every - self._passed[backend] - self._never.get(backend, set()))
             if not every:
                 yield f"{backend} passed no test in {self._folder.name}"
             for test in missing[:_MOST_SHOWN]:

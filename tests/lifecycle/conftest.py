@@ -49,7 +49,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_report_header() -> list[str]:
     missing = [f"{mode} ({mode.missing})" for mode in Mode if mode.missing]
-    return [f"modes of the lifecycle tests that are not there: {', '.join(missing)}"] * bool(missing)
+    return [f"modes of the lifecycle tests that are not there: {', '.join(missing)}"] * bool(
+        missing
+    )
 
 
 def _missing(item: pytest.Item) -> bool:

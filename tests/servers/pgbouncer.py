@@ -4,7 +4,7 @@ import signal
 import socket
 from pathlib import Path
 
-from fetch_servers import environment, found, sentence
+from servers.debian import environment, found, sentence
 from servers.postgres import PostgresServer, readable, server_user
 from servers.process import NoServer, Process, free_port
 

@@ -16,8 +16,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fetch_servers import UNPACKED, found
-from fetch_servers import environment as libraries
+from servers.debian import UNPACKED, found
+from servers.debian import environment as libraries
 from servers.process import NoServer, Process, can_execute, free_port
 
 # Nothing here tests the disk; a test of durability gives its own settings.

@@ -1,7 +1,10 @@
 """The judge of a whole run: it lets no backend pass fewer tests than another."""
 
+from pathlib import Path
+
 import pytest
 
+TESTS = Path(__file__).resolve().parents[1]
 CONFTEST = """
     import pytest
     from equality import Equality
@@ -27,10 +30,14 @@ FINE = """
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A small suite on three backends, in which all is well."""
+    # What others have plugged in would be read anew for each run.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeconftest(CONFTEST)
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider --import-mode=importlib\n")
+    pytester.makeini(
+        f"[pytest]\npythonpath = {TESTS}\naddopts = -p no:cacheprovider --import-mode=importlib\n"
+    )
     add(pytester, "test_fine", FINE)
     return pytester
 
@@ -47,9 +54,9 @@ def test_run_in_which_all_is_well_says_so(suite: pytest.Pytester) -> None:
     run.stdout.fnmatch_lines(["each of one, two, two-b passed the same 2 tests"])
 
 
-@pytest.mark.parametrize("processes", ["0", "2"])
+@pytest.mark.parametrize("words", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "two"])
 def test_backend_that_passes_fewer_tests_fails_the_run(
-    suite: pytest.Pytester, processes: str
+    suite: pytest.Pytester, words: tuple[str, ...]
 ) -> None:
     add(suite, "test_odd", """
     import pytest
@@ -58,24 +65,31 @@ def test_backend_that_passes_fewer_tests_fails_the_run(
     def test_odd(some):
         pass
     """)  # fmt: skip
-    run = suite.runpytest_subprocess("-n", processes)
+    run = suite.runpytest_subprocess(*words)
     assert run.ret == 1
     run.assert_outcomes(passed=8)
     run.stdout.fnmatch_lines(["two-b did not pass contract/test_odd.py::test_odd[[]*[]]"])
 
 
 def test_test_that_fails_on_one_backend_is_named(suite: pytest.Pytester) -> None:
-    add(suite, "test_odd", """
+    add(
+        suite,
+        "test_odd",
+        """
     def test_odd(backend):
         assert backend != "two"
-    """)
+    """,
+    )
     run = suite.runpytest_inprocess()
     run.stdout.fnmatch_lines(["two did not pass contract/test_odd.py::test_odd[[]*[]]"])
     run.stdout.no_fnmatch_line("one did not pass*")
 
 
 def test_test_that_fails_while_it_is_cleared_away_is_named(suite: pytest.Pytester) -> None:
-    add(suite, "test_odd", """
+    add(
+        suite,
+        "test_odd",
+        """
     import pytest
 
     @pytest.fixture
@@ -85,7 +99,8 @@ def test_test_that_fails_while_it_is_cleared_away_is_named(suite: pytest.Pyteste
 
     def test_odd(unsound):
         pass
-    """)
+    """,
+    )
     run = suite.runpytest_inprocess()
     assert run.ret == 1
     run.stdout.fnmatch_lines(["two did not pass contract/test_odd.py::test_odd[[]*[]]"])

@@ -116,9 +116,7 @@ class Database:
 
     def read(self, verb: Callable[[Transaction], T]) -> T:
         """A verb of several statements that all see the same moment."""
-        return self._done(
-            lambda connection: self._within(connection, _READING, verb), False, True
-        )
+        return self._done(lambda connection: self._within(connection, _READING, verb), False, True)
 
     def _within(self, connection: Connection, level: str, verb: Callable[[Transaction], T]) -> T:
         tx = self._tx(connection)

@@ -8,10 +8,10 @@ from limpet.domain.errors import SchemaMismatch, StoreRefused
 from limpet.storage.redis.connections import Connection, facts_of
 from limpet.storage.redis.location import Location
 
-# The version that this code writes, the oldest one that it can work on, and the oldest code that can
-# work on what this one writes.
+# The version that this code writes, and the oldest one that it can work on.
 VERSION = 1
 OLDEST = 1
+# The oldest code that can work on what this one writes.
 OLDEST_ALLOWED = 1
 VERSIONS = (VERSION, OLDEST_ALLOWED)
 

@@ -1,8 +1,8 @@
-"""Gets the programs that the tests need and that no wheel carries: PostgreSQL 15, PgBouncer, OpenSSL.
+"""Gets the programs that the tests need and no wheel carries: PostgreSQL 15, PgBouncer, OpenSSL.
 
 What the system has is used. What it lacks is taken from Debian's packages and unpacked into a
 folder of the checkout; nothing is installed, so that it needs no rights and leaves no trace. Where
-that cannot be done it ends with 1 and says what to install. Only the standard library is used.
+that cannot be done it ends with 1 and says what to install. Run as a script, before the tests.
 """
 
 import os
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 UNPACKED = ROOT / ".venv" / "debian"
 # Package → its program, and the variable that names another.
 PROGRAMS = {
@@ -29,7 +29,7 @@ class CannotFetch(Exception):
 
 
 def found(package: str) -> Path | None:
-    """The program of a package: the one that the variable names, the system's, or an unpacked one."""
+    """The program of a package: the one that is named, the system's, or an unpacked one."""
     place, variable = PROGRAMS[package]
     named = os.environ.get(variable)
     for each in (named, shutil.which(Path(place).name), f"/{place}", UNPACKED / place):
@@ -42,7 +42,11 @@ def _is_wanted(package: str, program: Path) -> bool:
     if package != "postgresql-15":
         return True
     said = subprocess.run(
-        [program, "--version"], env=environment(program), capture_output=True, text=True, check=False
+        [program, "--version"],
+        env=environment(program),
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout
     return " 15." in said
 
