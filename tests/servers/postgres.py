@@ -10,6 +10,7 @@ import pwd
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import tempfile
@@ -22,6 +23,10 @@ from servers.process import NoServer, Process, can_execute, free_port
 
 # Nothing here tests the disk; a test of durability gives its own settings.
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
+# Whether it answers, not whether it is the right one.
+_TRUSTING = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+_TRUSTING.check_hostname = False
+_TRUSTING.verify_mode = ssl.CERT_NONE
 _CANCEL = struct.pack("!ii", 8, 80877103)  # asks for TLS; answered by one byte
 
 
@@ -166,10 +171,14 @@ class PostgresServer:
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1) as some:
                 some.sendall(_CANCEL)
-                if some.recv(1) != b"N":
-                    return False
-                some.sendall(_hello())
-                return some.recv(1) == b"R"  # it asks who we are, so it takes connections
+                match some.recv(1):
+                    case b"N":
+                        return _is_welcome(some)
+                    case b"S":
+                        with _TRUSTING.wrap_socket(some) as secured:
+                            return _is_welcome(secured)
+                    case _:
+                        return False
         except OSError:
             return False
 
@@ -185,6 +194,7 @@ class PostgresServer:
         self._process.signal(number)
 
 
-def _hello() -> bytes:
+def _is_welcome(some: socket.socket) -> bool:
     body = struct.pack("!i", 196608) + b"user\0postgres\0database\0postgres\0\0"
-    return struct.pack("!i", len(body) + 4) + body
+    some.sendall(struct.pack("!i", len(body) + 4) + body)
+    return some.recv(1) == b"R"  # it asks who we are, so it takes connections
