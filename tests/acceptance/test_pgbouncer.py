@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 import psycopg
 import pytest
-from contract.driver import BOOM, Holder, add, add_many, get
+from contract.driver import BOOM, Holder, add, add_many, get, new_job
 from lifecycle.app import quick, quick_sync
 from lifecycle.modes import BEST, Case
 from lifecycle.orphans import assert_no_orphans
@@ -148,7 +148,7 @@ def test_many_at_once_share_few_connections_and_leave_nothing_in_them(
             with closing(PostgresStore(lending.url)) as own:
                 for _ in range(5):
                     jobs = add_many(own, 4)
-                    own.enqueue([], caps={"default": 10_000})
+                    own.enqueue([new_job()], caps={"default": 10_000})
                     holder = Holder(own)
                     leases = [each.lease for each in holder.claim(4)]
                     holder.renew()

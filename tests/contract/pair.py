@@ -29,6 +29,7 @@ class Pair:
     def __init__(self, backend: str, folder: Path) -> None:
         self.clock = FakeClock()
         self.store = open_store(BACKENDS[backend](folder), self.clock)
+        self.store.migrate()
         self.model = Model(self.clock.wall, self.clock.boot)
         self.asked: list[NewJob] = []
         self.sessions: list[str] = []
