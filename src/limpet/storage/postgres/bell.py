@@ -31,6 +31,7 @@ _log = logging.getLogger("limpet.store")
 _START_SECONDS = 15.0
 _PROBE_SECONDS = 2.0
 _DEAF_POLL_SECONDS = 0.25
+_LOOKS, _LOOK_SECONDS = 20, 0.005
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _PROBE = "probe"
 
@@ -65,6 +66,7 @@ class Ringer:
         self._stop: tuple[int, int] | None = None
         self.deaf = False
         self._lent = False
+        self._teller: int | None = None
 
     def listen(self, topic: Topic) -> TopicBell:
         """A bell for what happens from now on."""
@@ -143,20 +145,38 @@ class Ringer:
         connection = self._database.connect()
         try:
             self._lent = self._database.pooled and self._is_lent(connection)
-            for topic in () if self._lent else (*Topic, _PROBE):
-                name = '"' + self._channel(topic).replace('"', '""') + '"'
-                text = statement("bell", "listen", self._database.location.quoted)
-                connection.execute(text.format(channel=name).encode())
+            with connection.transaction():
+                self._teller = None if self._lent else _server(connection)
+                for topic in () if self._lent else (*Topic, _PROBE):
+                    name = '"' + self._channel(topic).replace('"', '""') + '"'
+                    text = statement("bell", "listen", self._database.location.quoted)
+                    connection.execute(text.format(channel=name).encode())
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _is_lent(self, connection: Connection) -> bool:
-        """Whether a pooler gives what answers here to another as soon as it is idle."""
-        own = _server(connection)
-        with contextlib.closing(self._database.connect()) as other, other.transaction():
-            return own == _server(other) or own != _server(connection)
+        """Whether a pooler gives what answers here to another as soon as it is idle.
+
+        Where others are busy, the same one may come back here by chance; so it is asked often.
+        """
+        with contextlib.closing(self._database.connect()) as other:
+            for _ in range(_LOOKS):
+                own = _server(connection)
+                with other.transaction():
+                    if own == _server(other) or own != _server(connection):
+                        return True
+                time.sleep(_LOOK_SECONDS)
+        return False
+
+    def _unlisten(self, connection: Connection) -> None:
+        """Say it to the one that was told to listen, if that is the one which answers now."""
+        if self._database.pooled and self._teller is not None:
+            with connection.transaction():
+                if _server(connection) == self._teller:
+                    connection.execute(statement("bell", "unlisten", ""))
+                    self._teller = None
 
     def _channel(self, topic: str) -> str:
         return f"{self._database.location.quoted}.{topic}"
@@ -176,6 +196,7 @@ class Ringer:
                 (connection.fileno(), stop), _DEAF_POLL_SECONDS if self.deaf else waits
             )
             if stop in readable:
+                self._unlisten(connection)
                 return True
             rung: set[str] = set()
             if readable:
@@ -186,10 +207,9 @@ class Ringer:
                 self.deaf = False
             elif not heard and not self.deaf and time.monotonic() >= until:
                 self._say_deaf()
-                if self._database.pooled and not self._lent:
-                    connection.execute(statement("bell", "unlisten", ""))
             self._ring(rung)
             if self.deaf:
+                self._unlisten(connection)
                 self._ring_all()
 
     def _say_deaf(self) -> None:
