@@ -20,6 +20,7 @@ from limpet.domain.errors import StoreError, StoreUnavailable
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.storage.base import Topic
+from limpet.storage.redis.store import RedisStore
 from limpet.storage.registry import open_store
 
 SLOTS = 16_384
@@ -161,6 +162,16 @@ def test_cluster_keeps_a_name_space_in_one_slot(cluster: list[RedisServer]) -> N
             assert get(store, job).state is State.SUCCEEDED
             assert store.invariants() == ()
             assert "cluster" in store.info().engine
+
+
+def test_bell_hangs_at_the_node_that_has_the_name_space(cluster: list[RedisServer]) -> None:
+    for node in cluster:
+        with closing(RedisStore(f"redis+cluster://127.0.0.1:{node.port}")) as store:
+            with closing(store.listen(Topic.READY)):
+                assert store._bells._connection is not None
+                heard_at = store._bells._connection.address
+            add(store)
+            assert store._link.connections._address == heard_at
 
 
 def test_cluster_is_reached_though_a_seed_is_gone(cluster: list[RedisServer]) -> None:
