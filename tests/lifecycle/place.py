@@ -84,8 +84,8 @@ class Place:
             case "sqlite":
                 # Nobody cuts the power here, and a slow disk would make renewals late.
                 return f"sqlite:///{self.folder / self.file}?synchronous=normal"
-            case "postgres":
-                return f"{shared_url('postgres')}?schema=life_{self.mark}"
+            case "postgres" | "postgres15" as kind:
+                return f"{shared_url(kind)}?schema=life_{self.mark}"
             case kind:
                 return f"{shared_url(kind)}?namespace=life-{self.mark}"
 
