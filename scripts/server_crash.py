@@ -48,6 +48,7 @@ class Found:
     """What a series of kills left: how much was acknowledged, and every trouble."""
 
     kind: str
+    engine: str = ""
     kills: int = 0
     cut: int = 0
     enqueued: int = 0
@@ -58,7 +59,7 @@ class Found:
 
     def said(self) -> str:
         return (
-            f"{self.kind}: {self.kills} kills in {self.seconds:.0f} s, {self.cut} calls of "
+            f"{self.engine}: {self.kills} kills in {self.seconds:.0f} s, {self.cut} calls of "
             f"{WRITERS} writers were cut off; {self.enqueued} jobs and {self.settled} outcomes "
             f"were acknowledged; seed {self.seed}; {len(self.troubles)} troubles"
         )
@@ -150,6 +151,7 @@ def kill_at_random(kind: str, kills: int, seed: int) -> Found:
         stack.callback(server.kill)
         store = stack.enter_context(closing(open_store(server.url)))
         store.migrate()
+        found.engine = store.info().engine
         writers = [Writer(server.url, chance.random()) for _ in range(WRITERS)]
         for writer in writers:
             stack.enter_context(closing(writer.store))

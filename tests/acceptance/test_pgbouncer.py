@@ -268,6 +268,22 @@ def test_pooler_that_is_full_is_said(
             add(store)
 
 
+def test_what_the_pooler_refuses_is_said(
+    folder: Path, server: PostgresServer, raw: psycopg.Connection, lending: PgBouncer
+) -> None:
+    with (
+        closing(PostgresStore(f"{lending.url}?options=-c%20jit%3Doff")) as store,
+        pytest.raises(StoreUnavailable, match="unsupported startup parameter: options"),
+    ):
+        add(store)
+    with (
+        pooler(folder, server, mode="statement") as short,
+        closing(PostgresStore(short.url)) as store,
+        pytest.raises(StoreUnavailable, match="not allowed in statement pooling mode"),
+    ):
+        add(store)
+
+
 @pytest.fixture
 def app(lending: PgBouncer, raw: psycopg.Connection) -> Iterator[App]:
     made = App(lending.url)
