@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 SOURCES := src tests scripts benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help install test format lint types layers unit chart mutants prove demo peers bench bench-store clean
+.PHONY: help install test format lint types layers servers unit chart mutants prove demo peers bench bench-store clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,17 +38,20 @@ types: install
 layers: install
 	$(BIN)/lint-imports --no-cache
 
-unit: install
+servers: install ## Get the servers that the tests need, where the system has none
+	$(BIN)/python tests/servers/debian.py
+
+unit: install servers
 	$(BIN)/pytest -n 2 --dist worksteal
 
 chart: install ## Write what is generated: docs/concepts/states.md and the whole schema
 	$(BIN)/python scripts/state_chart.py
 	$(BIN)/python scripts/schema.py
 
-mutants: install ## Break SQL and Lua of each store on purpose; the contract suite must catch each
+mutants: install servers ## Break SQL and Lua of each store on purpose; the contract suite must catch each
 	$(BIN)/python scripts/mutants.py
 
-prove: install ## The long proofs, at the sizes that the README promises
+prove: install servers ## The long proofs, at the sizes that the README promises
 	$(BIN)/python scripts/prove.py
 
 demo: install ## Kill a worker, watch the recovery, in half a minute

@@ -62,7 +62,8 @@ def try_out(store: str, mutation: Mutation | None) -> Verdict:
         environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
         _check_import(source, environment)
         command = [sys.executable, "-m", "pytest", *_tests(), "-x", "-q", "--no-header"]
-        command += ["--tb=no", "-p", "no:cacheprovider", f"--basetemp={folder}/tmp", "-k", store]
+        command += ["--tb=no", "-p", "no:cacheprovider", f"--basetemp={folder}/tmp"]
+        command += ["-k", f"{store} and not postgres15"]  # the same SQL, twice
         done = subprocess.run(
             command,
             cwd=ROOT,

@@ -31,9 +31,6 @@ from limpet.storage.postgres import bell, database, info
 from limpet.storage.postgres.store import PostgresStore
 from limpet.storage.registry import open_store, same_store
 
-ROOT = Path(__file__).resolve().parents[2]
-GRANTS = ROOT / "src/limpet/storage/postgres/grants.sql"
-
 
 @pytest.fixture(scope="module", params=[15, 18])
 def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
@@ -182,52 +179,6 @@ def test_frozen_client_in_a_transaction_is_cut_off(
         assert store.recover(holder.id).ready == 1
         assert time.monotonic() - began < 3
         frozen.close()
-
-
-def test_role_without_rights_is_told_what_it_lacks(
-    server: PostgresServer, raw: psycopg.Connection, store: PostgresStore
-) -> None:
-    raw.execute("DROP ROLE IF EXISTS stranger; CREATE ROLE stranger LOGIN")
-    url = server.url.replace("postgres@", "stranger@")
-    with closing(PostgresStore(url)) as other, pytest.raises(StoreRefused, match="migrate"):
-        add(other)
-    store.migrate()
-    with closing(PostgresStore(url)) as other, pytest.raises(StoreRefused, match="grant"):
-        add(other)
-
-
-def test_role_with_the_documented_grants_lives_a_whole_life(
-    server: PostgresServer, raw: psycopg.Connection, store: PostgresStore
-) -> None:
-    store.migrate()
-    raw.execute("DROP ROLE IF EXISTS worker; CREATE ROLE worker LOGIN")
-    raw.execute(GRANTS.read_text().replace("limpet_role", "worker").encode())
-    try:
-        with closing(PostgresStore(server.url.replace("postgres@", "worker@"))) as own:
-            ring = own.listen(Topic.READY)
-            jobs = add_many(own, 3)
-            assert ring.wait(timedelta(seconds=10))
-            ring.close()
-            holder = Holder(own)
-            first, second, _ = (each.lease for each in holder.claim())
-            holder.settle(Complete(first, "1"))
-            holder.release(second, cause=Drained())
-            own.cancel(jobs[2])
-            own.cancel(jobs[1])
-            own.retry(jobs[0], 1)
-            own.pause("default")
-            own.promote()
-            own.prune({State.SUCCEEDED: timedelta()})
-            holder.vanish()
-            own.expire()
-            assert own.invariants() == ()
-            assert own.info().epoch
-            assert own.migrate() == ()
-            refusal = pytest.raises(psycopg.errors.InsufficientPrivilege)
-            with closing(own._db.connect()) as plain, refusal:
-                plain.execute("DROP TABLE limpet.job")
-    finally:
-        raw.execute("DROP OWNED BY worker; DROP ROLE worker")
 
 
 def test_two_that_migrate_at_once_make_one_schema(

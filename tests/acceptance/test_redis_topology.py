@@ -20,13 +20,14 @@ from limpet.domain.errors import StoreError, StoreUnavailable
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.storage.base import Topic
+from limpet.storage.redis.store import RedisStore
 from limpet.storage.registry import open_store
 
 SLOTS = 16_384
 
 
 @contextmanager
-def sentinel(folder: Path, primary: RedisServer) -> Iterator[int]:
+def sentinel(folder: Path, primary: RedisServer, *more: str) -> Iterator[int]:
     """One Sentinel that watches a primary and gives it up after half a second."""
     folder.mkdir()
     port = free_port()
@@ -35,7 +36,7 @@ def sentinel(folder: Path, primary: RedisServer) -> Iterator[int]:
         f"port {port}\nbind 127.0.0.1\ndir {folder}\n"
         f"sentinel monitor jobs 127.0.0.1 {primary.port} 1\n"
         f"sentinel down-after-milliseconds jobs 500\n"
-        f"sentinel failover-timeout jobs 3000\n"
+        f"sentinel failover-timeout jobs 3000\n" + "".join(f"{line}\n" for line in more)
     )
     process = Process(folder / "log")
 
@@ -43,6 +44,8 @@ def sentinel(folder: Path, primary: RedisServer) -> Iterator[int]:
         try:
             with redis.Redis(port=port) as client:
                 return bool(client.ping())
+        except redis.AuthenticationError:
+            return True
         except redis.RedisError:
             return False
 
@@ -98,6 +101,24 @@ def test_service_that_no_sentinel_knows_is_told(tmp_path: Path) -> None:
         add(store)
 
 
+def test_sentinels_may_ask_for_a_password_of_their_own(tmp_path: Path) -> None:
+    with (
+        running(tmp_path / "a", "--requirepass", "s3rver", kind="valkey") as primary,
+        sentinel(
+            tmp_path / "s", primary, "requirepass w4tch", "sentinel auth-pass jobs s3rver"
+        ) as port,
+    ):
+        base = f"redis+sentinel://:s3rver@127.0.0.1:{port}/jobs/0"
+        for query in ("", "?sentinel_password=wr0ng"):
+            with closing(open_store(base + query)) as store, pytest.raises(StoreError) as caught:
+                add(store)
+            assert "Sentinel" in str(caught.value)
+            assert not any(word in str(caught.value) for word in ("s3rver", "w4tch", "wr0ng"))
+        with closing(open_store(f"{base}?sentinel_password=w4tch")) as store:
+            add(store)
+            assert "w4tch" not in store.info().url
+
+
 def _low_port() -> int:
     """The nodes talk to each other on a port 10,000 above the one they are given."""
     while (port := free_port()) > 55_535:
@@ -143,9 +164,62 @@ def test_cluster_keeps_a_name_space_in_one_slot(cluster: list[RedisServer]) -> N
             assert "cluster" in store.info().engine
 
 
+def test_bell_hangs_at_the_node_that_has_the_name_space(cluster: list[RedisServer]) -> None:
+    for node in cluster:
+        with closing(RedisStore(f"redis+cluster://127.0.0.1:{node.port}")) as store:
+            with closing(store.listen(Topic.READY)):
+                assert store._bells._connection is not None
+                heard_at = store._bells._connection.address
+            add(store)
+            assert store._link.connections._address == heard_at
+
+
 def test_cluster_is_reached_though_a_seed_is_gone(cluster: list[RedisServer]) -> None:
     seeds = ",".join(f"127.0.0.1:{port}" for port in (free_port(), cluster[1].port))
     with closing(open_store(f"redis+cluster://{seeds}?timeout=1")) as store:
         end = time.monotonic() + 10
         while not _enqueued(store):
             assert time.monotonic() < end
+
+
+def test_slot_that_is_being_moved_is_told_and_nothing_is_half_done(
+    cluster: list[RedisServer],
+) -> None:
+    with closing(open_store(f"redis+cluster://127.0.0.1:{cluster[0].port}?timeout=2")) as store:
+        jobs = [add(store) for _ in range(5)]
+        holder = Holder(store)
+        lease = holder.take()
+        nodes: list[Any] = [redis.Redis(port=node.port) for node in cluster]
+        slot = nodes[0].execute_command("CLUSTER", "KEYSLOT", "{limpet}:store")
+        names = [node.execute_command("CLUSTER", "MYID").decode() for node in nodes]
+        here = slot * 3 // SLOTS
+        there = (here + 1) % 3
+        nodes[there].execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", names[here])
+        nodes[here].execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", names[there])
+        moved = 0
+        while True:
+            # A new queue needs keys that are nowhere yet, the worst that can happen to a script.
+            for verb in (
+                lambda: add(store, queue="another"),
+                lambda: store.exchange(holder.id, 2, [Complete(lease)]),
+                lambda: store.cancel(jobs[3]),
+                holder.renew,
+            ):
+                with pytest.raises(StoreUnavailable, match="moving the slot"):
+                    verb()
+            keys = nodes[here].execute_command("CLUSTER", "GETKEYSINSLOT", slot, 1)
+            if not keys:
+                break
+            nodes[here].execute_command(
+                "MIGRATE", "127.0.0.1", cluster[there].port, keys[0], 0, 5000
+            )
+            moved += 1
+        assert moved > 10
+        for node in (there, here):
+            nodes[node].execute_command("CLUSTER", "SETSLOT", slot, "NODE", names[there])
+        until(lambda: _enqueued(store), 10)
+        assert store.invariants() == ()
+        assert store.exchange(holder.id, 2, [Complete(lease)]).rejected == ()
+        assert sum(store.queues()[0].counts.values()) == 6
+        for node in nodes:
+            node.close()

@@ -24,7 +24,8 @@ BACKENDS: dict[str, Callable[[Path], str]] = {
     "sqlite-memory": lambda folder: "sqlite://",
     "redis": lambda folder: empty_redis("redis"),
     "valkey": lambda folder: empty_redis("valkey"),
-    "postgres": lambda folder: empty_postgres(),
+    "postgres": lambda folder: empty_postgres("postgres"),
+    "postgres15": lambda folder: empty_postgres("postgres15"),
 }
 
 SECOND = 1_000_000

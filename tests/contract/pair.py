@@ -26,9 +26,10 @@ from limpet.testing.clock import FakeClock
 class Pair:
     """Says everything twice; what is chosen by a number depends on the model alone."""
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, folder: Path) -> None:
         self.clock = FakeClock()
-        self.store = open_store(BACKENDS[backend](Path()), self.clock)
+        self.store = open_store(BACKENDS[backend](folder), self.clock)
+        self.store.migrate()
         self.model = Model(self.clock.wall, self.clock.boot)
         self.asked: list[NewJob] = []
         self.sessions: list[str] = []

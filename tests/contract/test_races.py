@@ -1,6 +1,6 @@
 """Races between real processes: whoever wins, there is one outcome, and everyone is told it.
 
-Only stores that several processes can open take part; a store in memory has no second process.
+Only stores that several processes can open take part.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,8 @@ from limpet.storage.base import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
-SHARED = ("sqlite-file", "redis", "valkey", "postgres")
+pytestmark = pytest.mark.not_on("sqlite-memory", "a store in memory has no second process")
+SHARED = sorted(set(BACKENDS) - {"sqlite-memory"})
 
 
 @pytest.fixture(params=SHARED)

@@ -84,8 +84,8 @@ class Place:
             case "sqlite":
                 # Nobody cuts the power here, and a slow disk would make renewals late.
                 return f"sqlite:///{self.folder / self.file}?synchronous=normal"
-            case "postgres":
-                return f"{shared_url('postgres')}?schema=life_{self.mark}"
+            case "postgres" | "postgres15" as kind:
+                return f"{shared_url(kind)}?schema=life_{self.mark}"
             case kind:
                 return f"{shared_url(kind)}?namespace=life-{self.mark}"
 
@@ -137,18 +137,22 @@ class Place:
 
     # -- its workers
 
-    def worker(self, name: str = "w", settings: Settings | None = None) -> Worker:
+    def worker(
+        self, name: str = "w", settings: Settings | None = None, source: Path | None = None
+    ) -> Worker:
         """Start a worker and wait until it has registered."""
-        worker = self.begin_worker(name, settings)
+        worker = self.begin_worker(name, settings, source)
         self.session(worker)
         return worker
 
-    def begin_worker(self, name: str = "w", settings: Settings | None = None) -> Worker:
-        """Start a worker and do not wait."""
+    def begin_worker(
+        self, name: str = "w", settings: Settings | None = None, source: Path | None = None
+    ) -> Worker:
+        """Start a worker, of another version if `source` is given, and do not wait."""
         number = next(self._count)
         worker = Worker.start(
             f"{name}{number}", self.mode, settings or Settings(),
-            url=self.url, folder=self.folder, mark=self.mark,
+            url=self.url, folder=self.folder, mark=self.mark, source=source,
         )  # fmt: skip
         self.workers.append(worker)
         return worker

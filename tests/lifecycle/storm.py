@@ -15,10 +15,11 @@ from itertools import cycle
 
 from lifecycle.app import app, steady, steady_sync
 from lifecycle.intervals import attempts
-from lifecycle.modes import BEST, OTHER_STORES, Case, Mode
+from lifecycle.modes import BEST, Case, Mode
 from lifecycle.orphans import all_jobs, troubles
 from lifecycle.place import PATIENCE_SECONDS, START_SECONDS, Place
 from lifecycle.tree import ORDERS, Order, Settings, Worker
+from servers.shared import KINDS
 
 from limpet.domain.event import EventName
 from limpet.domain.lease import Lease
@@ -178,7 +179,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--mode", type=Mode, default=BEST)
-    parser.add_argument("--store", choices=("sqlite", *OTHER_STORES), default="sqlite")
+    parser.add_argument("--store", choices=("sqlite", *KINDS), default="sqlite")
     given = parser.parse_args()
     os.umask(0)
     place = Place.make(Case(given.mode, given.store))

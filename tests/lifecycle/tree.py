@@ -77,9 +77,13 @@ class Worker:
 
     @classmethod
     def start(
-        cls, name: str, mode: Mode, settings: Settings, *, url: str, folder: Path, mark: str
-    ) -> "Worker":
-        """Start it; it is the leader of a process group of its own, as a shell would make it."""
+        cls, name: str, mode: Mode, settings: Settings, *, url: str, folder: Path, mark: str,
+        source: Path | None = None,
+    ) -> "Worker":  # fmt: skip
+        """Start it; it is the leader of a process group of its own, as a shell would make it.
+
+        `source`: a folder with another version of Limpet.
+        """
         log_file = folder / f"{name}.log"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("LIMPET_", "XDG_"))}
         own = f"{mark}-{name}-{time.monotonic_ns()}"
@@ -92,7 +96,7 @@ class Worker:
                     **inherited,
                     **mode.environment,
                     "HOME": str(folder),
-                    "PYTHONPATH": str(TESTS),
+                    "PYTHONPATH": f"{source}:{TESTS}" if source else str(TESTS),
                     MARK: mark,
                     WORKER: own,
                     FOLDER: str(folder),

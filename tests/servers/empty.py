@@ -23,16 +23,15 @@ def empty_redis(kind: str) -> str:
     return url
 
 
-_own: list[psycopg.Connection[tuple[object, ...]]] = []
-_emptied: list[str] = []
+_own: dict[str, psycopg.Connection[tuple[object, ...]]] = {}
+_emptied: dict[str, str] = {}
 
 
-def empty_postgres() -> str:
+def empty_postgres(kind: str = "postgres") -> str:
     """The URL of a PostgreSQL store that has nothing in it; what was there before is lost."""
-    url = shared_url("postgres")
-    if not _own:
-        connection = psycopg.connect(url, autocommit=True)
-        _own.append(connection)
+    url = shared_url(kind)
+    if kind not in _own:
+        connection = _own[kind] = psycopg.connect(url, autocommit=True)
         atexit.register(connection.close)
         connection.execute("SET lock_timeout = '10s'")
         connection.execute("SET client_min_messages = warning")
@@ -42,7 +41,7 @@ def empty_postgres() -> str:
         store.close()
         listed = connection.execute(_LISTED).fetchone()
         assert listed is not None
-        _emptied.append(str(listed[0]))
+        _emptied[kind] = str(listed[0])
     else:
-        _own[0].execute(_emptied[0].encode())
+        _own[kind].execute(_emptied[kind].encode())
     return url

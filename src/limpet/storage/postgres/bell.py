@@ -2,6 +2,8 @@
 
 A transaction pooler between here and the server takes LISTEN and never tells; so the thread rings
 itself once at the start, and where it does not hear that, it rings all bells by the clock instead.
+Where it can tell before that its connection is lent to others it does not even ask: the server
+would go on telling whoever it is lent to.
 A connection that was lost is opened again and all bells are rung once, for what was missed.
 """
 
@@ -12,6 +14,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 
@@ -28,6 +31,7 @@ _log = logging.getLogger("limpet.store")
 _START_SECONDS = 15.0
 _PROBE_SECONDS = 2.0
 _DEAF_POLL_SECONDS = 0.25
+_LOOKS, _LOOK_SECONDS = 20, 0.005
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _PROBE = "probe"
 
@@ -61,6 +65,8 @@ class Ringer:
         self._failed: LimpetError | None = None
         self._stop: tuple[int, int] | None = None
         self.deaf = False
+        self._lent = False
+        self._teller: int | None = None
 
     def listen(self, topic: Topic) -> TopicBell:
         """A bell for what happens from now on."""
@@ -138,14 +144,39 @@ class Ringer:
     def _open(self) -> Connection:
         connection = self._database.connect()
         try:
-            for topic in (*Topic, _PROBE):
-                name = '"' + self._channel(topic).replace('"', '""') + '"'
-                text = statement("bell", "listen", self._database.location.quoted)
-                connection.execute(text.format(channel=name).encode())
+            self._lent = self._database.pooled and self._is_lent(connection)
+            with connection.transaction():
+                self._teller = None if self._lent else _server(connection)
+                for topic in () if self._lent else (*Topic, _PROBE):
+                    name = '"' + self._channel(topic).replace('"', '""') + '"'
+                    text = statement("bell", "listen", self._database.location.quoted)
+                    connection.execute(text.format(channel=name).encode())
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _is_lent(self, connection: Connection) -> bool:
+        """Whether a pooler gives what answers here to another as soon as it is idle.
+
+        Where others are busy, the same one may come back here by chance; so it is asked often.
+        """
+        with contextlib.closing(self._database.connect()) as other:
+            for _ in range(_LOOKS):
+                own = _server(connection)
+                with other.transaction():
+                    if own == _server(other) or own != _server(connection):
+                        return True
+                time.sleep(_LOOK_SECONDS)
+        return False
+
+    def _unlisten(self, connection: Connection) -> None:
+        """Say it to the one that was told to listen, if that is the one which answers now."""
+        if self._database.pooled and self._teller is not None:
+            with connection.transaction():
+                if _server(connection) == self._teller:
+                    connection.execute(statement("bell", "unlisten", ""))
+                    self._teller = None
 
     def _channel(self, topic: str) -> str:
         return f"{self._database.location.quoted}.{topic}"
@@ -154,8 +185,10 @@ class Ringer:
         """Ring for what is heard; True when it is time to leave."""
         word = f"{os.getpid()}-{time.monotonic_ns()}"
         channel = self._channel(_PROBE)
-        self._database.once(lambda tx: tx.run("bell", "probe", channel=channel, word=word))
-        heard, until = False, time.monotonic() + _PROBE_SECONDS
+        heard, until = False, time.monotonic()
+        if not self._lent:
+            self._database.once(lambda tx: tx.run("bell", "probe", channel=channel, word=word))
+            until = time.monotonic() + _PROBE_SECONDS
         self.deaf = False
         while True:
             waits = None if heard else max(until - time.monotonic(), 0)
@@ -163,6 +196,7 @@ class Ringer:
                 (connection.fileno(), stop), _DEAF_POLL_SECONDS if self.deaf else waits
             )
             if stop in readable:
+                self._unlisten(connection)
                 return True
             rung: set[str] = set()
             if readable:
@@ -175,6 +209,7 @@ class Ringer:
                 self._say_deaf()
             self._ring(rung)
             if self.deaf:
+                self._unlisten(connection)
                 self._ring_all()
 
     def _say_deaf(self) -> None:
@@ -200,6 +235,11 @@ class Ringer:
             bells = list(self._bells)
         for bell in bells:
             bell.ring()
+
+
+def _server(connection: Connection) -> int:
+    row: Any = connection.execute(statement("bell", "server", "")).fetchone()
+    return int(row[0])
 
 
 def _wait(descriptors: tuple[int, ...], seconds: float | None) -> set[int]:

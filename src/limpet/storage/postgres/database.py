@@ -1,7 +1,8 @@
 """The connections of one process to one store.
 
 A verb takes a connection that nobody uses, or opens one. Renewals have connections of their own,
-so that none waits for a verb that waits. After a fork the child starts with none.
+so that none waits for a verb that waits. After a fork the child starts with none. Behind a pooler
+nothing is kept in a connection: every verb is a transaction, with its own limits.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -35,6 +36,7 @@ _MOST_TRIES = 6
 _OLDEST_SERVER = 130_000
 # Shorter than the shortest lease, so that a frozen client holds nothing for long.
 _IDLE_MS, _LOCK_MS, _STATEMENT_MS = 1_500, 10_000, 30_000
+_WRITING, _READING = "READ COMMITTED", "REPEATABLE READ READ ONLY"
 
 # What belongs to the parent of a forked child: closing it there would end the parent's talk.
 _left_to_the_parent: list[Connection] = []
@@ -92,6 +94,7 @@ class Database:
             _left_to_the_parent.extend(pool._idle)
         self._pools = {False: _Idle(_MOST_ORDINARY), True: _Idle(_MOST_URGENT)}
         self.epoch: str | None = None
+        self.pooled = False
 
     # -- ways in which verbs are done
 
@@ -99,21 +102,27 @@ class Database:
         self, verb: Callable[[Transaction], T], *, urgent: bool = False, reading: bool = False
     ) -> T:
         """A verb that is one statement, which is atomic by itself."""
-        return self._done(lambda connection: verb(self._tx(connection)), urgent, reading)
+
+        def work(connection: Connection) -> T:
+            if self.pooled:
+                return self._within(connection, _WRITING, verb)
+            return verb(self._tx(connection))
+
+        return self._done(work, urgent, reading)
 
     def write(self, verb: Callable[[Transaction], T]) -> T:
         """A verb of several statements, in one transaction."""
-        return self._done(lambda connection: self._within(connection, "begin", verb), False, False)
+        return self._done(lambda connection: self._within(connection, _WRITING, verb), False, False)
 
     def read(self, verb: Callable[[Transaction], T]) -> T:
         """A verb of several statements that all see the same moment."""
-        return self._done(
-            lambda connection: self._within(connection, "begin_reading", verb), False, True
-        )
+        return self._done(lambda connection: self._within(connection, _READING, verb), False, True)
 
-    def _within(self, connection: Connection, begin: str, verb: Callable[[Transaction], T]) -> T:
+    def _within(self, connection: Connection, level: str, verb: Callable[[Transaction], T]) -> T:
         tx = self._tx(connection)
-        tx.run("connection", begin)
+        begin = statement("connection", "begin_lent" if self.pooled else "begin", tx.quoted)
+        limits = {"idle": _IDLE_MS, "lock": _LOCK_MS, "statement": _STATEMENT_MS}
+        connection.execute(begin.format(level=level, **limits).encode())
         try:
             answer = verb(tx)
         except BaseException:
@@ -155,6 +164,8 @@ class Database:
         try:
             if connection is None:
                 connection = self.connect()
+                # A pooler may pass on what another LISTENs for; the driver would keep all of it.
+                connection.add_notify_handler(lambda _: None)
             try:
                 yield connection, fresh
                 sound = True
@@ -178,14 +189,16 @@ class Database:
                 f"{self.location.url} is PostgreSQL {version}; Limpet needs 13 or newer."
             )
         try:
-            connection.execute(
+            row: Any = connection.execute(
                 statement("connection", "set_up", self.location.quoted),
                 {
+                    "pid": connection.info.backend_pid,
                     "idle": str(_IDLE_MS),
                     "lock": str(_LOCK_MS),
                     "statement": str(_STATEMENT_MS),
                 },
-            )
+            ).fetchone()
+            self.pooled = bool(row[0])
         except BaseException:
             connection.close()
             raise

@@ -44,6 +44,7 @@ _AT_THE_DOOR = {
     'role "': pg.InvalidAuthorizationSpecification,
     "too many clients": pg.TooManyConnections,
     "too many connections": pg.TooManyConnections,
+    "no more connections allowed": pg.TooManyConnections,
     "remaining connection slots": pg.TooManyConnections,
     'database "': pg.InvalidCatalogName,
 }

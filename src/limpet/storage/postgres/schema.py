@@ -2,12 +2,15 @@
 `migrate`.
 """
 
+import random
+import time
 from typing import Any
 
 import psycopg
+from psycopg import errors as pg
 
 from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.errors import SchemaMismatch, StoreUnavailable
+from limpet.domain.errors import SchemaMismatch, StoreBusy, StoreUnavailable
 from limpet.domain.ids import IdSource
 from limpet.storage.assets import names, text_of
 from limpet.storage.postgres.location import Location
@@ -19,6 +22,11 @@ NEWEST = 1
 OLDEST = 1
 # The oldest code that can work on what this one writes.
 OLDEST_BESIDE = 1
+
+# How long one try to migrate may make others wait, and for how long it is tried again.
+_LOCK_MS = 200
+_PATIENCE_SECONDS = 60.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 1.0
 
 
 def migrations(package: str = PACKAGE) -> list[tuple[int, str]]:
@@ -53,7 +61,7 @@ def create_or_check(
     if newest < OLDEST:
         raise SchemaMismatch(
             f"{location.url} was made by an older Limpet (schema {version}, this one needs "
-            f"{OLDEST}). Stop its workers and run `limpet migrate`."
+            f"{OLDEST}). Run `limpet migrate`."
         )
     return epoch
 
@@ -67,10 +75,32 @@ def apply(
     """Apply the steps that the schema lacks, in one transaction; name them.
 
     The functions carry the version in their names, so that those of an older version stay for the
-    workers that still use them.
+    workers that still use them. A step needs tables for itself for a moment. A long transaction of
+    somebody else would make it wait, and whoever comes after it, the workers first of all; so it
+    gives up at once and tries again a little later.
     """
+    until = time.monotonic() + _PATIENCE_SECONDS
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return _applied(connection, location, clock, package)
+        except (pg.LockNotAvailable, pg.DeadlockDetected) as error:
+            if time.monotonic() > until:
+                raise StoreBusy(
+                    f"{location.url} cannot be brought up to date: somebody has used its tables in "
+                    f"one transaction for {_PATIENCE_SECONDS:.0f} s; nothing was changed. Look for "
+                    f"a long transaction in pg_stat_activity, and run `limpet migrate` again."
+                ) from error
+        time.sleep(random.uniform(pause / 2, pause))
+        pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+
+def _applied(
+    connection: psycopg.Connection[Row], location: Location, clock: Clock | None, package: str
+) -> list[str]:
     quoted = location.quoted
     with connection.transaction():
+        connection.execute(statement("version", "brief", quoted), {"lock": str(_LOCK_MS)})
         connection.execute(statement("version", "alone", quoted), {"schema": location.schema})
         has_schema, has_tables = _there(connection, location)
         version = _versions(connection, location)[0] if has_tables else 0

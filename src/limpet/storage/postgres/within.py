@@ -156,10 +156,11 @@ async def _async_sender(connection: object) -> _SendAsync:
     raise _unknown(kind)
 
 
+# Never prepared: behind a transaction pooler a name may belong to somebody else's statement.
 def _psycopg(connection: psycopg.Connection[Any]) -> _Send:
     def send(say: _Say) -> list[Row]:
         cursor = psycopg.RawCursor(connection, row_factory=psycopg.rows.tuple_row)
-        cursor.execute(say.text, say.params or None)
+        cursor.execute(say.text, say.params or None, prepare=False)
         return cursor.fetchall() if cursor.description else []
 
     return send
@@ -168,7 +169,7 @@ def _psycopg(connection: psycopg.Connection[Any]) -> _Send:
 def _psycopg_async(connection: psycopg.AsyncConnection[Any]) -> _SendAsync:
     async def send(say: _Say) -> list[Row]:
         cursor = psycopg.AsyncRawCursor(connection, row_factory=psycopg.rows.tuple_row)
-        await cursor.execute(say.text, say.params or None)
+        await cursor.execute(say.text, say.params or None, prepare=False)
         return await cursor.fetchall() if cursor.description else []
 
     return send

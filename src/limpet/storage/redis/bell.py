@@ -16,7 +16,7 @@ from limpet.domain.fork import anew_in_child
 from limpet.storage.base import Topic
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.redis.connections import Connection, Connections
-from limpet.storage.redis.failures import is_elsewhere, said
+from limpet.storage.redis.failures import is_elsewhere, moved_to, said
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 # A connection that was cut without a word is noticed after two of these.
@@ -86,7 +86,7 @@ class Bells:
         first = True
         while not self._closed:
             try:
-                connection = self._connections.take()
+                connection = self._take()
             except (exceptions.RedisError, OSError) as error:
                 self._lost(error)
             else:
@@ -107,6 +107,21 @@ class Bells:
             if not self._closed:
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _take(self) -> Connection:
+        """A connection to the node of a cluster that has the name space, and so rings the bells.
+
+        The others are told by that node, but not while they have only just met.
+        """
+        connection = self._connections.take()
+        if self._connections.location.kind == "cluster":
+            try:
+                connection.say("EXISTS", self._connections.location.key)
+            except exceptions.ResponseError as error:
+                connection.close()
+                self._connections.forget(moved_to(error))
+                connection = self._connections.take()
+        return connection
 
     def _subscribe(self, connection: Connection) -> None:
         with self._lock:

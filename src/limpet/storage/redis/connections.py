@@ -114,7 +114,12 @@ class Connections:
             # What is said again is for the caller to decide.
             "retry": Retry(NoBackoff(), 0),
         }
-        if not sentinel:
+        if sentinel:
+            settings |= {
+                "username": location.sentinel_username,
+                "password": location.sentinel_password,
+            }
+        else:
             settings |= {
                 "db": location.db,
                 "username": location.username,

@@ -18,6 +18,8 @@ _WORD = re.compile(
     r"(?:^|[ -])(OOM|READONLY|LOADING|NOSCRIPT|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|MISCONF"
     r"|NOREPLICAS|BUSY|NOAUTH|WRONGPASS|NOPERM) "
 )
+# What a script meets instead of ASK, at its first key that is not on this node any more.
+_NOT_HERE = "non local key"
 _KINDS = {
     "OOM": exceptions.OutOfMemoryError,
     "READONLY": exceptions.ReadOnlyError,
@@ -35,6 +37,8 @@ def _word(error: BaseException) -> str:
     for word, kind in _KINDS.items():
         if isinstance(error, kind):
             return word
+    if isinstance(error, exceptions.AskError | exceptions.TryAgainError) or _NOT_HERE in str(error):
+        return "ASK"
     found = _WORD.search(f"{error} ")
     return found[1] if found else ""
 
@@ -78,6 +82,11 @@ def said(error: Exception, where: str) -> StoreError:
             return StoreRefused(
                 f"{where} does not accept this user and password ({reason}). Write them into the "
                 f"URL: redis://user:password@host."
+            )
+        case "ASK":
+            return StoreUnavailable(
+                f"{where} is moving the slot of this name space to another node; nothing was done. "
+                f"It serves again when that is over."
             )
         case "NOPERM":
             return StoreRefused(

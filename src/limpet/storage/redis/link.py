@@ -55,16 +55,25 @@ class Link:
         self._fit: set[str] = set()
         self._name = os.urandom(6).hex()
         self._seen = False
-        self.made = False
+        self.done: list[str] = []
 
-    def call(self, verb: str, *given: object, texts: Sequence[str | bytes] = ()) -> list[Any]:
+    def migrate(self) -> tuple[str, ...]:
+        """Make the store or bring it up to this version; say what was done since the last time."""
+        self.call("info", migrate=True)
+        with self._lock:
+            done, self.done = self.done, []
+        return tuple(done)
+
+    def call(
+        self, verb: str, *given: object, texts: Sequence[str | bytes] = (), migrate: bool = False
+    ) -> list[Any]:
         """Run the script of a verb; the answer is what it returns."""
         script = lua(PACKAGE, "lua", verb)
         try:
             for _ in range(_MOST_TURNS):
                 connection = self.connections.take()
                 try:
-                    answer = self._run(connection, script, given, texts)
+                    answer = self._run(connection, script, given, texts, migrate)
                 except exceptions.ResponseError as error:
                     self._done_with(connection, error)
                     if not self._goes_on(error):
@@ -113,9 +122,10 @@ class Link:
         script: LuaScript,
         given: Sequence[object],
         texts: Sequence[str | bytes],
+        migrate: bool,
     ) -> list[Any]:
-        if connection.run not in self._fit:
-            self._check(connection)
+        if migrate or connection.run not in self._fit:
+            self._check(connection, migrate=migrate)
         head = packed((*self._times(), connection.run, *given))
         return self._evaluate(connection, script, (head, *texts))
 
@@ -137,16 +147,22 @@ class Link:
             answer = connection.say("EVAL", script.text, 1, key, *arguments)
         return answer
 
-    def _check(self, connection: Connection) -> None:
+    def _check(self, connection: Connection, *, migrate: bool) -> None:
         """Whether this server will do, and whether its store is one for this version."""
         schema.check_server(connection, self.location)
         wall = self.clock.wall() if self.clock else False
         head = packed((wall, schema.new_epoch(), *schema.VERSIONS, connection.run, self._seen))
         script = lua(PACKAGE, "lua", "open")
-        made, version, oldest, newest = self._evaluate(connection, script, (head,))[1:]
-        schema.check_version(self.location, version, oldest, newest)
+        made, *versions = self._evaluate(connection, script, (head,))[1:]
+        done = ["made the store"] if made else []
+        if migrate and versions[0] < schema.VERSION:
+            step = lua(PACKAGE, "lua", "migrate")
+            self._evaluate(connection, step, (packed(schema.VERSIONS),))
+            versions = self._evaluate(connection, script, (head,))[2:]
+            done.append(f"brought it to schema {schema.VERSION}")
+        schema.check_version(self.location, *versions)
         with self._lock:
-            self.made = self.made or bool(made)
+            self.done += done
             self._seen = True
             self._fit.add(connection.run)
 

@@ -13,7 +13,7 @@ _EXAMPLES = (
     "write redis://host:6379/0, rediss:// for TLS, unix:///path/to/redis.sock, "
     "redis+sentinel://host:26379,host:26379/service/0 or redis+cluster://host:6379,host:6379"
 )
-_SETTINGS = ("namespace", "timeout", "ca")
+_SETTINGS = ("namespace", "timeout", "ca", "sentinel_username", "sentinel_password")
 
 Kind: TypeAlias = Literal["single", "unix", "sentinel", "cluster"]
 Address: TypeAlias = tuple[str, int]
@@ -35,7 +35,10 @@ SCHEMES = tuple(_SCHEMES)
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A parsed URL; `timeout_seconds` bounds every wait for the server."""
+    """A parsed URL; `timeout_seconds` bounds every wait for the server.
+
+    The Sentinels may ask for a user and a password of their own, apart from those of the server.
+    """
 
     kind: Kind
     hosts: tuple[Address, ...] = ()
@@ -46,6 +49,8 @@ class Location:
     ca: str | None = None
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    sentinel_username: str | None = None
+    sentinel_password: str | None = field(default=None, repr=False)
     namespace: str = "limpet"
     timeout_seconds: float = 3.0
 
@@ -108,6 +113,10 @@ def parse(url: str) -> Location:
         )
     timeout = _seconds(shown, settings.pop("timeout", "3"))
     ca = settings.pop("ca", None)
+    watchers = {}
+    if kind == "sentinel":
+        names = ("sentinel_username", "sentinel_password")
+        watchers = {name: settings.pop(name, None) for name in names}
     if settings:
         # What looks like no name at all may be the rest of a password.
         named = ", ".join(sorted(filter(str.isidentifier, settings))) or "after a question mark"
@@ -128,6 +137,7 @@ def parse(url: str) -> Location:
         password=unquote(password) or None,
         namespace=namespace,
         timeout_seconds=timeout,
+        **watchers,
     )
 
 

@@ -8,7 +8,10 @@ from limpet.domain.errors import SchemaMismatch, StoreRefused
 from limpet.storage.redis.connections import Connection, facts_of
 from limpet.storage.redis.location import Location
 
+# The version that this code writes, and the oldest one that it can work on.
 VERSION = 1
+OLDEST = 1
+# The oldest code that can work on what this one writes.
 OLDEST_ALLOWED = 1
 VERSIONS = (VERSION, OLDEST_ALLOWED)
 
@@ -42,11 +45,15 @@ def check_server(connection: Connection, location: Location) -> None:
 
 def check_version(location: Location, version: int, oldest: int, newest: int) -> None:
     """Refuse a store that was made by a version that this one cannot work with."""
-    if not oldest <= VERSION <= newest:
+    if oldest > VERSION:
         raise SchemaMismatch(
-            f"{location.url} has a store of version {version}, which takes versions {oldest} to "
-            f"{newest}; this Limpet has version {VERSION}. Use a Limpet that fits, or another "
-            f"name space."
+            f"{location.url} was made by a newer Limpet (schema {version}, this one knows up to "
+            f"{VERSION}). Upgrade Limpet here, or name another store."
+        )
+    if newest < OLDEST:
+        raise SchemaMismatch(
+            f"{location.url} was made by an older Limpet (schema {version}, this one needs "
+            f"{OLDEST}). Run `limpet migrate`."
         )
 
 

@@ -165,9 +165,7 @@ class RedisStore:
     # -- admin
 
     def migrate(self) -> tuple[str, ...]:
-        self._link.call("info")
-        made, self._link.made = self._link.made, False
-        return ("made the store",) if made else ()
+        return self._link.migrate()
 
     def invariants(self) -> tuple[answers.Broken, ...]:
         return invariants(self._link)

@@ -10,6 +10,10 @@ SELECT to_regnamespace(%(schema)s) IS NOT NULL, to_regclass(%(table)s) IS NOT NU
 -- statement: versions
 SELECT schema_version, oldest_allowed, newest_allowed, epoch FROM limpet.store
 
+-- statement: brief
+-- Whoever waits for a lock makes all wait that come after, workers too; so it is never for long.
+SELECT set_config('lock_timeout', %(lock)s, true)
+
 -- statement: alone
 -- Two that migrate at the same time take turns.
 SELECT pg_advisory_xact_lock(hashtextextended('limpet schema ' || %(schema)s, 0))

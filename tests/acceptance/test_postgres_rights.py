@@ -1,0 +1,137 @@
+"""What a role may do that uses a PostgreSQL store and does not own it: what it needs, no more."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from contract.driver import Holder, add, add_many
+from servers import shared_url
+
+from limpet.domain.cause import Drained
+from limpet.domain.errors import StoreRefused
+from limpet.domain.state import State
+from limpet.domain.transition import Complete
+from limpet.storage.base import Topic
+from limpet.storage.postgres import schema
+from limpet.storage.postgres.store import PostgresStore
+
+SCRIPTS = Path(schema.__file__).parent
+SCHEMA = f"rights_{os.getpid()}"
+ROLE = f"worker_{os.getpid()}"
+# A row that is locked, or takes the place of another, is one that may be changed.
+USES = {
+    "INSERT": (r"INSERT INTO limpet\.\w+",),
+    "DELETE": (r"DELETE FROM limpet\.\w+",),
+    "UPDATE": (
+        r"UPDATE limpet\.\w+",
+        r"INSERT INTO limpet\.\w+.*DO UPDATE",
+        r"FROM limpet.*FOR (UPDATE|KEY)",
+    ),
+}
+
+
+@pytest.fixture
+def raw() -> Iterator[psycopg.Connection]:
+    """The owner, and a role that may only connect."""
+    with psycopg.connect(shared_url("postgres15"), autocommit=True) as connection:
+        connection.execute("SET client_min_messages = warning")
+        connection.execute(f"DROP ROLE IF EXISTS {ROLE}; CREATE ROLE {ROLE} LOGIN".encode())
+        yield connection
+        connection.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE".encode())
+        connection.execute(f"DROP OWNED BY {ROLE}; DROP ROLE {ROLE}".encode())
+
+
+@pytest.fixture
+def url(raw: psycopg.Connection) -> str:
+    """The store, as the owner opens it."""
+    return f"{shared_url('postgres15')}?schema={SCHEMA}"
+
+
+def as_role(url: str) -> str:
+    return url.replace("postgres@", f"{ROLE}@")
+
+
+def grant(raw: psycopg.Connection) -> None:
+    text = (SCRIPTS / "grants.sql").read_text()
+    raw.execute(text.replace("limpet_role", ROLE).replace("limpet", SCHEMA).encode())
+
+
+def test_role_without_rights_is_told_what_it_lacks(url: str) -> None:
+    with (
+        closing(PostgresStore(as_role(url))) as other,
+        pytest.raises(StoreRefused, match="migrate"),
+    ):
+        add(other)
+    with closing(PostgresStore(url)) as owner:
+        owner.migrate()
+    with closing(PostgresStore(as_role(url))) as other, pytest.raises(StoreRefused, match="grant"):
+        add(other)
+
+
+def test_role_with_the_documented_grants_lives_a_whole_life(
+    url: str, raw: psycopg.Connection
+) -> None:
+    with closing(PostgresStore(url)) as owner:
+        owner.migrate()
+    grant(raw)
+    with closing(PostgresStore(as_role(url))) as own:
+        ring = own.listen(Topic.READY)
+        jobs = add_many(own, 3)
+        assert ring.wait(timedelta(seconds=10))
+        ring.close()
+        holder = Holder(own)
+        first, second, _ = (each.lease for each in holder.claim())
+        holder.settle(Complete(first, "1"))
+        holder.release(second, cause=Drained())
+        own.cancel(jobs[2])
+        own.cancel(jobs[1])
+        own.retry(jobs[0], 1)
+        own.pause("default")
+        own.promote()
+        own.prune({State.SUCCEEDED: timedelta()})
+        holder.vanish()
+        own.expire()
+        assert own.invariants() == ()
+        assert own.info().epoch
+        assert own.migrate() == ()
+        refusal = pytest.raises(psycopg.errors.InsufficientPrivilege)
+        with closing(own._db.connect()) as plain, refusal:
+            plain.execute(f"DROP TABLE {SCHEMA}.job".encode())
+
+
+def test_documented_grants_are_no_more_than_the_scripts_use(
+    url: str, raw: psycopg.Connection
+) -> None:
+    with closing(PostgresStore(url)) as owner:
+        owner.migrate()
+    grant(raw)
+    tables = raw.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA])
+    asked = "SELECT has_table_privilege(%s, %s, %s)"
+    granted = {
+        (str(table), right)
+        for (table,) in tables.fetchall()
+        for right in (*USES, "TRUNCATE", "REFERENCES", "TRIGGER")
+        if raw.execute(asked, [ROLE, f"{SCHEMA}.{table}", right]).fetchone() == (True,)
+    }
+    assert len(granted) > 30
+    assert sorted(granted - _used()) == []
+
+
+def _used() -> set[tuple[str, str]]:
+    """Which table is changed by a script, and how."""
+    files = (file for part in ("functions", "sql") for file in (SCRIPTS / part).glob("*.sql"))
+    said = "\n".join(file.read_text() for file in files)
+    statements = re.split(r";|^-- statement:", said, flags=re.MULTILINE)
+    return {
+        (table, right)
+        for each in statements
+        for right, patterns in USES.items()
+        for pattern in patterns
+        for found in re.finditer(pattern, re.sub("--.*", "", each), re.DOTALL)
+        for table in re.findall(r"limpet\.(\w+)", found[0])
+    }

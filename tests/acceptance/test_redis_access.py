@@ -1,0 +1,110 @@
+"""Who may use a Redis store, and how the way to it is kept private."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import redis
+from acceptance.redis_place import KINDS, running
+from contract.driver import Holder, add, add_many
+from servers import RedisServer
+from servers.relay import Relay
+from servers.tls import Authority, TlsRelay
+
+from limpet.domain.cause import Drained
+from limpet.domain.errors import StoreRefused, StoreUnavailable
+from limpet.domain.state import State
+from limpet.domain.transition import Complete
+from limpet.storage.base import Topic
+from limpet.storage.registry import open_store
+
+# As in docs/concepts/redis.md.
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "concepts" / "redis.md"
+
+
+@pytest.fixture(params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
+    with running(tmp_path / "server", kind=request.param) as some:
+        yield some
+
+
+def test_server_that_is_too_old_is_refused(server: RedisServer) -> None:
+    with redis.Redis(port=server.port) as client:
+        told = str(client.info("server")["redis_version"])
+    older = "6.0" + told[3:]
+    swaps = {f"redis_version:{told}".encode(): f"redis_version:{older}".encode(),
+             b"valkey_version:": b"unknown_version"}  # fmt: skip
+    with (
+        Relay(server.port, swaps) as relay,
+        closing(open_store(f"redis://127.0.0.1:{relay.port}/0")) as store,
+    ):
+        with pytest.raises(StoreRefused, match=rf"Redis {older}; Limpet needs 6.2"):
+            add(store)
+        with pytest.raises(StoreRefused, match="needs 6.2"):
+            store.migrate()
+    with redis.Redis(port=server.port) as client:
+        assert client.dbsize() == 0
+
+
+def test_user_with_the_documented_rights_lives_a_whole_life(server: RedisServer) -> None:
+    (rule,) = [line for line in DOCS.read_text().splitlines() if line.startswith("ACL SETUSER")]
+    with redis.Redis(port=server.port) as client:
+        client.execute_command(*rule.replace("PASSWORD", "s3cret").split())
+    with closing(open_store(f"redis://limpet:s3cret@127.0.0.1:{server.port}/0")) as own:
+        assert own.migrate() == ("made the store",)
+        with closing(own.listen(Topic.READY)) as bell:
+            jobs = add_many(own, 3)
+            assert bell.wait(timedelta(seconds=10))
+        holder = Holder(own)
+        first, second, _ = (each.lease for each in holder.claim())
+        holder.settle(Complete(first, "1"))
+        holder.release(second, cause=Drained())
+        own.cancel(jobs[2])
+        own.cancel(jobs[1])
+        own.retry(jobs[0], 1)
+        own.pause("default")
+        own.promote()
+        own.prune({State.SUCCEEDED: timedelta()})
+        holder.vanish()
+        own.expire()
+        own.queues()
+        assert own.invariants() == ()
+        assert own.info().epoch
+    other = f"redis://limpet:s3cret@127.0.0.1:{server.port}/0?namespace=other"
+    with closing(open_store(other)) as store, pytest.raises(StoreRefused, match="name space"):
+        add(store)
+    with redis.Redis(port=server.port, username="limpet", password="s3cret") as client:
+        for words in (("GET", "mine"), ("FLUSHALL",), ("CONFIG", "SET", "save", "")):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                client.execute_command(*words)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def test_store_is_used_through_tls(server: RedisServer, authority: Authority) -> None:
+    with TlsRelay(server.port, authority) as relay:
+        url = f"rediss://localhost:{relay.port}/0"
+        with closing(open_store(f"{url}?ca={authority.ca}")) as store:
+            with closing(store.listen(Topic.READY)) as bell:
+                add(store)
+                assert bell.wait(timedelta(seconds=10))
+            Holder(store).take()
+            assert store.info().url.startswith("rediss://")
+        with (
+            closing(open_store(url)) as store,
+            pytest.raises(StoreUnavailable, match="certificate"),
+        ):
+            add(store)
+        # The certificate is for another name than the one that was asked for.
+        with (
+            closing(
+                open_store(f"{url.replace('localhost', '127.0.0.1')}?ca={authority.ca}")
+            ) as store,
+            pytest.raises(StoreUnavailable, match="certificate"),
+        ):
+            add(store)
