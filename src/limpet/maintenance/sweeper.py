@@ -74,6 +74,8 @@ class Sweeper:
             if self._watching_since is not None:
                 log.say("clock_stepped", seconds=self._longest_lease / 1e6)
             self.lost_sight()
+            # Ends nobody's lease, and sees to it that none which was given before lasts for longer.
+            self._store.expire(0)
         if self._watching_since is None:
             self._watching_since = asked
         if asked - self._watching_since < self._longest_lease:
