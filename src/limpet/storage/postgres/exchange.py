@@ -129,6 +129,7 @@ def _call(
         Standing(standing),
         tuple(rejected) if verdict == "done" else _refused(refused),
         tuple([_claimed(session, row) for row in rows]),
+        quiet=header[8],
     )
 
 
