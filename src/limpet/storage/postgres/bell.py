@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from limpet.domain.errors import LimpetError, StoreUnavailable
+from limpet.domain.errors import LimpetError, StoreUnreachable
 from limpet.domain.fork import anew_in_child
 from limpet.storage.base import Topic
 from limpet.storage.pipe_bell import PipeBell
@@ -68,7 +68,7 @@ class Ringer:
             if self._thread is None or not self._thread.is_alive():
                 self._start()
         if not self._listening.wait(_START_SECONDS):
-            raise StoreUnavailable(
+            raise StoreUnreachable(
                 f"{self._database.location.url} does not answer; nobody can be woken by it."
             )
         if self._failed is not None:

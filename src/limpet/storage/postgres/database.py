@@ -6,6 +6,7 @@ so that none waits for a verb that waits. After a fork the child starts with non
 
 import contextlib
 import logging
+import math
 import random
 import threading
 import time
@@ -20,6 +21,7 @@ from limpet.domain.errors import StoreBusy, StoreRefused
 from limpet.domain.fork import anew_in_child
 from limpet.storage.postgres.failures import is_cut, may_be_said_again, said
 from limpet.storage.postgres.location import Location
+from limpet.storage.postgres.overdue import OVERDUE
 from limpet.storage.postgres.schema import apply, create_or_check
 from limpet.storage.postgres.transaction import Transaction, statement
 from limpet.storage.rows import Row
@@ -35,6 +37,9 @@ _MOST_TRIES = 6
 _OLDEST_SERVER = 130_000
 # Shorter than the shortest lease, so that a frozen client holds nothing for long.
 _IDLE_MS, _LOCK_MS, _STATEMENT_MS = 1_500, 10_000, 30_000
+# How long a verb may take altogether before its connection is taken for dead. A renewal is one
+# small write, to be tried again before the lease is over; what reads everything has no limit.
+_URGENT_SECONDS, _SECONDS = 3.0, 60.0
 
 # What belongs to the parent of a forked child: closing it there would end the parent's talk.
 _left_to_the_parent: list[Connection] = []
@@ -105,10 +110,16 @@ class Database:
         """A verb of several statements, in one transaction."""
         return self._done(lambda connection: self._within(connection, "begin", verb), False, False)
 
-    def read(self, verb: Callable[[Transaction], T]) -> T:
-        """A verb of several statements that all see the same moment."""
+    def read(self, verb: Callable[[Transaction], T], *, patient: bool = False) -> T:
+        """A verb of several statements that all see the same moment.
+
+        `patient`: it reads everything, and may take as long as that takes.
+        """
         return self._done(
-            lambda connection: self._within(connection, "begin_reading", verb), False, True
+            lambda connection: self._within(connection, "begin_reading", verb),
+            urgent=False,
+            reading=True,
+            patient=patient,
         )
 
     def _within(self, connection: Connection, begin: str, verb: Callable[[Transaction], T]) -> T:
@@ -126,15 +137,19 @@ class Database:
     def _tx(self, connection: Connection) -> Transaction:
         return Transaction(connection, self.location, self.clock)
 
-    def _done(self, work: Callable[[Connection], T], urgent: bool, reading: bool) -> T:
+    def _done(
+        self, work: Callable[[Connection], T], urgent: bool, reading: bool, patient: bool = False
+    ) -> T:
         tries = 0
         while True:
             tries += 1
             fresh = True
             try:
                 with self._connection(urgent) as (connection, fresh):
-                    self._check(connection, may_create=not reading)
-                    return work(connection)
+                    seconds = math.inf if patient else _URGENT_SECONDS if urgent else _SECONDS
+                    with OVERDUE.watched(connection, seconds):
+                        self._check(connection, may_create=not reading)
+                        return work(connection)
             except psycopg.Error as error:
                 if may_be_said_again(error) and tries < _MOST_TRIES:
                     time.sleep(random.uniform(0, 0.002 * 2**tries))
@@ -177,15 +192,12 @@ class Database:
             raise StoreRefused(
                 f"{self.location.url} is PostgreSQL {version}; Limpet needs 13 or newer."
             )
+        settings = {"idle": str(_IDLE_MS), "lock": str(_LOCK_MS), "statement": str(_STATEMENT_MS)}
         try:
-            connection.execute(
-                statement("connection", "set_up", self.location.quoted),
-                {
-                    "idle": str(_IDLE_MS),
-                    "lock": str(_LOCK_MS),
-                    "statement": str(_STATEMENT_MS),
-                },
-            )
+            with OVERDUE.watched(connection, _URGENT_SECONDS):
+                connection.execute(
+                    statement("connection", "set_up", self.location.quoted), settings
+                )
         except BaseException:
             connection.close()
             raise
