@@ -26,6 +26,8 @@ _GOODBYE_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
 # While the store does not answer there is no hurry.
 _SLOW_LOOK_SECONDS = 0.05
+# How long an exchange may hang before the store gives it up, and a moment to say it again.
+_LONGEST_EXCHANGE_SECONDS = 20.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 2.0
 
 
@@ -100,7 +102,9 @@ class Drain:
             # What it had to tell goes first when the store answers again: after the end of the
             # session it would be refused, and the jobs run again although they are done.
             await self._wait(
-                self._plan.lease, lambda: self._claimer.in_flight and not give_up(), look=slowly
+                _LONGEST_EXCHANGE_SECONDS,
+                lambda: self._claimer.in_flight and not give_up(),
+                look=slowly,
             )
             with contextlib.suppress(LimpetError):
                 await self._end(cause)

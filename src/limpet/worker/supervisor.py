@@ -128,12 +128,13 @@ class Supervisor:
 
     async def _open_store(self, url: str) -> StoreLine:
         try:
-            line = StoreLine(
-                open_store(url), self._session, self._page, first=self._is_first,
-                patience=self._plan.renewal,
-            )  # fmt: skip
+            # A driver takes a while to import, on a busy machine longer than we may stand still.
+            store = await asyncio.to_thread(open_store, url)
         except InvalidOption as error:
             raise SessionOver(str(error), Requested(), WRONG_USAGE) from error
+        line = StoreLine(
+            store, self._session, self._page, first=self._is_first, patience=self._plan.renewal
+        )
         self._line = line
         self._link.tell(url=url)
         await line.ask("promote")  # the first write makes a store that is not there yet

@@ -39,7 +39,7 @@ _OLDEST_SERVER = 130_000
 _IDLE_MS, _LOCK_MS, _STATEMENT_MS = 1_500, 10_000, 30_000
 # How long a verb may take altogether before its connection is taken for dead. A renewal is one
 # small write, to be tried again before the lease is over; what reads everything has no limit.
-_URGENT_SECONDS, _SECONDS = 3.0, 60.0
+_URGENT_SECONDS, _SECONDS = 3.0, 40.0
 
 # What belongs to the parent of a forked child: closing it there would end the parent's talk.
 _left_to_the_parent: list[Connection] = []
@@ -101,14 +101,26 @@ class Database:
     # -- ways in which verbs are done
 
     def once(
-        self, verb: Callable[[Transaction], T], *, urgent: bool = False, reading: bool = False
+        self,
+        verb: Callable[[Transaction], T],
+        *,
+        urgent: bool = False,
+        reading: bool = False,
+        seconds: float = _SECONDS,
     ) -> T:
         """A verb that is one statement, which is atomic by itself."""
-        return self._done(lambda connection: verb(self._tx(connection)), urgent, reading)
+        return self._done(
+            lambda connection: verb(self._tx(connection)),
+            urgent=urgent,
+            reading=reading,
+            seconds=_URGENT_SECONDS if urgent else seconds,
+        )
 
-    def write(self, verb: Callable[[Transaction], T]) -> T:
+    def write(self, verb: Callable[[Transaction], T], *, seconds: float = _SECONDS) -> T:
         """A verb of several statements, in one transaction."""
-        return self._done(lambda connection: self._within(connection, "begin", verb), False, False)
+        return self._done(
+            lambda connection: self._within(connection, "begin", verb), seconds=seconds
+        )
 
     def read(self, verb: Callable[[Transaction], T], *, patient: bool = False) -> T:
         """A verb of several statements that all see the same moment.
@@ -117,9 +129,8 @@ class Database:
         """
         return self._done(
             lambda connection: self._within(connection, "begin_reading", verb),
-            urgent=False,
             reading=True,
-            patient=patient,
+            seconds=math.inf if patient else _SECONDS,
         )
 
     def _within(self, connection: Connection, begin: str, verb: Callable[[Transaction], T]) -> T:
@@ -138,18 +149,24 @@ class Database:
         return Transaction(connection, self.location, self.clock)
 
     def _done(
-        self, work: Callable[[Connection], T], urgent: bool, reading: bool, patient: bool = False
+        self,
+        work: Callable[[Connection], T],
+        *,
+        seconds: float,
+        urgent: bool = False,
+        reading: bool = False,
     ) -> T:
         tries = 0
         while True:
             tries += 1
             fresh = True
             try:
-                with self._connection(urgent) as (connection, fresh):
-                    seconds = math.inf if patient else _URGENT_SECONDS if urgent else _SECONDS
-                    with OVERDUE.watched(connection, seconds):
-                        self._check(connection, may_create=not reading)
-                        return work(connection)
+                with (
+                    self._connection(urgent) as (connection, fresh),
+                    OVERDUE.watched(connection, seconds),
+                ):
+                    self._check(connection, may_create=not reading)
+                    return work(connection)
             except psycopg.Error as error:
                 if may_be_said_again(error) and tries < _MOST_TRIES:
                     time.sleep(random.uniform(0, 0.002 * 2**tries))
