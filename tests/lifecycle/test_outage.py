@@ -175,3 +175,23 @@ def test_a_store_that_is_gone_for_longer_than_the_lease(some: Net, how: str) -> 
     else:
         assert_untouched(place, done)
     assert_no_orphans(place)
+
+
+_SLOW_DRIVER = """
+import os, sys, time
+time.sleep({seconds})
+del sys.modules["redis"]
+sys.path[:] = [each for each in sys.path if each not in ("", os.getcwd())]
+import redis
+"""
+
+
+def test_a_driver_that_is_slow_to_import_stops_no_worker(request: pytest.FixtureRequest) -> None:
+    """As on a busy machine: the supervisor may not stand still for a fourth of the lease."""
+    with net("redis", request) as some:
+        place, lease = some.place, 2.0
+        (place.folder / "redis.py").write_text(_SLOW_DRIVER.format(seconds=lease / 2))
+        worker = place.worker(settings=Settings(lease=lease))
+        assert quick.enqueue(number=7).result(timeout="20s") == 7
+        assert "ended with" not in worker.log
+        assert_no_orphans(place)

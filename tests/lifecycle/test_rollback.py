@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ from contract.driver import Holder
 from lifecycle.app import steady, steady_sync
 from lifecycle.network import LONG, Net, net, start
 from lifecycle.orphans import assert_no_orphans
-from lifecycle.place import Handle
+from lifecycle.place import Handle, Place
 from lifecycle.tree import Settings
 from servers import PostgresServer, RedisServer
 
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.timeout(120)
 
 LEASE = 5.0
 SETTINGS = Settings(lease=LEASE, queues=("all=10", "later=10"))
+# With no place left it makes no exchange, which would notice at once.
+FULL = replace(SETTINGS, lanes=2, async_jobs=2)
 KINDS = ("redis", "postgres", *(("valkey",) if LONG else ()))
 
 
@@ -87,10 +90,20 @@ def enqueued(queue: str, word: str) -> list[Handle]:
     ]
 
 
+def assert_one_after_the_other(place: Place, jobs: list[Handle]) -> None:
+    """Run at least twice, the last of which counts, and under other tokens each time."""
+    for job in jobs:
+        first, *_, last = place.attempts(job)
+        assert first.last < last.first
+        assert last.token > first.token
+        assert place.job(job).result == str(last.token)
+        assert place.job(job).counters.failures == 0
+
+
 def test_a_new_primary_with_older_data_lets_nothing_run_twice_at_once(some: Net) -> None:
     """Jobs that run there by its data, and jobs of which it does not know that they run."""
     place = some.place
-    worker = place.worker(settings=SETTINGS)
+    worker = place.worker(settings=FULL)
     place.store.pause("later")
     known, forgotten = enqueued("all", "over"), enqueued("later", "over")
     place.until_begun(*known)
@@ -109,12 +122,7 @@ def test_a_new_primary_with_older_data_lets_nothing_run_twice_at_once(some: Net)
     place.until_begun(*known, *forgotten, times=2)
     place.say("over")
     place.until_final([*known, *forgotten])
-    for job in (*known, *forgotten):
-        first, *_, last = place.attempts(job)
-        assert first.last < last.first
-        assert last.token > first.token
-        assert place.job(job).result == str(last.token)
-        assert place.job(job).counters.failures == 0
+    assert_one_after_the_other(place, [*known, *forgotten])
     # The one has fewer exchanges there than it made, the other is not known at all.
     assert {place.session(each).id for each in (worker, other)}.isdisjoint(old)
     assert_no_orphans(place)

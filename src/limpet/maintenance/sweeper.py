@@ -40,8 +40,15 @@ class Sweeper:
     """
 
     def __init__(
-        self, store: Store, own: str | None, proof: Proof, clock: Clock | None = None
+        self,
+        store: Store,
+        own: str | None,
+        proof: Proof,
+        clock: Clock | None = None,
+        told: Callable[[Session], None] = lambda session: None,
     ) -> None:
+        """`told`: hears when the store knows of a death that was proved."""
+        self._told = told
         self._store = store
         self._own = own
         self._proof = proof
@@ -58,6 +65,7 @@ class Sweeper:
             if session.id != self._own and session.lock is not None and self._proof(session):
                 cause = WorkerGone(last_seen=session.renewed_at)
                 self._store.end(session.id, cause)
+                self._told(session)
                 count += recover_all(self._store, session.id, cause, session.name)
         return count
 

@@ -110,7 +110,7 @@ class Supervisor:
         line = await self._open_store(catalog.url)
         self._say_how_strong(catalog)
         self._put_together(line, catalog, files)
-        sweeper = Sweeper(line.store, self._session, _proof)
+        sweeper = Sweeper(line.store, self._session, _proof, told=_forget)
         await line.persist(sweeper.prove)
         await self._register(line, catalog)
         self._start(line, sweeper, catalog)
@@ -355,6 +355,11 @@ class Supervisor:
 def _proof(session: Session) -> bool:
     lock = session.lock
     return lock is not None and locks.proves_death(session.id, lock.path, lock.inode, lock.nonce)
+
+
+def _forget(session: Session) -> None:
+    if session.lock is not None:
+        locks.forget(session.lock.path)
 
 
 def main() -> None:
