@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from acceptance.redis_place import raw, running, until
+from acceptance.redis_place import claimed_at_last, raw, running, until
 from contract.driver import Holder, add, add_many, session_of
 from servers import RedisServer
 
@@ -39,7 +39,7 @@ def test_session_of_a_restored_snapshot_is_told_that_the_store_forgot(tmp_path: 
             # and gets a token that was never given.
             anew = Holder(store, lease=LEASE)
             assert anew.claim(1) == ()
-            until(lambda: anew.renew() and anew.claim(1))
+            until(lambda: claimed_at_last(anew))
             (again,) = store.held(anew.id)
             assert again.job == second.job == jobs[1]
             assert again.token > second.token
@@ -72,6 +72,6 @@ def test_promoted_replica_with_older_data_gives_no_token_twice(tmp_path: Path) -
             after.expire()
             assert session_of(after, holder.id).state is SessionState.LIVE
             assert other.exchange(want=other.want(1)).quiet
-            until(lambda: other.renew() and other.claim(1))
+            until(lambda: claimed_at_last(other))
             (again,) = after.held(other.id)
             assert again.token > lost.token

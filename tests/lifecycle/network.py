@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -42,7 +42,7 @@ class Net:
     server: Server
     proxy: Proxy
     place: Place
-    others: list[Server] = field(default_factory=list)
+    others: list[Server]
 
 
 def hide_lock(worker: Worker, place: Place) -> None:
@@ -70,22 +70,22 @@ def net(kind: str, request: pytest.FixtureRequest) -> Iterator[Net]:
     try:
         server = start(kind, folder / "first", clock)
         proxy = Proxy(server.port)
-        made = None
+        others: list[Server] = []
+        place: Place | None = None
         # What the test makes must be open to a worker of another user.
         umask = os.umask(0)
         try:
             way = proxy.url(server.url, server.port)
             place = Place.make(Case(BEST, kind), server.url, way)
-            made = Net(kind, folder, clock, server, proxy, place)
-            yield made
+            yield Net(kind, folder, clock, server, proxy, place, others)
             if request.node.stash.get(FAILED, True):
                 print(*place.describe(), sep="\n")
         finally:
             os.umask(umask)
-            if made is not None:
-                made.place.clear()
+            if place is not None:
+                place.clear()
             proxy.close()
-            for each in (server, *(made.others if made else ())):
+            for each in (server, *others):
                 each.kill()
     finally:
         clock.remove()

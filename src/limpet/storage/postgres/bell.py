@@ -21,6 +21,7 @@ from limpet.storage.base import Topic
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.postgres.database import Connection, Database
 from limpet.storage.postgres.failures import said
+from limpet.storage.postgres.overdue import OVERDUE
 from limpet.storage.postgres.transaction import statement
 
 _log = logging.getLogger("limpet.store")
@@ -28,6 +29,9 @@ _log = logging.getLogger("limpet.store")
 _START_SECONDS = 15.0
 _PROBE_SECONDS = 2.0
 _DEAF_POLL_SECONDS = 0.25
+# A connection on which nothing was heard for so long is asked whether it is still one; and how long
+# it may take to answer.
+_PULSE_SECONDS, _ANSWER_SECONDS = 10.0, 3.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _PROBE = "probe"
 
@@ -141,7 +145,8 @@ class Ringer:
             for topic in (*Topic, _PROBE):
                 name = '"' + self._channel(topic).replace('"', '""') + '"'
                 text = statement("bell", "listen", self._database.location.quoted)
-                connection.execute(text.format(channel=name).encode())
+                with OVERDUE.watched(connection, _ANSWER_SECONDS):
+                    connection.execute(text.format(channel=name).encode())
         except BaseException:
             connection.close()
             raise
@@ -158,13 +163,17 @@ class Ringer:
         heard, until = False, time.monotonic() + _PROBE_SECONDS
         self.deaf = False
         while True:
-            waits = None if heard else max(until - time.monotonic(), 0)
+            waits = _PULSE_SECONDS if heard else max(until - time.monotonic(), 0)
             readable = _wait(
                 (connection.fileno(), stop), _DEAF_POLL_SECONDS if self.deaf else waits
             )
             if stop in readable:
                 return True
             rung: set[str] = set()
+            if heard and not readable:
+                with OVERDUE.watched(connection, _ANSWER_SECONDS):
+                    connection.execute(statement("bell", "pulse", self._database.location.quoted))
+                self._ring_all()  # for what may have come with the answer
             if readable:
                 for notify in connection.notifies(timeout=0):
                     heard = heard or notify.payload == word

@@ -6,5 +6,8 @@
 -- statement: listen
 LISTEN {channel}
 
+-- statement: pulse
+SELECT 1
+
 -- statement: probe
 SELECT pg_notify(%(channel)s, %(word)s)
