@@ -1,6 +1,7 @@
 """The store cannot be reached: nothing is lost, doubled or pretended, and nobody spins."""
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,6 +13,7 @@ from lifecycle.intervals import boottime
 from lifecycle.network import LONG, Net, assert_untouched, net
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, wall_of
+from lifecycle.processes import command
 from lifecycle.tree import Part, Settings, Worker
 
 from limpet import StoreUnreachable
@@ -179,7 +181,8 @@ def test_a_store_that_is_gone_for_longer_than_the_lease(some: Net, how: str) -> 
 
 _SLOW_DRIVER = """
 import os, sys, time
-time.sleep({seconds})
+if {where!r} in " ".join(sys.orig_argv):
+    time.sleep({seconds})
 del sys.modules["redis"]
 sys.path[:] = [each for each in sys.path if each not in ("", os.getcwd())]
 import redis
@@ -190,8 +193,40 @@ def test_a_driver_that_is_slow_to_import_stops_no_worker(request: pytest.Fixture
     """As on a busy machine: the supervisor may not stand still for a fourth of the lease."""
     with net("redis", request) as some:
         place, lease = some.place, 2.0
-        (place.folder / "redis.py").write_text(_SLOW_DRIVER.format(seconds=lease / 2))
+        slow = _SLOW_DRIVER.format(where="supervisor", seconds=lease / 2)
+        (place.folder / "redis.py").write_text(slow)
         worker = place.worker(settings=Settings(lease=lease))
         assert quick.enqueue(number=7).result(timeout="20s") == 7
         assert "ended with" not in worker.log
+        assert_no_orphans(place)
+
+
+def notices(place: Place) -> list[int]:
+    return [each.pid for each in place.living() if "limpet.worker.notice" in command(each.pid)]
+
+
+def test_a_notice_that_is_slow_to_start_keeps_no_neighbour_from_finding_out(
+    request: pytest.FixtureRequest,
+) -> None:
+    """On a busy machine the program that tells of a death takes seconds to begin."""
+    with net("redis", request) as some:
+        place, patience = some.place, 6.0
+        slow = _SLOW_DRIVER.format(where="worker.notice", seconds=patience)
+        (place.folder / "redis.py").write_text(slow)
+        # So long that it is not the lease that tells.
+        settings = Settings(lease=20.0)
+        worker = place.worker(settings=settings)
+        job: Handle = steady.enqueue(word="over")
+        place.until_begun(job)
+        place.until_known(job)
+        place.worker(settings=settings)
+        killed = time.time()
+        worker.signal(signal.SIGKILL, worker.only(Part.SUPERVISOR).pid)
+        place.until_begun(job, times=2)
+        place.say("over")
+        place.until_final([job])
+        (loss,) = place.losses(job)
+        assert loss.at / 1e6 - killed < patience
+        assert place.job(job).counters == (0, 1, 0)
+        place.until(lambda: not notices(place), said="the notice has come to its end")
         assert_no_orphans(place)
