@@ -89,8 +89,8 @@ MUTATIONS = (
     ),
     Mutation(
         "functions/22_claim.sql",
-        "ready_at, round, token + 1,",
-        "ready_at, round, token,",
+        "greatest(token, p_base) + 1,\n                       failures",
+        "greatest(token, p_base),\n                       failures",
         "a claim gets no new token",
         "postgres",
     ),

@@ -171,8 +171,8 @@ MUTATIONS = (
     ),
     _broken(
         "exchange.lua",
-        "if given[10] and where == LIVE then",
-        "if given[10] and where ~= DEAD then",
+        "if given[10] and where == LIVE and",
+        "if given[10] and where ~= DEAD and",
         "a session that drains or is past its moment claims",
     ),
     _broken(

@@ -49,6 +49,12 @@ WORDING: dict[str, tuple[int, str]] = {
     "maintenance_failed": (_W, "{service} could not do its work and will try again: {error}"),
     # The store
     "store_failed": (_W, "the store does not answer ({error}); trying on for {seconds:.1f} s"),
+    "store_awaited": (_W, "waiting for the store: {error}"),
+    "store_moved": (
+        _W,
+        "another server answers for the store, perhaps with older data; nothing is claimed for one "
+        "lease, until whoever ran jobs that it has forgotten has stopped them",
+    ),
     "store_back": (_I, "the store answers again after {seconds:.1f} s"),
     "clock_stepped": (
         _W,

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import redis
+from contract.driver import Holder
 from servers import RedisServer
 from servers.redis import program
 
@@ -39,6 +40,12 @@ def raw(server: RedisServer) -> "Iterator[redis.Redis]":
     """What an operator has."""
     with redis.Redis(port=server.port) as client:
         yield client
+
+
+def claimed_at_last(holder: Holder) -> bool:
+    """Whether a server that has just taken over gives jobs by now; renews meanwhile."""
+    holder.renew(stepped=True)
+    return bool(holder.claim(1))
 
 
 def until(true: Callable[[], object], seconds: float = 10) -> None:

@@ -6,13 +6,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from acceptance.redis_place import raw, running, until
+from acceptance.redis_place import claimed_at_last, raw, running, until
 from contract.driver import Holder, add, add_many, session_of
 from servers import RedisServer
 
 from limpet.domain.errors import StoreRolledBack
 from limpet.domain.session import SessionState
 from limpet.storage.registry import open_store
+
+LEASE = timedelta(seconds=1.5)
 
 
 def test_session_of_a_restored_snapshot_is_told_that_the_store_forgot(tmp_path: Path) -> None:
@@ -21,7 +23,7 @@ def test_session_of_a_restored_snapshot_is_told_that_the_store_forgot(tmp_path: 
     try:
         with closing(open_store(server.url)) as store:
             jobs = add_many(store, 3)
-            holder = Holder(store)
+            holder = Holder(store, lease=LEASE)
             first = holder.take()
             with raw(server) as client:
                 client.save()
@@ -33,11 +35,14 @@ def test_session_of_a_restored_snapshot_is_told_that_the_store_forgot(tmp_path: 
                 holder.exchange()
             with pytest.raises(StoreRolledBack):
                 late.renew()
-            # The job that was claimed after the snapshot gets a token that was never given.
-            anew = Holder(store)
-            (again,) = anew.claim(1)
-            assert again.lease.job == second.job == jobs[1]
-            assert again.lease.token > second.token
+            # The job that was claimed after the snapshot waits until its holder must have noticed,
+            # and gets a token that was never given.
+            anew = Holder(store, lease=LEASE)
+            assert anew.claim(1) == ()
+            until(lambda: claimed_at_last(anew))
+            (again,) = store.held(anew.id)
+            assert again.job == second.job == jobs[1]
+            assert again.token > second.token
             assert first.job == jobs[0]
     finally:
         server.kill()
@@ -61,9 +66,12 @@ def test_promoted_replica_with_older_data_gives_no_token_twice(tmp_path: Path) -
         with closing(open_store(replica.url)) as after:
             with pytest.raises(StoreRolledBack):
                 after.exchange(holder.id, 2)
-            other = Holder(after)
-            assert other.take().token > lost.token
+            other = Holder(after, lease=LEASE)
             # Everyone gets one lease of the new server's time before they are given up.
             time.sleep(0.5)
             after.expire()
             assert session_of(after, holder.id).state is SessionState.LIVE
+            assert other.exchange(want=other.want(1)).quiet
+            until(lambda: claimed_at_last(other))
+            (again,) = after.held(other.id)
+            assert again.token > lost.token

@@ -290,6 +290,8 @@ class Model:
         for session, kept in self.sessions.items():
             if kept.state != "dead" and kept.moment <= self._boot():
                 self.end(session, charged=True)
+            elif kept.state != "dead":
+                kept.moment = min(kept.moment, self._boot() + kept.lease)
         return {
             session
             for session, kept in self.sessions.items()

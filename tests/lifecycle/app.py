@@ -120,6 +120,21 @@ def _note(ctx: Context, cause: Cause) -> None:
         notes.write(f"{ctx.job.id} {ctx.token} {cause.kind}\n")
 
 
+@app.task
+async def hands_in(ctx: Context, word: str) -> int:
+    """Enqueues jobs until the word, one after the other; returns how many."""
+    over, number = said(word), 0
+    with recording(ctx) as record:
+        record.write("begin")
+        while not over():
+            await quick.aenqueue(number=number)
+            number += 1
+            record.write("sample")
+            await asyncio.sleep(5 * EVERY_SECONDS)
+        record.write("end")
+    return number
+
+
 # -- failing
 
 

@@ -5,9 +5,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from lifecycle.modes import BEST, OTHER_STORES, Case, Mode
-from lifecycle.place import Place
-
-_FAILED = pytest.StashKey[bool]()
+from lifecycle.place import FAILED, Place
 
 
 @pytest.hookimpl(wrapper=True)
@@ -16,7 +14,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.when == "call":
-        item.stash[_FAILED] = report.failed
+        item.stash[FAILED] = report.failed
     return report
 
 
@@ -68,7 +66,7 @@ def _made(request: pytest.FixtureRequest, case: Case) -> Iterator[Place]:
     place = Place.make(case)
     try:
         yield place
-        failed = request.node.stash.get(_FAILED, True)
+        failed = request.node.stash.get(FAILED, True)
         if failed:
             print(*place.describe(), sep="\n")
         assert failed or place.judged, "a lifecycle test ends in assert_no_orphans"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import pytest
 from lifecycle import processes
 from lifecycle.app import app
 from lifecycle.intervals import Attempt, Record, attempts, boottime, read
@@ -36,6 +37,9 @@ START_SECONDS = 15.0
 # For what has no limit of its own: something is broken if it takes longer.
 PATIENCE_SECONDS = 30.0
 POLL_SECONDS = 0.01
+
+# Whether a test has failed, so that what there is is told.
+FAILED = pytest.StashKey[bool]()
 
 T = TypeVar("T")
 Handle: TypeAlias = JobHandle[Any]
@@ -61,14 +65,19 @@ class Place:
     workers: list[Worker] = field(default_factory=list)
     judged: bool = False
     file: Path = Path("jobs.db")
+    own_url: str = ""
+    way: str = ""
     _count: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     @classmethod
-    def make(cls, case: Case) -> "Place":
-        """A folder that every user may write to, and a store in it."""
+    def make(cls, case: Case, url: str = "", way: str = "") -> "Place":
+        """A folder that every user may write to, and a store in it.
+
+        `url`: another server than the shared one. `way`: how workers get there, if not like that.
+        """
         folder = Path(tempfile.mkdtemp(prefix="limpet-life-"))
         folder.chmod(0o777)
-        place = cls(case.mode, case.store, folder, uuid.uuid4().hex)
+        place = cls(case.mode, case.store, folder, uuid.uuid4().hex, own_url=url, way=way)
         # SQLite gives the file's own rights to those beside it.
         (folder / "jobs.db").touch(0o666)
         app.move_to(place.url)
@@ -80,6 +89,8 @@ class Place:
 
     @property
     def url(self) -> str:
+        if self.own_url:
+            return self.own_url
         match self.store_kind:
             case "sqlite":
                 # Nobody cuts the power here, and a slow disk would make renewals late.
@@ -88,6 +99,11 @@ class Place:
                 return f"{shared_url(kind)}?schema=life_{self.mark}"
             case kind:
                 return f"{shared_url(kind)}?namespace=life-{self.mark}"
+
+    def look_at(self, url: str) -> None:
+        """Look at another server from now on; the workers stay where they are."""
+        self.own_url = url
+        app.move_to(url)
 
     def move_to(self, file: Path) -> None:
         """Use another file as the store."""
@@ -152,7 +168,7 @@ class Place:
         number = next(self._count)
         worker = Worker.start(
             f"{name}{number}", self.mode, settings or Settings(),
-            url=self.url, folder=self.folder, mark=self.mark, source=source,
+            url=self.way or self.url, folder=self.folder, mark=self.mark, source=source,
         )  # fmt: skip
         self.workers.append(worker)
         return worker

@@ -1,17 +1,22 @@
 """The sweeper and a store whose clock is set: nobody loses a lease by that."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from limpet.domain.cause import Cause
 from limpet.domain.duration import microseconds
-from limpet.domain.session import NewSession, SessionKind, SessionState, Standing
+from limpet.domain.errors import StoreUnreachable
+from limpet.domain.session import NewSession, SessionKind, SessionLock, SessionState, Standing
 from limpet.maintenance.clock_watch import ClockWatch
 from limpet.maintenance.sweeper import Sweeper
 from limpet.storage.answers import Outlook
 from limpet.storage.base import Store
 from limpet.storage.sqlite.store import SqliteStore
 from limpet.testing.clock import FakeClock
+from limpet.worker import locks
+from limpet.worker.supervisor import _forget, _proof
 
 LEASE = timedelta(seconds=10)
 SECOND = timedelta(seconds=1)
@@ -120,3 +125,52 @@ def test_a_slow_answer_is_no_step() -> None:
     watch.is_steady(Outlook(5_000_000, "c", None, widowed=False), 0, 10)
     # Read three seconds later, at some moment of the three seconds that the answer took.
     assert watch.is_steady(Outlook(8_500_000, "c", None, widowed=False), 3_000_000, 6_000_000)
+
+
+def test_a_lease_of_before_a_step_back_ends_one_lease_after_it(scene: Scene) -> None:
+    scene.theirs.set(timedelta(seconds=-30))
+    scene.pass_(LEASE, renew=False)
+    assert scene.state() is SessionState.LIVE
+    scene.pass_(SECOND * 2, renew=False)
+    assert scene.state() is SessionState.DEAD
+
+
+def test_a_lease_of_before_a_step_back_that_nobody_saw_ends_one_lease_after_the_start(
+    scene: Scene,
+) -> None:
+    scene.theirs.set(timedelta(seconds=-30))
+    scene.sweeper = Sweeper(scene.store, None, lambda session: False, scene.ours)
+    scene.pass_(LEASE, renew=False)
+    assert scene.state() is SessionState.LIVE
+    scene.pass_(SECOND * 2, renew=False)
+    assert scene.state() is SessionState.DEAD
+
+
+class CannotEnd(SqliteStore):
+    """A store that is out of reach at the very moment at which a death is to be told."""
+
+    outages = 1
+
+    def end(self, session: str, cause: Cause) -> bool:
+        if self.outages:
+            self.outages -= 1
+            raise StoreUnreachable("cut")
+        return super().end(session, cause)
+
+
+def test_a_proof_that_could_not_be_told_can_be_found_again() -> None:
+    store = CannotEnd("sqlite://")
+    held = locks.take(name := "2" * 26)
+    try:
+        lock = SessionLock(held.path, held.inode, held.nonce)
+        tasks = frozenset({"task"})
+        store.register(NewSession(name, SessionKind.WORKER, "w", "h", 1, LEASE, tasks, lock=lock))
+        held.let_go()
+        sweeper = Sweeper(store, None, _proof, told=_forget)
+        with pytest.raises(StoreUnreachable):
+            sweeper.prove()
+        sweeper.prove()
+        assert store.sessions() == ()
+        assert not Path(held.path).exists()
+    finally:
+        held.remove()

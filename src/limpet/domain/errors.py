@@ -19,7 +19,8 @@ LimpetError
 ├── RetryAfter              raised by a task: a failure, to be tried again then
 ├── Snooze                  raised by a task: come back later, nothing is spent
 ├── StoreError
-│   ├── StoreUnavailable    cannot be opened or reached
+│   ├── StoreUnavailable    cannot be opened or used
+│   │   └── StoreUnreachable    its server does not answer; it may come back
 │   ├── StoreReadOnly       can be read, not written
 │   ├── StoreFull           no room on the disk, or in memory
 │   ├── StoreBusy           somebody else holds the write lock
@@ -202,6 +203,10 @@ class StoreError(LimpetError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be opened or reached."""
+
+
+class StoreUnreachable(StoreUnavailable):
+    """The server of the store does not answer, or not yet; what was asked may have been done."""
 
 
 class StoreReadOnly(StoreError):

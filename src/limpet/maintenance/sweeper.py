@@ -40,8 +40,15 @@ class Sweeper:
     """
 
     def __init__(
-        self, store: Store, own: str | None, proof: Proof, clock: Clock | None = None
+        self,
+        store: Store,
+        own: str | None,
+        proof: Proof,
+        clock: Clock | None = None,
+        told: Callable[[Session], None] = lambda session: None,
     ) -> None:
+        """`told`: hears when the store knows of a death that was proved."""
+        self._told = told
         self._store = store
         self._own = own
         self._proof = proof
@@ -58,6 +65,7 @@ class Sweeper:
             if session.id != self._own and session.lock is not None and self._proof(session):
                 cause = WorkerGone(last_seen=session.renewed_at)
                 self._store.end(session.id, cause)
+                self._told(session)
                 count += recover_all(self._store, session.id, cause, session.name)
         return count
 
@@ -74,6 +82,8 @@ class Sweeper:
             if self._watching_since is not None:
                 log.say("clock_stepped", seconds=self._longest_lease / 1e6)
             self.lost_sight()
+            # Ends nobody's lease, and sees to it that none which was given before lasts for longer.
+            self._store.expire(0)
         if self._watching_since is None:
             self._watching_since = asked
         if asked - self._watching_since < self._longest_lease:

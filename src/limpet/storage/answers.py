@@ -25,11 +25,16 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """The answer to an `exchange`: settlements that were not applied, and jobs to run."""
+    """The answer to an `exchange`: settlements that were not applied, and jobs to run.
+
+    `quiet`: nothing is claimed just now, whatever is ready, because another server has taken over
+    and may have older data; see `HolderVerbs.exchange`.
+    """
 
     standing: Standing
     rejected: tuple[Rejected, ...]
     claimed: tuple[ClaimedJob, ...]
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)

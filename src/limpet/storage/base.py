@@ -131,6 +131,10 @@ class HolderVerbs(Protocol):
         again. A `seq` older than the last raises `SequenceError`; one that shows that the store
         forgot an exchange raises `StoreRolledBack`, and so does a session that is not there.
         A session past its moment settles but claims nothing; a dead one does neither.
+
+        On a server that has not given jobs of this store before (a restart, a new primary, a
+        restored copy) nothing is claimed for one lease: what is ready there may still run in a
+        session that this server has forgotten, and that has stopped it by then.
         """
         ...
 
@@ -182,6 +186,9 @@ class SweepVerbs(Protocol):
         lease clock, which is what the caller holds to be the time, whatever the store's clock has
         been set to. Atomic. The answer lists every dead session that still has jobs, so a repeat
         finds what a killed sweeper left.
+
+        A moment that is further away than the session's lease was given by a clock that has been
+        set back since; it becomes one lease from now, so that no lease lasts for longer.
         """
         ...
 

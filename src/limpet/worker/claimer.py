@@ -62,7 +62,10 @@ class Claimer:
         ledger: Ledger,
         placement: Placement,
         services: Services,
+        overtaken: Callable[[], None],
     ) -> None:
+        """`overtaken`: hears that the session is past its moment by the store's clock."""
+        self._overtaken = overtaken
         self._session = session
         self._plan = plan
         self._line = line
@@ -75,8 +78,11 @@ class Claimer:
         self._claiming = False
         self._may_have_more = True
         self._idle_claims = 0
+        self._quiet = False
         self.in_flight = False
         self.exchanges = 0
+        # How many of them the store has answered; a store that knows of fewer has forgotten some.
+        self.answered = 0
 
     @property
     def found_nothing(self) -> bool:
@@ -148,18 +154,27 @@ class Claimer:
             )
         finally:
             self.in_flight = False
+        self.answered = self.exchanges
         self._ledger.told()
         self._services.told(batch)
         for refused in answer.rejected:
             if refused.answer == "lost":
                 log.say("job_refused", job=refused.lease.job, session=self._session)
-        if answer.standing is Standing.LIVE and want is not None:
+        if answer.standing is Standing.PAST:
+            self._overtaken()
+        self._note_quiet(answer.quiet)
+        if answer.standing is Standing.LIVE and not answer.quiet and want is not None:
             nothing = not answer.claimed and not self._ledger.holds
             asked_all = len(want.pools) == len(self._digests)
             self._idle_claims = self._idle_claims + 1 if nothing and asked_all else 0
         if answer.claimed:
             self._may_have_more = True
             await give(self._ledger.take(answer.claimed))
+
+    def _note_quiet(self, quiet: bool) -> None:
+        if quiet and not self._quiet:
+            log.say("store_moved", session=self._session)
+        self._quiet = quiet
 
     # -- what to ask for
 

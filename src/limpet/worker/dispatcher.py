@@ -165,7 +165,7 @@ class Dispatcher:
             done, total, note = progress
             said = Progress(done, total, note, at=time.time_ns() // 1000)
         report = Report(hold.lease, said, tuple(LogLine(*line) for line in lines))
-        self._ledger.reports.append(report)
+        self._ledger.report(report)
 
     # -- death
 

@@ -24,7 +24,11 @@ _LAST_GRACE_SECONDS = 0.3
 # How long stop hooks may take at the end.
 _GOODBYE_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
-_PAUSE_SECONDS = 0.1
+# While the store does not answer there is no hurry.
+_SLOW_LOOK_SECONDS = 0.05
+# How long an exchange may hang before the store gives it up, and a moment to say it again.
+_LONGEST_EXCHANGE_SECONDS = 20.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 2.0
 
 
 class Drain:
@@ -91,17 +95,24 @@ class Drain:
         For as long as the store does not answer: an outage is to cost no job anything.
         """
         self._claimer.stop_claiming()
+        pause = _FIRST_PAUSE_SECONDS
+        slowly = _SLOW_LOOK_SECONDS
         while True:
-            await self._wait(1.0, lambda: self._ledger.has_untold)
+            await self._wait(1.0, lambda: self._ledger.has_untold, look=slowly)
             # What it had to tell goes first when the store answers again: after the end of the
             # session it would be refused, and the jobs run again although they are done.
-            await self._wait(self._plan.lease, lambda: self._claimer.in_flight and not give_up())
+            await self._wait(
+                _LONGEST_EXCHANGE_SECONDS,
+                lambda: self._claimer.in_flight and not give_up(),
+                look=slowly,
+            )
             with contextlib.suppress(LimpetError):
                 await self._end(cause)
                 return True
             if give_up():
                 return False
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def _end(self, cause: Cause) -> None:
         """Mark the session dead and take back what it still had."""
@@ -121,9 +132,12 @@ class Drain:
 
     @staticmethod
     async def _wait(
-        seconds: float, while_: Callable[[], bool], check: Callable[[], None] = lambda: None
+        seconds: float,
+        while_: Callable[[], bool],
+        check: Callable[[], None] = lambda: None,
+        look: float = _LOOK_SECONDS,
     ) -> None:
         until = now() + round(seconds * 1e6)
         while while_() and now() < until:
             check()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(look)

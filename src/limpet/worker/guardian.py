@@ -36,6 +36,8 @@ _BREATH_SECONDS = 0.1
 # its death may be told; one that cannot be told by then is told by whoever outlives us.
 _LAST_SECONDS, _VERY_LAST_SECONDS = 2.5, 2.9
 _BRIEFEST_NOTICE_SECONDS = 0.3
+# A notice that takes longer, on a machine with too much to do, keeps nobody else from finding out.
+_SLOW_NOTICE_SECONDS = 1.0
 
 
 def say(text: str) -> None:
@@ -67,6 +69,24 @@ class _Session:
         self.heard = b""
 
 
+class _Notice:
+    """A program that tells the store of a death, and the locks that are kept until it has."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", held: locks.HeldLocks) -> None:
+        self.process = process
+        self.began = time.monotonic()
+        self._held = held
+        self._has_locks = True
+
+    def let_go(self) -> None:
+        if self._has_locks:
+            self._has_locks = False
+            self._held.let_go()
+
+    def remove(self) -> None:
+        self._held.remove()
+
+
 class Guardian:
     """Keeps one supervisor running until the worker is asked to stop."""
 
@@ -76,7 +96,7 @@ class Guardian:
         self._stopping_since: float | None = None
         self._signals = 0
         self._pause = _FIRST_PAUSE_SECONDS
-        self._notices: dict[int, tuple[subprocess.Popen[bytes], locks.HeldLocks]] = {}
+        self._notices: dict[int, _Notice] = {}
         self._killed_for_lease = False
         self._first = True
         self._deaths = 0
@@ -217,6 +237,9 @@ class Guardian:
 
     def _reap(self, supervisor: int | None = None) -> None:
         """Reap what was left to us; the supervisor's end is read by whoever watches it."""
+        for notice in self._notices.values():
+            if time.monotonic() - notice.began > _SLOW_NOTICE_SECONDS:
+                notice.let_go()
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -225,11 +248,11 @@ class Guardian:
             if found is None or found.si_pid == supervisor:
                 return
             if found.si_pid in self._notices:
-                process, held = self._notices.pop(found.si_pid)
-                told = process.wait() == 0
-                held.let_go()
+                notice = self._notices.pop(found.si_pid)
+                told = notice.process.wait() == 0
+                notice.let_go()
                 if told:
-                    held.remove()
+                    notice.remove()
             else:
                 os.waitpid(found.si_pid, 0)
 
@@ -307,7 +330,8 @@ class Guardian:
     def _post(self, session: _Session, code: int) -> None:
         """Tell the store that the session is dead; a small program does, and exits.
 
-        The locks are kept until it has: a neighbour that got them would know less of the cause.
+        The locks are kept until it has, or takes long: a neighbour that got them would know less of
+        the cause.
         """
         frozen = (now() - session.page.tick) / 1e6 if session.page.tick else 0.0
         plan = self._plan
@@ -322,7 +346,7 @@ class Guardian:
         except OSError:
             session.locks.let_go()  # the next one who looks finds them free, which is proof
         else:
-            self._notices[process.pid] = (process, session.locks)
+            self._notices[process.pid] = _Notice(process, session.locks)
 
     def _wait_for_notices(self) -> None:
         began = time.monotonic()

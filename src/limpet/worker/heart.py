@@ -29,15 +29,20 @@ class Heart:
         line: StoreLine,
         ledger: Ledger,
         renewed: Callable[[Renewed], None],
+        answered: Callable[[], int],
     ) -> None:
-        """`renewed`: hears what the store answers while the session lives."""
+        """`renewed`: hears what the store answers while the session lives. `answered`: how many
+        exchanges the store has answered.
+        """
         self._session = session
         self._plan = plan
         self._page = page
         self._line = line
         self._ledger = ledger
         self._renewed = renewed
+        self._answered = answered
         self._wake = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
         self._draining = False
 
     def registered(self, asked: int) -> None:
@@ -48,6 +53,13 @@ class Heart:
     def beat_soon(self) -> None:
         """Renew at once: something is to be told, or a cancellation was asked for."""
         self._wake.set()
+
+    async def beat_now(self) -> None:
+        """Renew, and return when the store has answered, whatever it said."""
+        beaten: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(beaten)
+        self.beat_soon()
+        await beaten
 
     def drain(self) -> None:
         """Tell the store, now and with each renewal, that the worker is leaving."""
@@ -70,7 +82,13 @@ class Heart:
             except TimeoutError:
                 self._note_lateness()
             self._wake.clear()
-            await self._beat()
+            waiting, self._waiting = self._waiting, []
+            try:
+                await self._beat()
+            finally:
+                for each in waiting:
+                    if not each.done():
+                        each.set_result(None)
 
     def _note_lateness(self) -> None:
         late = (now() - self._due) / 1e6
@@ -81,6 +99,7 @@ class Heart:
         asked = now()
         self._due = asked + round(self._plan.renewal * 1e6)
         begun = self._ledger.tell_begun()
+        answered = self._answered()
         answer = await self._renew(begun)
         if answer.standing is Standing.PAST and not self._page.over:
             # By our own clock the lease has not run out: that of the store was set.
@@ -90,6 +109,11 @@ class Heart:
             raise SessionOver("the store answered after the lease")
         if answer.standing not in (Standing.LIVE, Standing.DRAINING):
             raise SessionOver(f"the store says that it is {answer.standing}")
+        if answer.seq < answered:
+            # Before the page is written: what runs may be ready for others there.
+            raise SessionOver(
+                f"the store remembers {answer.seq} of {answered} exchanges, so it was rolled back"
+            )
         self._page.moment = max(self._page.moment, self._certain_until(asked))
         self._renewed(answer)
 

@@ -12,6 +12,7 @@ from limpet.domain.job import ClaimedJob, Report
 from limpet.domain.lease import Digest, Lease, digest
 from limpet.domain.transition import Settlement
 from limpet.storage.base import CHUNK
+from limpet.storage.bounds import MOST_LINES
 from limpet.worker.frames import Outcome
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class Ledger:
     def __init__(self) -> None:
         self.holds: dict[str, Hold] = {}
         self.per_queue: Counter[str] = Counter()
-        self.reports: list[Report] = []  # what running jobs have said, and nobody was told
+        # What running jobs have said, and nobody was told: no more of each than a store keeps.
+        self.reports: dict[Lease, Report] = {}
         self._outbox: deque[Settlement] = deque()
         # Sent with an exchange whose answer has not come yet.
         self._sent: list[Settlement] = []
@@ -112,6 +114,24 @@ class Ledger:
     def forget(self, hold: Hold) -> None:
         if self.holds.pop(hold.lease.job, None) is not None:
             self.per_queue[hold.claimed.queue] -= 1
+
+    def report(self, said: Report) -> None:
+        """A running job has said something; of what nobody was told yet the last of it counts."""
+        kept = self.reports.get(said.lease)
+        if kept is not None:
+            lines = (kept.lines + said.lines)[-MOST_LINES:]
+            said = Report(said.lease, said.progress or kept.progress, lines)
+        self.reports[said.lease] = said
+
+    def next_reports(self) -> list[Report]:
+        """What to tell now.
+
+        What comes after the outcome was told would be refused, and stand on the timeline.
+        """
+        some = list(self.reports)[:CHUNK]
+        taken = [self.reports.pop(lease) for lease in some]
+        held = self.leases()
+        return [each for each in taken if each.lease in held]
 
     def tell_begun(self) -> list[Lease]:
         """The jobs of which the store is to hear, this once, that they have begun."""

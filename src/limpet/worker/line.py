@@ -1,6 +1,8 @@
 """The supervisor's line to the store: verbs in threads, said again until the store answers."""
 
 import asyncio
+import contextlib
+import random
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -18,12 +20,14 @@ from limpet.domain.errors import (
     StoreError,
     StoreRefused,
     StoreRolledBack,
+    StoreUnreachable,
 )
-from limpet.storage.base import Store, Topic
+from limpet.storage.base import Bell, Store, Topic
 from limpet.worker.guardian import ANEW, WRONG_USAGE
 from limpet.worker.page import Page, now
 
-_PAUSE_SECONDS = 0.1
+# Between two tries: doubled each time, up to the longest; less for renewals, which cannot wait.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _LONGEST_OF_RENEWALS = 0.1, 2.0, 1.0
 # What a store says that will not change by asking again.
 _WRONG_PLACE = (SchemaMismatch, StoreRefused)
 _FORGOTTEN = (StoreRolledBack, SessionLost, SequenceError)
@@ -42,11 +46,20 @@ class StoreLine:
     """Calls the verbs of a store without blocking the event loop.
 
     Exchanges and renewals have a thread each, so that neither waits for the other or for a sweep.
+    While the store does not answer each tries less and less often; the first who is answered wakes
+    the others.
     """
 
-    def __init__(self, store: Store, session: str, page: Page, *, first: bool) -> None:
-        """`first`: it never answered this worker, so one that cannot be used is a wrong URL."""
+    def __init__(
+        self, store: Store, session: str, page: Page, *, first: bool, patience: float
+    ) -> None:
+        """`first`: it never answered this worker, so one that cannot be used is a wrong URL.
+
+        `patience`: the most seconds between two tries of a renewal.
+        """
         self._first = first
+        self._longest = {"renew": min(patience, _LONGEST_OF_RENEWALS)}
+        self._back = asyncio.Event()
         self.store = store
         self._session = session
         self._page = page
@@ -73,13 +86,15 @@ class StoreLine:
 
     async def ask(self, verb: str, *args: Any) -> Any:
         """One verb, said again until the store answers; its last word ends the session."""
-        return await self._insist(lambda: self.call(verb, *args))
+        longest = self._longest.get(verb, _LONGEST_PAUSE_SECONDS)
+        return await self._insist(lambda: self.call(verb, *args), longest)
 
     async def persist(self, work: Callable[[], Any]) -> Any:
         """Something that uses the store, tried again until it could be done."""
-        return await self._insist(lambda: self.do(work))
+        return await self._insist(lambda: self.do(work), _LONGEST_PAUSE_SECONDS)
 
-    async def _insist(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
+    async def _insist(self, attempt: Callable[[], Awaitable[Any]], longest: float) -> Any:
+        pause = min(_FIRST_PAUSE_SECONDS, longest)
         while True:
             try:
                 answer = await attempt()
@@ -88,18 +103,27 @@ class StoreLine:
             except _FORGOTTEN as error:
                 raise SessionOver(str(error)) from error
             except StoreError as error:
-                if self._first and not isinstance(error, StoreBusy):
+                if self._first and not isinstance(error, StoreBusy | StoreUnreachable):
                     raise SessionOver(str(error), code=WRONG_USAGE) from error
                 self._failed(error)
-                await asyncio.sleep(_PAUSE_SECONDS)
+                await self._rest(pause)
+                pause = min(2 * pause, longest)
             else:
                 self._first = False
                 self._answered()
                 return answer
 
-    def listen(self, topic: Topic, heard: Callable[[], None]) -> None:
-        """Call `heard` whenever the store rings the bell of the topic."""
-        bell = self.store.listen(topic)
+    async def _rest(self, seconds: float) -> None:
+        """Wait before the next try, or until somebody else was answered.
+
+        Not all workers of a store at the same moment, so by chance a little less.
+        """
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._back.wait(), seconds * random.uniform(0.7, 1.0))
+
+    async def listen(self, topic: Topic, heard: Callable[[], None]) -> None:
+        """Call `heard` whenever the store rings the bell of the topic, from now on."""
+        bell: Bell = await self.persist(lambda: self.store.listen(topic))
 
         def rang() -> None:
             bell.wait(timedelta(0))
@@ -108,12 +132,17 @@ class StoreLine:
         asyncio.get_running_loop().add_reader(bell.fileno(), rang)
 
     def _failed(self, error: LimpetError) -> None:
+        self._back.clear()
         if self.failing_since is None:
             self.failing_since = now()
-            left = max(0.0, (self._page.moment - now()) / 1e6)
-            log.say("store_failed", error=error, seconds=left, session=self._session)
+            if self._page.moment:
+                left = max(0.0, (self._page.moment - now()) / 1e6)
+                log.say("store_failed", error=error, seconds=left, session=self._session)
+            else:
+                log.say("store_awaited", error=error, session=self._session)
 
     def _answered(self) -> None:
+        self._back.set()
         if self.failing_since is not None:
             seconds = (now() - self.failing_since) / 1e6
             self.failing_since = None

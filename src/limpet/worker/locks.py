@@ -111,7 +111,10 @@ def _make(path: str, nonce: str) -> int:
 
 
 def proves_death(session: str, path: str, inode: int, nonce: str) -> bool:
-    """Whether every process of the session is certainly dead; ends what its owners left behind."""
+    """Whether every process of the session is certainly dead; ends what its owners left behind.
+
+    The files stay until `forget`: whoever finds the proof may fail to tell the store of it.
+    """
     core = _lock(path + _CORE, None, nonce)
     if core is None:
         return False
@@ -121,11 +124,15 @@ def proves_death(session: str, path: str, inode: int, nonce: str) -> bool:
         whole = _lock(path, inode, nonce)
         if whole is None:
             return False
-        _remove(path)
         os.close(whole)
         return True
     finally:
         os.close(core)
+
+
+def forget(path: str) -> None:
+    """Delete the files of a dead session, once the store knows."""
+    _remove(path)
 
 
 def _lock(path: str, inode: int | None, nonce: str) -> int | None:

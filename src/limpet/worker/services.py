@@ -12,7 +12,6 @@ from limpet.domain.transition import RetryAt, Settlement, Snooze
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
 from limpet.maintenance.sweeper import Sweeper
-from limpet.storage.base import CHUNK
 from limpet.worker.holds import Ledger
 from limpet.worker.line import StoreLine
 
@@ -54,16 +53,8 @@ class Services:
             await self._report()
 
     async def _report(self) -> None:
-        reports = self._ledger.reports
-        if not reports:
-            return
-        held = self._ledger.leases()
-        while reports:
-            taken = reports[:CHUNK]
-            del reports[:CHUNK]
-            # What comes after the outcome was told would be refused, and stand on the timeline.
-            said = [each for each in taken if each.lease in held]
-            if said:
+        while self._ledger.reports:
+            if said := self._ledger.next_reports():
                 await self._line.ask("report", self._session, said)
 
     def told(self, settlements: list[Settlement]) -> None:
@@ -102,7 +93,12 @@ class Services:
             await self._do("pruner", pruner.run)
 
     async def _do(self, service: str, work: Callable[[], Any]) -> Any:
-        """One round of a service; None if the store would not have it, which is said once."""
+        """One round of a service; None if the store would not have it, which is said once.
+
+        While the store does not answer it is left to the renewals to ask.
+        """
+        if self._line.failing_since is not None:
+            return None
         try:
             answer = await self._line.do(work)
         except LimpetError as error:

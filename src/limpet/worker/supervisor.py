@@ -14,7 +14,7 @@ from typing import Any
 
 from limpet import log
 from limpet.domain.cause import Requested, StoreOutage, WorkerKilled
-from limpet.domain.errors import InvalidOption
+from limpet.domain.errors import InvalidOption, LeaseLost
 from limpet.domain.event import unheard_loss
 from limpet.domain.session import NewSession, Session, SessionKind, SessionLock
 from limpet.domain.state import State
@@ -110,7 +110,7 @@ class Supervisor:
         line = await self._open_store(catalog.url)
         self._say_how_strong(catalog)
         self._put_together(line, catalog, files)
-        sweeper = Sweeper(line.store, self._session, _proof)
+        sweeper = Sweeper(line.store, self._session, _proof, told=_forget)
         await line.persist(sweeper.prove)
         await self._register(line, catalog)
         self._start(line, sweeper, catalog)
@@ -128,9 +128,13 @@ class Supervisor:
 
     async def _open_store(self, url: str) -> StoreLine:
         try:
-            line = StoreLine(open_store(url), self._session, self._page, first=self._is_first)
+            # A driver takes a while to import, on a busy machine longer than we may stand still.
+            store = await asyncio.to_thread(open_store, url)
         except InvalidOption as error:
             raise SessionOver(str(error), Requested(), WRONG_USAGE) from error
+        line = StoreLine(
+            store, self._session, self._page, first=self._is_first, patience=self._plan.renewal
+        )
         self._line = line
         self._link.tell(url=url)
         await line.ask("promote")  # the first write makes a store that is not there yet
@@ -156,17 +160,19 @@ class Supervisor:
         lanes, wanted = self._placement.most[LANE], self._placement.wanted_lanes
         if lanes < wanted:
             log.say("few_files", lanes=lanes, wanted=wanted, files=files, session=self._session)
+        self._heart = Heart(
+            self._session, self._plan, self._page, line, self._ledger, self._on_renewed,
+            lambda: self._claimer.answered,
+        )  # fmt: skip
         self._claimer = Claimer(
-            self._session, self._plan, line, self._ledger, self._placement, self._services
-        )
+            self._session, self._plan, line, self._ledger, self._placement, self._services,
+            self._heart.beat_soon,
+        )  # fmt: skip
         self._dispatcher = Dispatcher(
             self._plan, self._tasks, self._ledger, self._crew, self._placement, self._claimer,
-            Desk(line.serve), lambda: self._page.over or self._ended,
+            Desk(self._serve), lambda: self._page.over or self._ended,
         )  # fmt: skip
         self._crew.report_to(self._dispatcher)
-        self._heart = Heart(
-            self._session, self._plan, self._page, line, self._ledger, self._on_renewed
-        )
         self._reconciler = Reconciler(
             self._session, line, self._ledger, self._dispatcher, self._claimer
         )
@@ -206,8 +212,8 @@ class Supervisor:
         loops = self._services.all(sweeper, Promoter(line.store), Pruner(line.store, kept))
         for part in (self._claimer.run(self._give), self._heart.run(), *loops):
             self._parts.serve(part)
-        line.listen(Topic.READY, self._claimer.rang)
-        line.listen(Topic.CANCEL, self._heart.beat_soon)
+        self._parts.serve(line.listen(Topic.READY, self._claimer.rang))
+        self._parts.serve(line.listen(Topic.CANCEL, self._heart.beat_soon))
 
     # -- jobs
 
@@ -219,6 +225,18 @@ class Supervisor:
                 cause = unheard_loss(await self._line.ask("events", hold.lease.job))
                 hold.lost = None if cause is None else cause.record()
         self._dispatcher.give(holds)
+
+    async def _serve(self, verb: str, *args: Any, **kwargs: Any) -> Any:
+        """One verb that a task asked for."""
+        assert self._line is not None
+        try:
+            return await self._line.serve(verb, *args, **kwargs)
+        except LeaseLost:
+            if self._page.over:
+                raise
+        # By our own clock it has not: that of the store may have been set.
+        await self._heart.beat_now()
+        return await self._line.serve(verb, *args, **kwargs)
 
     def _on_renewed(self, answer: Renewed) -> None:
         self._reconciler.cancel_asked(answer)
@@ -337,6 +355,11 @@ class Supervisor:
 def _proof(session: Session) -> bool:
     lock = session.lock
     return lock is not None and locks.proves_death(session.id, lock.path, lock.inode, lock.nonce)
+
+
+def _forget(session: Session) -> None:
+    if session.lock is not None:
+        locks.forget(session.lock.path)
 
 
 def main() -> None:

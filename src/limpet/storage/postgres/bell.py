@@ -18,12 +18,13 @@ from typing import Any
 
 import psycopg
 
-from limpet.domain.errors import LimpetError, StoreUnavailable
+from limpet.domain.errors import LimpetError, StoreUnreachable
 from limpet.domain.fork import anew_in_child
 from limpet.storage.base import Topic
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.postgres.database import Connection, Database
 from limpet.storage.postgres.failures import said
+from limpet.storage.postgres.overdue import OVERDUE
 from limpet.storage.postgres.transaction import statement
 
 _log = logging.getLogger("limpet.store")
@@ -32,6 +33,9 @@ _START_SECONDS = 15.0
 _PROBE_SECONDS = 2.0
 _DEAF_POLL_SECONDS = 0.25
 _LOOKS, _LOOK_SECONDS = 20, 0.005
+# A connection on which nothing was heard for so long is asked whether it is still one; and how long
+# it may take to answer.
+_PULSE_SECONDS, _ANSWER_SECONDS = 10.0, 3.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _PROBE = "probe"
 
@@ -74,7 +78,7 @@ class Ringer:
             if self._thread is None or not self._thread.is_alive():
                 self._start()
         if not self._listening.wait(_START_SECONDS):
-            raise StoreUnavailable(
+            raise StoreUnreachable(
                 f"{self._database.location.url} does not answer; nobody can be woken by it."
             )
         if self._failed is not None:
@@ -145,7 +149,7 @@ class Ringer:
         connection = self._database.connect()
         try:
             self._lent = self._database.pooled and self._is_lent(connection)
-            with connection.transaction():
+            with OVERDUE.watched(connection, _ANSWER_SECONDS), connection.transaction():
                 self._teller = None if self._lent else _server(connection)
                 for topic in () if self._lent else (*Topic, _PROBE):
                     name = '"' + self._channel(topic).replace('"', '""') + '"'
@@ -191,7 +195,7 @@ class Ringer:
             until = time.monotonic() + _PROBE_SECONDS
         self.deaf = False
         while True:
-            waits = None if heard else max(until - time.monotonic(), 0)
+            waits = _PULSE_SECONDS if heard else max(until - time.monotonic(), 0)
             readable = _wait(
                 (connection.fileno(), stop), _DEAF_POLL_SECONDS if self.deaf else waits
             )
@@ -199,6 +203,10 @@ class Ringer:
                 self._unlisten(connection)
                 return True
             rung: set[str] = set()
+            if heard and not readable:
+                with OVERDUE.watched(connection, _ANSWER_SECONDS):
+                    connection.execute(statement("bell", "pulse", self._database.location.quoted))
+                self._ring_all()  # for what may have come with the answer
             if readable:
                 for notify in connection.notifies(timeout=0):
                     heard = heard or notify.payload == word

@@ -7,6 +7,7 @@ nothing is kept in a connection: every verb is a transaction, with its own limit
 
 import contextlib
 import logging
+import math
 import random
 import threading
 import time
@@ -21,6 +22,7 @@ from limpet.domain.errors import StoreBusy, StoreRefused
 from limpet.domain.fork import anew_in_child
 from limpet.storage.postgres.failures import is_cut, may_be_said_again, said
 from limpet.storage.postgres.location import Location
+from limpet.storage.postgres.overdue import OVERDUE
 from limpet.storage.postgres.schema import apply, create_or_check
 from limpet.storage.postgres.transaction import Transaction, statement
 from limpet.storage.rows import Row
@@ -37,6 +39,9 @@ _OLDEST_SERVER = 130_000
 # Shorter than the shortest lease, so that a frozen client holds nothing for long.
 _IDLE_MS, _LOCK_MS, _STATEMENT_MS = 1_500, 10_000, 30_000
 _WRITING, _READING = "READ COMMITTED", "REPEATABLE READ READ ONLY"
+# How long a verb may take altogether before its connection is taken for dead. A renewal is one
+# small write, to be tried again before the lease is over; what reads everything has no limit.
+_URGENT_SECONDS, _SECONDS = 3.0, 40.0
 
 # What belongs to the parent of a forked child: closing it there would end the parent's talk.
 _left_to_the_parent: list[Connection] = []
@@ -99,7 +104,12 @@ class Database:
     # -- ways in which verbs are done
 
     def once(
-        self, verb: Callable[[Transaction], T], *, urgent: bool = False, reading: bool = False
+        self,
+        verb: Callable[[Transaction], T],
+        *,
+        urgent: bool = False,
+        reading: bool = False,
+        seconds: float = _SECONDS,
     ) -> T:
         """A verb that is one statement, which is atomic by itself."""
 
@@ -108,15 +118,29 @@ class Database:
                 return self._within(connection, _WRITING, verb)
             return verb(self._tx(connection))
 
-        return self._done(work, urgent, reading)
+        return self._done(
+            work,
+            urgent=urgent,
+            reading=reading,
+            seconds=_URGENT_SECONDS if urgent else seconds,
+        )
 
-    def write(self, verb: Callable[[Transaction], T]) -> T:
+    def write(self, verb: Callable[[Transaction], T], *, seconds: float = _SECONDS) -> T:
         """A verb of several statements, in one transaction."""
-        return self._done(lambda connection: self._within(connection, _WRITING, verb), False, False)
+        return self._done(
+            lambda connection: self._within(connection, _WRITING, verb), seconds=seconds
+        )
 
-    def read(self, verb: Callable[[Transaction], T]) -> T:
-        """A verb of several statements that all see the same moment."""
-        return self._done(lambda connection: self._within(connection, _READING, verb), False, True)
+    def read(self, verb: Callable[[Transaction], T], *, patient: bool = False) -> T:
+        """A verb of several statements that all see the same moment.
+
+        `patient`: it reads everything, and may take as long as that takes.
+        """
+        return self._done(
+            lambda connection: self._within(connection, _READING, verb),
+            reading=True,
+            seconds=math.inf if patient else _SECONDS,
+        )
 
     def _within(self, connection: Connection, level: str, verb: Callable[[Transaction], T]) -> T:
         tx = self._tx(connection)
@@ -135,13 +159,23 @@ class Database:
     def _tx(self, connection: Connection) -> Transaction:
         return Transaction(connection, self.location, self.clock)
 
-    def _done(self, work: Callable[[Connection], T], urgent: bool, reading: bool) -> T:
+    def _done(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        seconds: float,
+        urgent: bool = False,
+        reading: bool = False,
+    ) -> T:
         tries = 0
         while True:
             tries += 1
             fresh = True
             try:
-                with self._connection(urgent) as (connection, fresh):
+                with (
+                    self._connection(urgent) as (connection, fresh),
+                    OVERDUE.watched(connection, seconds),
+                ):
                     self._check(connection, may_create=not reading)
                     return work(connection)
             except psycopg.Error as error:
@@ -188,16 +222,13 @@ class Database:
             raise StoreRefused(
                 f"{self.location.url} is PostgreSQL {version}; Limpet needs 13 or newer."
             )
+        settings = {"idle": str(_IDLE_MS), "lock": str(_LOCK_MS), "statement": str(_STATEMENT_MS)}
         try:
-            row: Any = connection.execute(
-                statement("connection", "set_up", self.location.quoted),
-                {
-                    "pid": connection.info.backend_pid,
-                    "idle": str(_IDLE_MS),
-                    "lock": str(_LOCK_MS),
-                    "statement": str(_STATEMENT_MS),
-                },
-            ).fetchone()
+            with OVERDUE.watched(connection, _URGENT_SECONDS):
+                row: Any = connection.execute(
+                    statement("connection", "set_up", self.location.quoted),
+                    {"pid": connection.info.backend_pid, **settings},
+                ).fetchone()
             self.pooled = bool(row[0])
         except BaseException:
             connection.close()

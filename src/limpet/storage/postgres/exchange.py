@@ -27,6 +27,8 @@ from limpet.storage.rows import Row
 from limpet.storage.texts import to_json
 
 _NOT_HELD = "LP001"
+# Longer than it may wait for a lock; a worker with outcomes to tell cannot wait for longer.
+_SECONDS = 12.0
 
 
 class _NotHeld(Exception):
@@ -47,11 +49,17 @@ def exchange(
     if _one_word_each(session, done, others):
         try:
             if not others:
-                return database.once(lambda tx: _call(tx, session, seq, done, want, begun))
-            return database.write(lambda tx: _decide(tx, session, seq, done, others, want, begun))
+                return database.once(
+                    lambda tx: _call(tx, session, seq, done, want, begun), seconds=_SECONDS
+                )
+            return database.write(
+                lambda tx: _decide(tx, session, seq, done, others, want, begun), seconds=_SECONDS
+            )
         except _NotHeld:
             pass  # who said what too late is told one by one
-    return database.write(lambda tx: _decide(tx, session, seq, [], settlements, want, begun))
+    return database.write(
+        lambda tx: _decide(tx, session, seq, [], settlements, want, begun), seconds=_SECONDS
+    )
 
 
 def _one_word_each(session: str, done: Sequence[Complete], others: Sequence[Settlement]) -> bool:
@@ -129,6 +137,7 @@ def _call(
         Standing(standing),
         tuple(rejected) if verdict == "done" else _refused(refused),
         tuple([_claimed(session, row) for row in rows]),
+        quiet=header[8],
     )
 
 

@@ -13,6 +13,7 @@ from limpet.domain.errors import (
     StoreReadOnly,
     StoreRefused,
     StoreUnavailable,
+    StoreUnreachable,
 )
 from limpet.storage.postgres.location import Location
 
@@ -80,7 +81,7 @@ def said(error: psycopg.Error, location: Location) -> StoreError | InvalidOption
                 f"the URL of the primary, or target_session_attrs=read-write with several hosts."
             )
         case pg.TooManyConnections():
-            return StoreUnavailable(
+            return StoreUnreachable(
                 f"{where} has no connection left ({reason}). Raise max_connections, put a pooler "
                 f"before it, or run fewer processes; nothing was written."
             )
@@ -117,8 +118,8 @@ def said(error: psycopg.Error, location: Location) -> StoreError | InvalidOption
 
 
 def _unavailable(error: psycopg.Error, where: str, reason: str) -> StoreUnavailable:
-    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
-        return StoreUnavailable(
+    if is_cut(error):
+        return StoreUnreachable(
             f"{where} cannot be reached: {reason}. Start the server, or check the URL."
         )
     return StoreUnavailable(f"{where} cannot be used: {reason}.")

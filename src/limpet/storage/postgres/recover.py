@@ -26,6 +26,7 @@ def expire(tx: Transaction, asked: int) -> tuple[Session, ...]:
     """
     for session, renewed_at in tx.run("recover", "overdue", asked=asked):
         end(tx, session, WorkerVanished(last_seen=renewed_at))
+    tx.run("recover", "shorten", given=tx.lease)
     widowed = [str(row[0]) for row in tx.run("recover", "widowed")]
     return tuple(each for id_ in widowed for each in sessions(tx, with_dead=True, one=id_))
 

@@ -197,7 +197,7 @@ class PostgresStore:
         return tuple(self._db.migrate())
 
     def invariants(self) -> tuple[answers.Broken, ...]:
-        return self._db.read(invariants)
+        return self._db.read(invariants, patient=True)
 
     # -- the store itself
 

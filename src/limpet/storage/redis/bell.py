@@ -11,7 +11,7 @@ import weakref
 
 from redis import exceptions
 
-from limpet.domain.errors import StoreUnavailable
+from limpet.domain.errors import StoreUnreachable
 from limpet.domain.fork import anew_in_child
 from limpet.storage.base import Topic
 from limpet.storage.pipe_bell import PipeBell
@@ -71,7 +71,7 @@ class Bells:
         bell.close()
         where = self._connections.location.url
         if failed is None:
-            raise StoreUnavailable(f"{where} did not confirm in time that it will tell of {topic}.")
+            raise StoreUnreachable(f"{where} did not confirm in time that it will tell of {topic}.")
         raise said(failed, where) from failed
 
     def close(self) -> None:

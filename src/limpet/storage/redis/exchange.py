@@ -47,11 +47,12 @@ def exchange(
         raise exchange_too_old(session, seq, answer[0])
     if code == _FORGOTTEN:
         raise exchange_forgotten(session, seq, answer[0])
-    standing, rejected, claimed = answer
+    standing, rejected, claimed, quiet = answer
     return Exchanged(
         Standing(standing.decode()),
         rejected_of(rejected),
         _jobs(claimed),
+        quiet=bool(quiet),
     )
 
 

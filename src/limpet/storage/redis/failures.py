@@ -10,6 +10,7 @@ from limpet.domain.errors import (
     StoreReadOnly,
     StoreRefused,
     StoreUnavailable,
+    StoreUnreachable,
 )
 
 # The word by which a server names an error. One that a command met inside a script stands in the
@@ -72,7 +73,7 @@ def said(error: Exception, where: str) -> StoreError:
                 f"drain it, prune, or raise the limit, and try again."
             )
         case "LOADING":
-            return StoreUnavailable(f"{where} is still loading its data; try again in a moment.")
+            return StoreUnreachable(f"{where} is still loading its data; try again in a moment.")
         case "READONLY":
             return StoreReadOnly(
                 f"{where} is a read-only replica. Name the primary, or use redis+sentinel:// so "
@@ -94,15 +95,15 @@ def said(error: Exception, where: str) -> StoreError:
                 f"keys and channels of its name space, scripts and INFO."
             )
     if isinstance(error, exceptions.TimeoutError | TimeoutError):
-        return StoreUnavailable(
+        return StoreUnreachable(
             f"{where} did not answer in time. Whether it did what was asked is not known; saying "
             f"it again is safe."
         )
     if isinstance(error, exceptions.ConnectionError | OSError):
-        return StoreUnavailable(
+        return StoreUnreachable(
             f"{where} cannot be reached ({reason}). Check that the server runs and that the URL "
             f"is right."
         )
     if word:
-        return StoreUnavailable(f"{where} cannot serve just now ({reason}); try again in a moment.")
+        return StoreUnreachable(f"{where} cannot serve just now ({reason}); try again in a moment.")
     return StoreUnavailable(f"{where} cannot be used: {reason}.")

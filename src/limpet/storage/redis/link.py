@@ -1,6 +1,5 @@
 """Says a verb to the server as one script, which happens wholly or not at all."""
 
-import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import msgspec
 from redis import exceptions
 
-from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.errors import StoreUnavailable
+from limpet.domain.clock import Clock
+from limpet.domain.errors import StoreUnreachable
 from limpet.domain.fork import anew_in_child
 from limpet.storage.assets import LuaScript, lua
 from limpet.storage.redis import schema
@@ -24,7 +23,6 @@ _MOST_TURNS = 5
 _NO_STORE = -1
 
 packed = msgspec.msgpack.Encoder().encode
-_own = SystemClock()
 
 
 def as_text(data: bytes) -> msgspec.Raw:
@@ -53,7 +51,6 @@ class Link:
         """A child checks for itself what it is connected to."""
         self._lock = threading.Lock()
         self._fit: set[str] = set()
-        self._name = os.urandom(6).hex()
         self._seen = False
         self.done: list[str] = []
 
@@ -92,7 +89,7 @@ class Link:
             if is_elsewhere(error):
                 self.connections.forget()
             raise said(error, self.location.url) from error
-        raise StoreUnavailable(
+        raise StoreUnreachable(
             f"{self.location.url} sends from one server to another, or is emptied again and again; "
             f"nothing was done."
         )
@@ -130,10 +127,10 @@ class Link:
         return self._evaluate(connection, script, (head, *texts))
 
     def _times(self) -> tuple[object, object]:
-        """Wall time and lease clock of a test, or what the server needs to watch its own clock."""
+        """Wall time and lease clock of a test; else the server's own are used."""
         if self.clock is not None:
             return self.clock.wall(), self.clock.boot()
-        return False, (self._name, _own.boot())
+        return False, False
 
     def _evaluate(
         self, connection: Connection, script: LuaScript, arguments: Sequence[str | bytes]

@@ -27,6 +27,7 @@ def expire(tx: Transaction, asked: int) -> tuple[Session, ...]:
     """
     for session, renewed_at in tx.run("recover", "overdue", boot=tx.boot, now_lease=asked):
         end(tx, session, WorkerVanished(last_seen=renewed_at))
+    tx.run("recover", "shorten", boot=tx.boot, now_lease=tx.now_lease)
     widowed = {str(row[0]) for row in tx.run("recover", "widowed")}
     return tuple(each for id_ in sorted(widowed) for each in sessions(tx, with_dead=True, one=id_))
 

@@ -1,8 +1,9 @@
 -- claim: take ready jobs for a session.
 -- purpose: ready to running, with the next token, as far as there is room; jobs whose task nobody
 --          knows to blocked.
--- params:  the session and its exchange; the pools as JSON (see base.Want); the wall time; the lines
---          that the last claim remembered, and until when they are good.
+-- params:  the session and its exchange; the pools as JSON (see base.Want); the wall time; what
+--          tokens go on above (see server); the lines that the last claim remembered, and until
+--          when they are good.
 -- returns: the jobs in order, and the sum of their marks; lines to remember.
 -- why:     a pool that finds one line takes from it in one step. With several the first of all
 --          together are chosen before any is locked, so that nobody is kept from what is not taken.
@@ -12,8 +13,8 @@
 --          there. What comes in before that place meanwhile waits for up to that second.
 
 CREATE OR REPLACE FUNCTION limpet.v1_claim(
-    p_session text, p_seq bigint, p_want jsonb, p_now bigint, p_lines jsonb, p_until bigint,
-    OUT jobs text[], OUT marks bigint, OUT lines jsonb, OUT until bigint)
+    p_session text, p_seq bigint, p_want jsonb, p_now bigint, p_base bigint, p_lines jsonb,
+    p_until bigint, OUT jobs text[], OUT marks bigint, OUT lines jsonb, OUT until bigint)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_pool jsonb;
@@ -40,7 +41,7 @@ DECLARE
 BEGIN
     jobs := '{}';
     marks := 0;
-    IF p_until > v_real THEN
+    IF p_until > v_real AND p_until <= v_real + 1000000 THEN
         lines := p_lines;
         until := p_until;
     END IF;
@@ -127,11 +128,12 @@ BEGIN
                 DELETE FROM limpet.ready WHERE ctid = ANY (v_rows) RETURNING *
             ), held AS (
                 INSERT INTO limpet.running
-                SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token + 1,
+                SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round,
+                       greatest(token, p_base) + 1,
                        failures, orphans, strikes, suspect, last_run, expires_at, deadline_at,
                        p_session, p_now, false, NULL, p_seq,
                        cardinality(jobs) + row_number() OVER (ORDER BY sort_key, n),
-                       tail + (token + 1) % 1048576 * 2654435761
+                       tail + (greatest(token, p_base) + 1) % 1048576 * 2654435761
                 FROM gone
                 RETURNING id, queue, suspect, place, mark
             ), queues AS (

@@ -6,7 +6,7 @@
 --          (see shift) and what was refused (fence.sql), as JSON; the pools as JSON; columns of
 --          leases that have begun; wall and lease time, or NULL.
 -- returns: a first row with the verdict (done, repeat, late, ahead, unknown), the standing, the last
---          seq and what was refused; then a row for each job that was claimed, in order.
+--          seq, what was refused, and as `suspect` whether nothing is claimed just now; then a row for each job that was claimed, in order.
 -- errors:  LP001 with nothing done, if one of the jobs that are done is not held.
 
 CREATE OR REPLACE FUNCTION limpet.v1_exchange(
@@ -31,6 +31,8 @@ DECLARE
     v_lines jsonb;
     v_until bigint;
     v_gen bigint;
+    v_base bigint;
+    v_quiet boolean := false;
 BEGIN
     SELECT h.gen, h.seq, h.rejected, h.lines, h.lines_until
     INTO v_gen, v_seq, v_rejected, v_lines, v_until
@@ -72,8 +74,13 @@ BEGIN
         PERFORM limpet.v1_shift(p_session, p_moves, v_now);
     END IF;
     IF p_want IS NOT NULL AND v_standing = 'live' THEN
-        SELECT c.jobs, c.marks, c.lines, c.until INTO v_jobs, v_taken, v_lines, v_until
-        FROM limpet.v1_claim(p_session, p_seq, p_want, v_now, v_lines, v_until) c;
+        SELECT v.base, v.quiet INTO v_base, v_quiet
+        FROM limpet.session s CROSS JOIN LATERAL limpet.v1_server(s.lease, p_wall, p_lease) v
+        WHERE s.id = p_session;
+        IF NOT v_quiet THEN
+            SELECT c.jobs, c.marks, c.lines, c.until INTO v_jobs, v_taken, v_lines, v_until
+            FROM limpet.v1_claim(p_session, p_seq, p_want, v_now, v_base, v_lines, v_until) c;
+        END IF;
     END IF;
     UPDATE limpet.hold h
     SET seq = p_seq, rejected = p_rejected, lines = v_lines, lines_until = v_until,
@@ -82,7 +89,7 @@ BEGIN
         gen = p_seq / 128
     WHERE h.session = p_session AND h.gen = v_gen;
 
-    RETURN QUERY SELECT 'done', p_seq, v_standing, p_rejected, 0, 0, 0, 0, false, false, 0, '', '',
+    RETURN QUERY SELECT 'done', p_seq, v_standing, p_rejected, 0, 0, 0, 0, v_quiet, false, 0, '', '',
                         '', 0::bigint;
     IF cardinality(v_jobs) > 0 THEN
         RETURN QUERY

@@ -14,6 +14,14 @@ CREATE TABLE limpet.store (
     created_at bigint NOT NULL
 );
 
+CREATE TABLE limpet.server (         -- which server gave jobs last
+    one integer PRIMARY KEY CHECK (one = 1),
+    run bigint NOT NULL,             -- when it was started, which no other one was
+    base bigint NOT NULL,            -- tokens go on above it
+    moved_at bigint NOT NULL,        -- when it took over (lease clock); 0 for the first
+    longest bigint NOT NULL          -- the longest lease at that time
+);
+
 CREATE SEQUENCE limpet.line;         -- the order in which jobs came in
 
 CREATE TABLE limpet.job (            -- written once, removed by prune, never changed

@@ -12,5 +12,8 @@ UNLISTEN *
 -- statement: server
 SELECT pg_backend_pid()
 
+-- statement: pulse
+SELECT 1
+
 -- statement: probe
 SELECT pg_notify(%(channel)s, %(word)s)

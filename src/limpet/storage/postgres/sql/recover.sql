@@ -3,6 +3,8 @@
 --          for the jobs of a dead session (moved by shift).
 -- params:  by name; asked is lease time.
 -- returns: overdue: sessions to mark, locked; one whose row is in use is left to the next sweep.
+--          shorten: nothing; leases that were given by a clock that has been set back since end one
+--          lease from now.
 --          widowed: dead sessions with jobs; dead: why a session died; orphans: its jobs, as
 --          fence.holding lists them.
 
@@ -11,6 +13,10 @@ SELECT id, renewed_at FROM limpet.session
 WHERE state <> 'dead' AND moment <= %(asked)s
 ORDER BY id
 FOR UPDATE SKIP LOCKED
+
+-- statement: shorten
+UPDATE limpet.session SET moment = limpet.v1_time(%(given)s) + lease
+WHERE state <> 'dead' AND moment > limpet.v1_time(%(given)s) + lease
 
 -- statement: widowed
 SELECT s.id FROM limpet.session s

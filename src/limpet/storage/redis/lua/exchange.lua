@@ -4,9 +4,10 @@
 -- params:  session, seq, number of completes, their places or false, the other settlements, what
 --          has begun (id, token), pools or false (task digest, total, suspects, slots); the
 --          completes follow in ARGV, see include/settle.lua.
--- returns: {0, standing, rejected (msgpack list of place, job, holder, token, answer), claimed (msgpack list of
---          ClaimedJob)}; {1} for a session that is not there; {2, last} for a seq that is too
---          old; {3, last} for one that shows that the store forgot.
+-- returns: {0, standing, rejected (msgpack list of place, job, holder, token, answer), claimed
+--          (msgpack list of ClaimedJob), 1 if nothing is claimed just now}; {1} for a session that
+--          is not there; {2, last} for a seq that is too old; {3, last} for one that shows that
+--          the store forgot.
 -- include: frame
 -- include: row
 -- include: session
@@ -31,7 +32,7 @@ local key = P .. 'session/' .. session
 if repeated then
     -- A dead session has none left to run.
     local parts = where == DEAD and {} or claimed_before(session, seq)
-    return {0, where, redis.call('HGET', key, 'rejected'), told_list(parts)}
+    return {0, where, redis.call('HGET', key, 'rejected'), told_list(parts), 0}
 end
 local alive = where ~= DEAD
 local rejected, parts = {}, {}
@@ -47,10 +48,11 @@ else
     end
 end
 settle_each(session, alive, given[8], rejected)
-if given[10] and where == LIVE then claim(session, seq, given[10], parts) end
+local waits = is_quiet(s.lease)
+if given[10] and where == LIVE and not waits then claim(session, seq, given[10], parts) end
 let_settled_go(session)
 local count, total = hold_text(s)
 local answer = #rejected > 0 and cmsgpack.pack(rejected) or ''
 redis.call('HSET', key, 'seq', seq, 'count', count, 'total', total, 'rejected', answer)
 finish()
-return {0, where, answer, told_list(parts)}
+return {0, where, answer, told_list(parts), waits and 1 or 0}

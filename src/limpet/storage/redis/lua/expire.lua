@@ -1,5 +1,6 @@
 -- expire: mark sessions dead whose moment was over when that was asked.
--- purpose: live or draining to dead.
+-- purpose: live or draining to dead; a lease that was given by a clock that has been set back since
+--          ends one lease from now.
 -- params:  the lease clock when it was asked.
 -- returns: {0, lease clock, the fields of every dead session that still has jobs}.
 -- include: frame
@@ -15,6 +16,15 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'moments', '-inf', whole(as
     if moved_at == 0 or asked >= moved_at + s.lease then
         local seen = redis.call('HGET', P .. 'session/' .. id, 'renewed_at')
         die(s, '{"kind":"WorkerVanished","last_seen":' .. seen .. '}', true)
+    end
+end
+local later = redis.call('ZRANGEBYSCORE', P .. 'moments', '(' .. whole(now_lease), '+inf')
+for _, id in ipairs(later) do
+    local s = find_session(id)
+    if s.moment > now_lease + s.lease then
+        local moment = whole(now_lease + s.lease)
+        redis.call('HSET', P .. 'session/' .. id, 'moment', moment)
+        redis.call('ZADD', P .. 'moments', moment, id)
     end
 end
 local widowed = redis.call('SMEMBERS', P .. 'widowed')

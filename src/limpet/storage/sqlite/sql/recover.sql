@@ -2,11 +2,17 @@
 -- purpose: live or draining to dead when the moment is over or the boot is another; running to
 --          ready, failed or cancelled for the jobs of a dead session (moved by settle.sql).
 -- params:  by name.
--- returns: overdue: sessions to mark; widowed: dead sessions with jobs; orphans: their jobs.
+-- returns: overdue: sessions to mark; shorten: nothing, leases that were given by a clock that has been
+--          set back since end one lease from now; widowed: dead sessions with jobs; orphans: their
+--          jobs.
 
 -- statement: overdue
 SELECT id, renewed_at FROM limpet_session
 WHERE state <> 'dead' AND boot = :boot AND moment <= :now_lease
+
+-- statement: shorten
+UPDATE limpet_session SET moment = :now_lease + lease
+WHERE state <> 'dead' AND boot = :boot AND moment > :now_lease + lease
 
 -- statement: foreign
 SELECT id, boot FROM limpet_session WHERE state <> 'dead' AND boot <> :boot

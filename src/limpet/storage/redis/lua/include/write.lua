@@ -3,21 +3,30 @@
 -- why:     a script whose first write takes something away may go on at the limit; renewals,
 --          settles and recovery must. A server process that has not written here before may have
 --          older data than the last one: tokens then go on from the time of day, which is above
---          all that were ever given, and nobody is expired for one lease.
+--          all that were ever given. For one lease, the longest that is known, nobody is expired
+--          and nothing is claimed: a job that is ready in the older data may run in a session that
+--          has not noticed yet, and by then that session has stopped it.
 
 local base = tonumber(meta[3] or 0)
 local moved_at = tonumber(meta[4] or 0)
+local quiet = tonumber(meta[5] or 0)
 redis.call('DEL', P .. 'scratch')
 if given[3] ~= '' and given[3] ~= meta[2] then
-    base = now
+    base = math.max(now, base + 1000000)
     moved_at = now_lease
-    redis.call('HSET', KEYS[1], 'run', given[3], 'base', whole(base), 'moved_at', whole(moved_at))
-end
-if caller then
-    -- Who has left is not known; now and then everyone is forgotten.
-    if redis.call('HSET', P .. 'clocks', caller, whole(ahead)) == 1
-        and redis.call('HLEN', P .. 'clocks') > 1000 then
-        redis.call('DEL', P .. 'clocks')
+    quiet = 0
+    for _, id in ipairs(redis.call('ZRANGE', P .. 'moments', 0, -1)) do
+        quiet = math.max(quiet, tonumber(redis.call('HGET', P .. 'session/' .. id, 'lease')))
     end
-    if behind ~= tonumber(meta[5] or 0) then redis.call('HSET', KEYS[1], 'behind', whole(behind)) end
+    redis.call('HSET', KEYS[1], 'run', given[3], 'base', whole(base), 'moved_at', whole(moved_at),
+        'quiet', whole(quiet))
+elseif moved_at > now_lease then
+    -- The clock was set back: count from now, not from a time to come.
+    moved_at = now_lease
+    redis.call('HSET', KEYS[1], 'moved_at', whole(moved_at))
+end
+
+-- Whether the server took over less than one lease ago.
+local function is_quiet(lease)
+    return moved_at > 0 and now_lease < moved_at + math.max(quiet, lease)
 end

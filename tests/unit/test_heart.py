@@ -1,0 +1,55 @@
+"""The heart and a store that has forgotten something."""
+
+import asyncio
+import os
+
+import pytest
+
+from limpet.domain.lease import Digest
+from limpet.domain.session import Standing
+from limpet.storage.answers import Renewed
+from limpet.worker.heart import Heart
+from limpet.worker.holds import Ledger
+from limpet.worker.line import SessionOver
+from limpet.worker.page import Page, create, now
+from limpet.worker.plan import Plan
+
+
+class Line:
+    """Says the same to every renewal."""
+
+    def __init__(self, seq: int) -> None:
+        self._seq = seq
+
+    async def ask(self, verb: str, *_: object) -> Renewed:
+        assert verb == "renew"
+        return Renewed(Standing.LIVE, 0, self._seq, (), (), Digest(0, 0), "epoch")
+
+
+def beat(seq: int, answered: int) -> tuple[int, int]:
+    """The moment on the page before and after one renewal."""
+    descriptor = create()
+    page = Page(descriptor, writable=True)
+    os.close(descriptor)
+    line = Line(seq)
+    heart = Heart(
+        "s", Plan("app"), page, line, Ledger(), lambda _: None, lambda: answered  # type: ignore[arg-type]
+    )  # fmt: skip
+    heart.registered(now() - 1_000_000)
+    before = page.moment
+    asyncio.run(heart._beat())
+    return before, page.moment
+
+
+def test_a_renewal_prolongs_the_lease() -> None:
+    before, after = beat(seq=3, answered=3)
+    assert after > before
+
+
+def test_an_exchange_under_way_is_not_taken_for_a_rollback() -> None:
+    beat(seq=4, answered=3)
+
+
+def test_a_store_that_forgot_an_exchange_ends_the_session_with_the_next_renewal() -> None:
+    with pytest.raises(SessionOver, match="remembers 2 of 3 exchanges"):
+        beat(seq=2, answered=3)
