@@ -90,7 +90,7 @@ def test_store_of_version_1_is_refused_until_it_is_migrated(
         for use in (lambda: store.pause("email"), store.info):
             with pytest.raises(SchemaMismatch, match=r"schema 1.*run `limpet migrate`"):
                 use()
-        assert store.migrate() == ("0002_worker", "0003_lean")
+        assert store.migrate() == ("0002_worker", "0003_lean", "0004_move")
         assert store.migrate() == ()
         assert store.info().schema_version == store_schema.NEWEST
         (kept,) = store.sessions()
@@ -132,7 +132,8 @@ def test_a_store_is_brought_forward_with_its_jobs_and_only_once(tmp_path: Path, 
 def test_names_of_tables_follow_the_name_space(tmp_path: Path) -> None:
     one = SqliteStore(f"sqlite:///{tmp_path}/jobs.db")
     two = SqliteStore(f"sqlite:///{tmp_path}/jobs.db?namespace=other")
-    assert one.migrate() == two.migrate() == ("0001_ground", "0002_worker", "0003_lean")
+    steps = ("0001_ground", "0002_worker", "0003_lean", "0004_move")
+    assert one.migrate() == two.migrate() == steps
     assert one.info().epoch != two.info().epoch
     one.pause("email")
     assert two.invariants() == one.invariants() == ()

@@ -26,6 +26,7 @@ LimpetError
 │   ├── StoreCorrupt        not a database, or a damaged one
 │   ├── StoreRefused        a place where the promises could not be kept
 │   ├── StoreRolledBack     the store has forgotten what it had acknowledged
+│   ├── StoreMoved          it moves, or has moved, to another place
 │   └── SchemaMismatch      made by a newer or an older version of Limpet
 └── Cause                   (domain/cause.py) why an attempt or a session ended
 
@@ -226,6 +227,10 @@ class StoreRefused(StoreError):
 
 class StoreRolledBack(StoreError):
     """The store has forgotten something that it had acknowledged."""
+
+
+class StoreMoved(StoreError):
+    """The store is being moved, or was moved, to another place; nothing was written."""
 
 
 class SchemaMismatch(StoreError):

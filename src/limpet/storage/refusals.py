@@ -51,3 +51,10 @@ def not_finished(job: str, state: State, round_: int, seen_round: int) -> MoveRe
 
 def cursor_not_given(cursor: str) -> InvalidOption:
     return InvalidOption(f"cursor {cursor!r}: use the one that the last page gave.")
+
+
+def not_arriving(move: str) -> MoveRefused:
+    return MoveRefused(
+        f"the store takes no cargo of the move {move}: that was finished or given up meanwhile; "
+        f"nothing was written."
+    )

@@ -16,6 +16,7 @@ from limpet.domain.errors import (
     SessionLost,
     StoreBusy,
     StoreError,
+    StoreMoved,
     StoreRefused,
     StoreRolledBack,
 )
@@ -25,7 +26,7 @@ from limpet.worker.page import Page, now
 
 _PAUSE_SECONDS = 0.1
 # What a store says that will not change by asking again.
-_WRONG_PLACE = (SchemaMismatch, StoreRefused)
+_WRONG_PLACE = (SchemaMismatch, StoreMoved, StoreRefused)
 _FORGOTTEN = (StoreRolledBack, SessionLost, SequenceError)
 
 

@@ -12,6 +12,7 @@ if r.state >= SUCCEEDED or (r.state == RUNNING and r.requested_at ~= NONE) then
     return {0, STATES[r.state]}
 end
 
+-- include: unclosed
 -- include: write
 
 local cause = given[5]

@@ -22,6 +22,7 @@ local repeated = seq == s.seq and seq > 0
 if not repeated and seq < math.max(s.seq, 1) then return {2, s.seq} end
 if seq > s.seq + 1 then return {3, s.seq} end
 
+-- include: unclosed
 -- include: write
 -- include: outcome
 -- include: settle
@@ -47,7 +48,7 @@ else
     end
 end
 settle_each(session, alive, given[8], rejected)
-if given[10] and where == LIVE then claim(session, seq, given[10], parts) end
+if given[10] and where == LIVE and not closed then claim(session, seq, given[10], parts) end
 let_settled_go(session)
 local count, total = hold_text(s)
 local answer = #rejected > 0 and cmsgpack.pack(rejected) or ''

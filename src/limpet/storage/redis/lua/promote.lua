@@ -6,6 +6,7 @@
 -- include: frame
 -- include: row
 -- include: moves
+-- include: unclosed
 -- include: write
 
 local late = redis.call('ZRANGEBYSCORE', P .. 'lapse', '-inf', whole(now), 'LIMIT', 0, 1000)

@@ -7,6 +7,7 @@
 -- include: frame
 -- include: row
 -- include: moves
+-- include: unclosed
 -- include: write
 
 local left = 1000

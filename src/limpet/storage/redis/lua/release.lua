@@ -8,6 +8,7 @@
 -- include: digest
 -- include: moves
 -- include: fence
+-- include: unclosed
 -- include: write
 -- include: outcome
 -- include: settle

@@ -14,6 +14,7 @@ local id = given[4]
 local s = find_session(id)
 if not s then return {1} end
 
+-- include: unclosed
 -- include: write
 -- include: unblock
 

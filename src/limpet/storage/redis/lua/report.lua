@@ -8,6 +8,7 @@
 -- include: session
 -- include: moves
 -- include: fence
+-- include: unclosed
 -- include: write
 
 local s = find_session(given[4])

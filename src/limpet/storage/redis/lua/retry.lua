@@ -12,6 +12,7 @@ if not r then return {1} end
 if r.round == given[5] + 1 then return {0, r.round} end
 if r.state < SUCCEEDED or r.round ~= given[5] then return {2, STATES[r.state], r.round} end
 
+-- include: unclosed
 -- include: write
 
 local source = r.state

@@ -8,10 +8,11 @@
 
 local P = string.sub(KEYS[1], 1, -6)
 local given = cmsgpack.unpack(ARGV[1])
-local meta = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'base', 'moved_at', 'behind')
+local meta = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'base', 'moved_at', 'behind', 'closed')
 if not meta[1] then
     return {-1}
 end
+local closed = meta[#meta]  -- the stage of a store that moves to another place; false when open
 
 -- The server has only a wall clock, which may be stepped. The lease clock is that clock, as far
 -- behind it as it was ever seen to jump ahead of a caller's boot clock. What looks like a jump but

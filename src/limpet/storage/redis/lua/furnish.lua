@@ -1,0 +1,15 @@
+-- furnish: pause queues and set totals as they were in another store.
+-- purpose: the rest of a move, beside the jobs.
+-- params:  the move, names of queues, those that are paused, pairs of queue/move and count.
+-- returns: {0}; {1} for a store that does not take them.
+-- include: frame
+-- include: arriving
+-- include: write
+
+redis.call('DEL', P .. 'total', P .. 'paused')
+if #given[7] > 0 then redis.call('HSET', P .. 'total', unpack(given[7])) end
+if #given[6] > 0 then redis.call('SADD', P .. 'paused', unpack(given[6])) end
+for _, queue in ipairs(given[5]) do redis.call('HINCRBY', P .. 'gauge', queue .. '/ready', 0) end
+redis.call('PUBLISH', P .. 'ready', 'ready')
+redis.call('PUBLISH', P .. 'done', 'done')
+return {0}
