@@ -3,7 +3,8 @@
 A source goes from open to `closing` (nothing new: no enqueue but by jobs that run, no session, no
 claim; all else goes on), to `closed` once nothing runs (nothing is written any more, so that what
 is copied stays as it was), to `moved`, which is for ever. A target goes from empty to `arriving`
-(nothing is written but what arrives) to `arrived`, which is open. Each step is one atomic write in
+(nothing is written but what arrives) to `arrived`, which is open; or, where the move is given up,
+to `emptying` and back to empty. Each step is one atomic write in
 one store. The source is `moved` before the target is `arrived`, so that no job can start in both.
 """
 
@@ -28,6 +29,7 @@ class Stage(StrEnum):
     MOVED = "moved"
     ARRIVING = "arriving"
     ARRIVED = "arrived"
+    EMPTYING = "emptying"
 
 
 class Relocation(msgspec.Struct, frozen=True):
@@ -67,6 +69,12 @@ def refused(record: str | bytes | None) -> StoreMoved:
                 f"this store is being filled by `limpet move` from {found.place}; nothing was "
                 f"written. Wait until it has finished, or run it again if it was stopped."
             )
+        case Stage.EMPTYING:
+            return StoreMoved(
+                f"this store is being emptied, because a move from {found.place} was given up; "
+                f"nothing was written. Wait until `limpet move --abort` has finished, or run it "
+                f"again if it was stopped."
+            )
         case Stage.MOVED:
             return StoreMoved(
                 f"this store was moved to {found.place} and is kept to be read only; nothing was "
@@ -88,9 +96,9 @@ def need_of(was: Relocation | None, wanted: Relocation | None) -> Need:
     """
     if wanted is not None and wanted.stage is Stage.CLOSED:
         return "idle"
-    arrives = wanted is not None and wanted.stage is Stage.ARRIVING
-    gives_up = wanted is None and was is not None and was.stage is Stage.ARRIVING
-    return "empty" if arrives or gives_up else ""
+    emptied = was is not None and was.stage is Stage.EMPTYING
+    arrives = wanted is not None and wanted.stage is Stage.ARRIVING and not emptied
+    return "empty" if arrives or (emptied and wanted is None) else ""
 
 
 class Relocated(NamedTuple):
@@ -247,6 +255,6 @@ class MoveVerbs(Protocol):
 
     def discard(self, move: str) -> bool:
         """(any state) → (nothing) for what has arrived. Atomic, at most 1,000 jobs; True if there
-        is more. A repeat goes on. Raises as `adopt` does.
+        is more. A repeat goes on. Raises `MoveRefused` unless the store is `emptying` in that move.
         """
         ...

@@ -14,9 +14,10 @@ from limpet.storage.relocation import (
     CarriedLine,
     Manifest,
     Parcel,
+    Stage,
 )
 from limpet.storage.sqlite.inspect import totals
-from limpet.storage.sqlite.relocate import must_be_arriving
+from limpet.storage.sqlite.relocate import must_be
 from limpet.storage.sqlite.transaction import Transaction, Value
 from limpet.storage.texts import to_json
 
@@ -50,7 +51,7 @@ def cargo(tx: Transaction, cursor: str) -> Cargo:
 def adopt(tx: Transaction, move: str, cargo: Cargo) -> int:
     """Write jobs as they were elsewhere; see `MoveVerbs.adopt`."""
     at_most_a_chunk(cargo.parcels)
-    must_be_arriving(tx, move)
+    must_be(tx, Stage.ARRIVING, move)
     ids = to_json([each.id for each in cargo.parcels])
     known = {row[0] for row in tx.run("enqueue", "known", ids=ids)}
     fresh = [each for each in cargo.parcels if each.id not in known]
@@ -117,7 +118,7 @@ def _block(each: Parcel) -> tuple[Value, ...]:
 
 def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
     """Pause queues and set totals; see `MoveVerbs.furnish`."""
-    must_be_arriving(tx, move)
+    must_be(tx, Stage.ARRIVING, move)
     tx.run("cargo", "forget_totals")
     tx.run("cargo", "forget_paused")
     tx.many(
@@ -131,7 +132,7 @@ def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
 
 def discard(tx: Transaction, move: str) -> bool:
     """Remove what has arrived; see `MoveVerbs.discard`."""
-    must_be_arriving(tx, move)
+    must_be(tx, Stage.EMPTYING, move)
     rows = tx.run("cargo", "some", limit=CHUNK)
     numbers = [(row[0],) for row in rows]
     for table in ("job", "payload", "result", "events", "progress", "log"):

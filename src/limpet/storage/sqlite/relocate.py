@@ -61,8 +61,8 @@ def relocate(tx: Transaction, was: Relocation | None, wanted: Relocation | None)
     return Relocated(True, wanted)
 
 
-def must_be_arriving(tx: Transaction, move: str) -> None:
-    """Raise `MoveRefused` unless cargo of that move may be written."""
+def must_be(tx: Transaction, stage: Stage, move: str) -> None:
+    """Raise `MoveRefused` unless the store is at that stage of that move."""
     now, _ = relocation(tx)
-    if now is None or now.stage is not Stage.ARRIVING or now.id != move:
+    if now is None or now.stage is not stage or now.id != move:
         raise not_arriving(move)

@@ -1,18 +1,18 @@
 -- cargo: jobs as they were in another store.
 -- purpose: adopt: (nothing) to the state that each had; an id that is there stays as it is.
---          furnish: pause queues, set totals. discard: any state to (nothing). All only while the
---          store is being filled by that move.
+--          furnish: pause queues, set totals. discard: any state to (nothing). All only at the right
+--          stage of the move.
 -- params:  the move; jobs, events and lines as JSON lists of objects, up to where they go; the
 --          manifest as JSON.
 -- returns: adopt: how many are new; discard: how many are gone.
 -- errors:  LP004 where the store takes no cargo of that move.
 
-CREATE OR REPLACE FUNCTION limpet.v1_arriving(p_move text) RETURNS void
+CREATE OR REPLACE FUNCTION limpet.v1_at_stage(p_stage text, p_move text) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(hashtextextended('limpet.move', 0));
     PERFORM FROM limpet.store s
-    WHERE s.closed = 'arriving' AND s.relocation::json ->> 'id' = p_move FOR UPDATE;
+    WHERE s.closed = p_stage AND s.relocation::json ->> 'id' = p_move FOR UPDATE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'no cargo is taken' USING ERRCODE = 'LP004';
     END IF;
@@ -25,7 +25,7 @@ DECLARE
     v_fresh text[];
     v_last bigint;
 BEGIN
-    PERFORM limpet.v1_arriving(p_move);
+    PERFORM limpet.v1_at_stage('arriving', p_move);
     WITH given AS (
         SELECT * FROM json_to_recordset(p_jobs) AS g (
             number bigint, id text, tail bigint, task text, queue text, state text,
@@ -96,7 +96,7 @@ END $$;
 CREATE OR REPLACE FUNCTION limpet.v1_furnish(p_move text, p_manifest json) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    PERFORM limpet.v1_arriving(p_move);
+    PERFORM limpet.v1_at_stage('arriving', p_move);
     DELETE FROM limpet.tally WHERE source IS NULL AND target IS NULL;
     -- What an earlier life of this store counted is no move of these jobs.
     UPDATE limpet.tally SET move = '' WHERE move <> '';
@@ -118,7 +118,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_ids text[];
 BEGIN
-    PERFORM limpet.v1_arriving(p_move);
+    PERFORM limpet.v1_at_stage('emptying', p_move);
     v_ids := ARRAY(SELECT id FROM limpet.job ORDER BY id LIMIT 1000);
     IF cardinality(v_ids) = 0 THEN
         DELETE FROM limpet.tally;

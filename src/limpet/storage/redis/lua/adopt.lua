@@ -8,7 +8,9 @@
 -- include: frame
 -- include: row
 -- include: moves
--- include: arriving
+-- include: at_stage
+
+if not is_at('arriving') then return {1} end
 
 local HASHES = {'job', 'extra', 'result', 'result_secrets', 'error', 'progress'}
 local values, every, fresh = {}, {}, 0

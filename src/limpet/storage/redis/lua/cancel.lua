@@ -3,6 +3,7 @@
 -- params:  job, cause as JSON.
 -- returns: {0, state after it}; {1} for a job that is not there.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: moves
 
@@ -12,7 +13,6 @@ if r.state >= SUCCEEDED or (r.state == RUNNING and r.requested_at ~= NONE) then
     return {0, STATES[r.state]}
 end
 
--- include: unclosed
 -- include: write
 
 local cause = given[5]

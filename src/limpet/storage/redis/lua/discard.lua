@@ -5,7 +5,10 @@
 -- include: frame
 -- include: row
 -- include: moves
--- include: arriving
+-- include: at_stage
+
+if not is_at('emptying') then return {1} end
+
 -- include: write
 
 local ids = redis.call('ZRANGE', P .. 'all', 0, 999)

@@ -8,6 +8,7 @@
 --          ClaimedJob)}; {1} for a session that is not there; {2, last} for a seq that is too
 --          old; {3, last} for one that shows that the store forgot.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: session
 -- include: digest
@@ -22,7 +23,6 @@ local repeated = seq == s.seq and seq > 0
 if not repeated and seq < math.max(s.seq, 1) then return {2, s.seq} end
 if seq > s.seq + 1 then return {3, s.seq} end
 
--- include: unclosed
 -- include: write
 -- include: outcome
 -- include: settle

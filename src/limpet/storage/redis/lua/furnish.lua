@@ -3,7 +3,10 @@
 -- params:  the move, names of queues, those that are paused, pairs of queue/move and count.
 -- returns: {0}; {1} for a store that does not take them.
 -- include: frame
--- include: arriving
+-- include: at_stage
+
+if not is_at('arriving') then return {1} end
+
 -- include: write
 
 redis.call('DEL', P .. 'total', P .. 'paused')

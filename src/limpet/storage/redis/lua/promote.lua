@@ -4,9 +4,9 @@
 -- params:  none.
 -- returns: {0, ready, lapsed, 1 if there may be more, {id, when the next one is due} or {}}.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: moves
--- include: unclosed
 -- include: write
 
 local late = redis.call('ZRANGEBYSCORE', P .. 'lapse', '-inf', whole(now), 'LIMIT', 0, 1000)

@@ -5,9 +5,9 @@
 --          sessions are kept; all in microseconds.
 -- returns: {0, jobs, sessions, 1 if there is more to remove now}.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: moves
--- include: unclosed
 -- include: write
 
 local left = 1000

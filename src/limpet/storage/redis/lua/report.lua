@@ -4,11 +4,11 @@
 --          lines as msgpack).
 -- returns: {0, rejected (msgpack list of place, job, holder, token, answer)}.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: session
 -- include: moves
 -- include: fence
--- include: unclosed
 -- include: write
 
 local s = find_session(given[4])

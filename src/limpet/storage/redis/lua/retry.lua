@@ -4,6 +4,7 @@
 -- returns: {0, round}; {1} for a job that is not there; {2, state, round} for one that is not
 --          finished or in another round.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: moves
 
@@ -12,7 +13,6 @@ if not r then return {1} end
 if r.round == given[5] + 1 then return {0, r.round} end
 if r.state < SUCCEEDED or r.round ~= given[5] then return {2, STATES[r.state], r.round} end
 
--- include: unclosed
 -- include: write
 
 local source = r.state
