@@ -171,8 +171,8 @@ MUTATIONS = (
     ),
     _broken(
         "exchange.lua",
-        "if given[10] and where == LIVE then",
-        "if given[10] and where ~= DEAD then",
+        "if given[10] and where == LIVE and not closed then",
+        "if given[10] and where ~= DEAD and not closed then",
         "a session that drains or is past its moment claims",
     ),
     _broken(
@@ -258,5 +258,29 @@ MUTATIONS = (
         "    if not finished_at then return text end\n",
         "    if finished_at then return text end\n",
         "a job that has succeeded seems to run",
+    ),
+    _broken(
+        "enqueue.lua",
+        "if closed and (closed ~= 'closing' or not fence) then return {-2} end",
+        "if closed and closed ~= 'closing' then return {-2} end",
+        "a store that moves away takes new jobs",
+    ),
+    _broken(
+        "exchange.lua",
+        "if given[10] and where == LIVE and not closed then",
+        "if given[10] and where == LIVE then",
+        "a store that moves away is claimed from",
+    ),
+    _broken(
+        "relocate.lua",
+        "(need == 'idle' and running > 0)",
+        "(need == 'idle' and running < 0)",
+        "a store is closed while jobs run",
+    ),
+    _broken(
+        "adopt.lua",
+        "if redis.call('HEXISTS', P .. 'row', id) == 0 then",
+        "if id then",
+        "a job that arrives twice is there twice",
     ),
 )

@@ -143,10 +143,14 @@ class Mover:
             )
         leaves = left is not None and left.stage is not Stage.ARRIVED
         if left is not None and leaves and left.epoch != there.epoch:
-            word = "was moved" if left.stage is Stage.MOVED else "is being moved"
+            if left.stage is Stage.MOVED:
+                raise MoveRefused(
+                    f"{here.url} was moved to {left.place}; the jobs go on there. To take them to "
+                    f"{there.url}, move them from that place."
+                )
             raise MoveRefused(
-                f"{here.url} {word} to {left.place}, which is not {there.url}. Name that place, "
-                f"or give the move up with `limpet move --abort` and both its URLs."
+                f"{here.url} is being moved to {left.place}, which is not {there.url}. Name that "
+                f"place, or give the move up with `limpet move --abort` and both its URLs."
             )
         comes = come is not None and come.stage in (Stage.ARRIVING, Stage.EMPTYING)
         if come is not None and comes and come.epoch != here.epoch:

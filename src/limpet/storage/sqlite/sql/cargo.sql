@@ -76,4 +76,4 @@ DELETE FROM limpet_total
 DELETE FROM limpet_queue
 
 -- statement: some
-SELECT n, queue, state FROM limpet_job ORDER BY n LIMIT :limit
+SELECT n, queue, state FROM limpet_job WHERE n > 0 ORDER BY n LIMIT :limit
