@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import apsw
 import psycopg
@@ -35,6 +36,7 @@ from limpet.domain.transition import Complete
 from limpet.ops.move import Mover
 from limpet.storage.base import Store
 from limpet.storage.registry import open_store
+from limpet.storage.relocation import Relocation, Stage
 from limpet.testing.clock import FakeClock
 
 
@@ -172,6 +174,41 @@ def test_transaction_of_somebody_is_waited_for_or_refused(
             source.enqueue_within(mine, [late])
     assert source.states([late.id]) == {}
     assert_moved(source, target)
+
+
+def test_verb_under_way_is_waited_for(fresh: Callable[..., Store], tmp_path: Path) -> None:
+    """Whoever was let through is seen by the step that closes the store, or comes after it."""
+    url = fresh_url("postgres", tmp_path)
+    source = fresh("postgres", url=url)
+    closing_ = Relocation("m" * 26, Stage.CLOSING, "redis://elsewhere", "epoch")
+    schema = url.rpartition("=")[2]
+    with psycopg.connect(url.partition("?")[0]) as mine:
+        mine.execute(f"SELECT {schema}.v1_promote(0)".encode())
+        with pytest.raises(StoreBusy):
+            source.relocate(None, closing_)
+        mine.commit()
+        assert source.relocate(None, closing_).done
+
+
+class Careless(Life):
+    """A mover's who loses a job on the way."""
+
+    def live(self, verb: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        if verb.__name__ == "adopt":
+            move, cargo = given
+            return verb(move, cargo._replace(parcels=cargo.parcels[1:]))
+        return verb(*given)
+
+
+def test_target_that_lacks_a_job_is_not_opened(fresh: Callable[..., Store]) -> None:
+    source, target = fresh("sqlite"), fresh("redis")
+    source.enqueue([NewJob(IDS.new(), "task", "{}") for _ in range(3)])
+    with pytest.raises(MoveRefused, match=r"2 of the 3 jobs.*nothing was given up"):
+        Mover(source, Mortal(target, Careless(0))).move(AT_ONCE)
+    with pytest.raises(StoreMoved, match="being filled"):
+        target.promote()
+    assert Mover(source, target).abort()[1]
+    assert len(taken(source)) == 3
 
 
 def test_transaction_on_a_file_that_has_moved_is_refused(

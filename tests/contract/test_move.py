@@ -258,6 +258,18 @@ def test_jobs_that_arrived_live_on(store: Store, other: Store, clock: FakeClock)
     assert workers[0].settle(*(Complete(each.lease) for each in claimed[0])) == ()
 
 
+def test_new_job_comes_after_its_equals_that_arrived(
+    store: Store, other: Store, clock: FakeClock
+) -> None:
+    due = clock.wall() + SECOND
+    jobs = add_many(other, 5, scheduled_for=due)
+    carry(other, store)
+    jobs.append(add(store, scheduled_for=due))
+    clock.advance(timedelta(seconds=2))
+    store.promote()
+    assert Holder(store).claim_ids() == jobs
+
+
 def test_repeat_of_what_was_settled_before_the_move_is_known(
     store: Store, other: Store, clock: FakeClock
 ) -> None:

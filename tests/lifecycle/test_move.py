@@ -69,6 +69,7 @@ def test_store_moves_while_jobs_run_and_a_worker_is_killed(one_place: Place) -> 
     # Its workers are told where it went, and end by themselves.
     assert keeper.wait(START_SECONDS) == WRONG_USAGE
     assert re.search("(being|was) moved to", keeper.log)
+    assert "does not answer" not in keeper.log
 
     app.move_to(place.url)
     child: Handle = JobHandle(app.client, json.loads(str(place.job(parent).result)))
