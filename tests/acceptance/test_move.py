@@ -25,7 +25,7 @@ from acceptance.moving import (
     run_move,
     taken,
 )
-from contract.driver import Holder, add_many, get, new_job
+from contract.driver import SECOND, Holder, add, add_many, get, new_job
 from contract.everything import furnish, seen
 from servers import shared_url
 
@@ -188,6 +188,21 @@ def test_verb_under_way_is_waited_for(fresh: Callable[..., Store], tmp_path: Pat
             source.relocate(None, closing_)
         mine.commit()
         assert source.relocate(None, closing_).done
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis", "postgres"])
+def test_new_job_of_a_new_store_comes_after_its_equals_that_arrived(
+    fresh: Callable[..., Store], kind: str
+) -> None:
+    clock = FakeClock()
+    source, target = fresh("sqlite", clock), fresh(kind, clock)
+    due = clock.wall() + SECOND
+    jobs = add_many(source, 5, scheduled_for=due)
+    Mover(source, target).move(AT_ONCE)
+    jobs.append(add(target, scheduled_for=due))
+    clock.advance(timedelta(seconds=2))
+    target.promote()
+    assert Holder(target).claim_ids() == jobs
 
 
 class Careless(Life):

@@ -26,9 +26,17 @@ from limpet.domain.lease import Lease
 from limpet.domain.queue import DEFAULT_RETENTION
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
+from limpet.storage.answers import Total
 from limpet.storage.base import Store, Topic
 from limpet.storage.registry import open_store
-from limpet.storage.relocation import CARGO_BYTES, Cargo, Relocation, Stage
+from limpet.storage.relocation import (
+    CARGO_BYTES,
+    Cargo,
+    CarriedEvent,
+    Manifest,
+    Relocation,
+    Stage,
+)
 from limpet.testing.clock import FakeClock
 
 MOVE = "m" * 26
@@ -305,6 +313,25 @@ def test_cargo_of_large_jobs_is_bounded(store: Store, other: Store) -> None:
     assert len(parts) >= 3
     carry(store, other)
     assert other.log(leased.lease.job) == store.log(leased.lease.job)
+
+
+def test_job_with_a_long_timeline_and_many_queues_arrive(store: Store, other: Store) -> None:
+    job = add(other)
+    cargo = other.cargo()
+    events = [CarriedEvent(job, n, "snoozed", "s", 0, None, None, "snooze") for n in range(9_000)]
+    step(store, None, ARRIVING)
+    assert store.adopt(MOVE, cargo._replace(events=events)) == 1
+    totals = tuple(
+        Total(f"queue-{n:03}", move, n + 1)
+        for n in range(400)
+        for move in sorted(("block", "cancel", "claim", "complete", "enqueue", "fail"))
+    )
+    queues = tuple(sorted({each.queue for each in totals}))
+    store.furnish(MOVE, Manifest((), queues, queues, totals))
+    assert [event.at for event in store.events(job)] == list(range(9_000))
+    found = store.manifest()
+    assert (found.paused, found.totals) == (queues, totals)
+    assert [each.at for each in store.cargo().events] == list(range(9_000))
 
 
 def test_cargo_that_is_adopted_again_changes_nothing(

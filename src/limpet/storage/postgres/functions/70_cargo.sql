@@ -81,11 +81,13 @@ BEGIN
         SELECT e.value ->> 0, (e.value ->> 1)::bigint, e.value ->> 2, e.value ->> 3,
                (e.value ->> 4)::bigint, e.value ->> 5, (e.value ->> 6)::bigint, e.value ->> 7
         FROM json_array_elements(p_events) WITH ORDINALITY AS e (value, place)
-        WHERE e.value ->> 0 = ANY (v_fresh) ORDER BY e.place;
+        JOIN unnest(v_fresh) AS f (id) ON f.id = e.value ->> 0
+        ORDER BY e.place;
         INSERT INTO limpet.log (id, at, level, message)
         SELECT e.value ->> 0, (e.value ->> 1)::bigint, e.value ->> 2, e.value ->> 3
         FROM json_array_elements(p_lines) WITH ORDINALITY AS e (value, place)
-        WHERE e.value ->> 0 = ANY (v_fresh) ORDER BY e.place;
+        JOIN unnest(v_fresh) AS f (id) ON f.id = e.value ->> 0
+        ORDER BY e.place;
         -- New jobs come after those that have arrived.
         PERFORM setval('limpet.line', greatest(v_last, (SELECT last_value FROM limpet.line)));
     END IF;

@@ -8,6 +8,7 @@
 -- include: frame
 -- include: row
 -- include: moves
+-- include: many
 -- include: at_stage
 
 if not is_at('arriving') then return {1} end
@@ -32,21 +33,17 @@ for _, parcel in ipairs(given[6]) do
         gauge(r.queue, r.state, 1)
         every[#every + 1] = whole(r.number)
         every[#every + 1] = id
-        if #parcel[10] > 0 then redis.call('RPUSH', P .. 'events/' .. id, unpack(parcel[10])) end
-        if #parcel[11] > 0 then redis.call('RPUSH', P .. 'log/' .. id, unpack(parcel[11])) end
+        many('RPUSH', P .. 'events/' .. id, parcel[10])
+        many('RPUSH', P .. 'log/' .. id, parcel[11])
         highest = math.max(highest, r.number)
         fresh = fresh + 1
     end
 end
 if fresh > 0 then
-    for hash, list in pairs(values) do
-        if #list > 0 then redis.call('HSET', P .. hash, unpack(list)) end
-    end
-    redis.call('ZADD', P .. 'all', unpack(every))
-    if #given[7] > 0 then
-        redis.call('LPUSH', P .. 'latest', unpack(given[7]))
-        redis.call('LTRIM', P .. 'latest', 0, 999)
-    end
+    for hash, list in pairs(values) do many('HSET', P .. hash, list) end
+    many('ZADD', P .. 'all', every)
+    many('LPUSH', P .. 'latest', given[7])
+    redis.call('LTRIM', P .. 'latest', 0, 999)
 end
 redis.call('HSET', KEYS[1], 'enqueued', whole(highest), 'cursor', given[5])
 finish()

@@ -4,14 +4,15 @@
 -- returns: {0}; {1} for a store that does not take them.
 -- include: frame
 -- include: at_stage
+-- include: many
 
 if not is_at('arriving') then return {1} end
 
 -- include: write
 
 redis.call('DEL', P .. 'total', P .. 'paused')
-if #given[7] > 0 then redis.call('HSET', P .. 'total', unpack(given[7])) end
-if #given[6] > 0 then redis.call('SADD', P .. 'paused', unpack(given[6])) end
+many('HSET', P .. 'total', given[7])
+many('SADD', P .. 'paused', given[6])
 for _, queue in ipairs(given[5]) do redis.call('HINCRBY', P .. 'gauge', queue .. '/ready', 0) end
 redis.call('PUBLISH', P .. 'ready', 'ready')
 redis.call('PUBLISH', P .. 'done', 'done')
