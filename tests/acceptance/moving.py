@@ -18,7 +18,7 @@ from servers import shared_url
 
 from limpet.domain.cause import Drained
 from limpet.domain.clock import SystemClock
-from limpet.domain.errors import MoveRefused, StoreMoved
+from limpet.domain.errors import StoreMoved, StoreNotMoved
 from limpet.domain.ids import IdSource
 from limpet.domain.transition import Complete, Fail
 from limpet.storage.base import Store
@@ -119,7 +119,7 @@ class Meanwhile(Life):
 
     def end(self) -> None:
         self.done = True
-        with contextlib.suppress(MoveRefused):
+        with contextlib.suppress(StoreNotMoved):
             self._what()
 
 

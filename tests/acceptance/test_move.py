@@ -29,7 +29,7 @@ from contract.driver import SECOND, Holder, add, add_many, get, new_job
 from contract.everything import furnish, seen
 from servers import shared_url
 
-from limpet.domain.errors import InvalidOption, LimpetError, MoveRefused, StoreBusy, StoreMoved
+from limpet.domain.errors import InvalidOption, LimpetError, StoreBusy, StoreMoved, StoreNotMoved
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
@@ -78,7 +78,7 @@ def test_running_jobs_are_waited_for_and_dead_workers_are_swept(
     living, dying = Holder(source), Holder(source)
     done, lost = living.take(begin=True), dying.take(begin=True)
     told: list[int] = []
-    with pytest.raises(MoveRefused, match=r"2 jobs still run at sqlite:.*--abort"):
+    with pytest.raises(StoreNotMoved, match=r"2 jobs still run at sqlite:.*--abort"):
         Mover(source, target, tell=lambda now: told.append(now.running)).move(AT_ONCE)
     assert told == [2]
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_moved_is_refused_with_a_sentence(
     empty, worked = fresh("redis"), fresh("redis")
 
     def refusal(one: Store, two: Store) -> str:
-        with pytest.raises((MoveRefused, InvalidOption)) as refused:
+        with pytest.raises((StoreNotMoved, InvalidOption)) as refused:
             Mover(one, two).move(AT_ONCE)
         return str(refused.value)
 
@@ -218,7 +218,7 @@ class Careless(Life):
 def test_target_that_lacks_a_job_is_not_opened(fresh: Callable[..., Store]) -> None:
     source, target = fresh("sqlite"), fresh("redis")
     source.enqueue([NewJob(IDS.new(), "task", "{}") for _ in range(3)])
-    with pytest.raises(MoveRefused, match=r"2 of the 3 jobs.*nothing was given up"):
+    with pytest.raises(StoreNotMoved, match=r"2 of the 3 jobs.*nothing was given up"):
         Mover(source, Mortal(target, Careless(0))).move(AT_ONCE)
     with pytest.raises(StoreMoved, match="being filled"):
         target.promote()
@@ -294,7 +294,7 @@ def test_two_movers_at_once_do_no_harm(fresh: Callable[..., Store], tmp_path: Pa
         one.close()
         two.close()
     assert len(ends) == 3
-    assert set(ends) <= {"moved", "MoveRefused"}
+    assert set(ends) <= {"moved", "StoreNotMoved"}
     Mover(source, target).move(AT_ONCE)
     assert_moved(source, target)
     assert sorted(taken(target)) == sorted(job.id for job in jobs)

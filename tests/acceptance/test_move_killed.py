@@ -32,7 +32,7 @@ from acceptance.moving import (
 from contract.driver import BACKENDS
 from contract.everything import seen
 
-from limpet.domain.errors import MoveRefused, StoreMoved
+from limpet.domain.errors import StoreMoved, StoreNotMoved
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.ops.move import Mover
@@ -139,12 +139,12 @@ def test_move_is_given_up_anywhere_before_the_target_opens(
             assert seen(source) == before
         assert calls > 15
         for _ in range(2):
-            with pytest.raises(MoveRefused, match="cannot be opened again"):
+            with pytest.raises(StoreNotMoved, match="cannot be opened again"):
                 Mover(source, target).abort()
         Mover(source, target).move(AT_ONCE)
         assert_moved(source, target)
         assert Mover(source, target).move(AT_ONCE).already
-        with pytest.raises(MoveRefused, match="cannot be opened again"):
+        with pytest.raises(StoreNotMoved, match="cannot be opened again"):
             Mover(source, target).abort()
         assert len(taken(target)) == len(jobs) - 2
 
@@ -160,8 +160,8 @@ def test_mover_that_goes_on_after_it_was_given_up_changes_nothing(tmp_path: Path
             mover = Mover(Mortal(source, meanwhile), Mortal(target, meanwhile))
             try:
                 mover.move(AT_ONCE)
-            except (MoveRefused, StoreMoved):
-                with contextlib.suppress(MoveRefused):
+            except (StoreNotMoved, StoreMoved):
+                with contextlib.suppress(StoreNotMoved):
                     Mover(source, target).abort()
                 moved = False
             else:
@@ -194,7 +194,7 @@ def test_mover_that_goes_on_while_it_is_given_up_changes_nothing(
             assert moves(source, target, calls) is None
             mover = Mover(source, target)
             meanwhile = Meanwhile(point, partial(mover.move, AT_ONCE))
-            with contextlib.suppress(MoveRefused):
+            with contextlib.suppress(StoreNotMoved):
                 Mover(Mortal(source, meanwhile), Mortal(target, meanwhile)).abort()
             left = source.relocation()[0]
             if left is not None and left.stage is Stage.MOVED:

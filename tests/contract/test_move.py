@@ -20,7 +20,7 @@ from contract.driver import (
 from contract.everything import furnish, seen
 
 from limpet.domain.cause import Drained
-from limpet.domain.errors import LimpetError, MoveRefused, StoreMoved
+from limpet.domain.errors import LimpetError, StoreMoved, StoreNotMoved
 from limpet.domain.job import LogLine, Report
 from limpet.domain.lease import Lease
 from limpet.domain.queue import DEFAULT_RETENTION
@@ -360,7 +360,7 @@ def test_cargo_is_taken_only_by_the_store_that_is_being_filled(store: Store, oth
             lambda: store.furnish(move, manifest),
             lambda: store.discard(move),
         ):
-            with pytest.raises(MoveRefused):
+            with pytest.raises(StoreNotMoved):
                 verb()
 
     refuses(MOVE)
@@ -379,10 +379,10 @@ def test_what_has_arrived_can_be_discarded(store: Store, other: Store, clock: Fa
     for each in cargos(other):
         store.adopt(MOVE, each)
     store.furnish(MOVE, other.manifest())
-    with pytest.raises(MoveRefused):
+    with pytest.raises(StoreNotMoved):
         store.discard(MOVE)
     step(store, ARRIVING, EMPTYING, ARRIVING, EMPTYING)
-    with pytest.raises(MoveRefused):
+    with pytest.raises(StoreNotMoved):
         store.adopt(MOVE, other.cargo())
     assert not store.relocate(EMPTYING, None).done
     assert store.invariants() == ()

@@ -27,6 +27,7 @@ LimpetError
 │   ├── StoreRefused        a place where the promises could not be kept
 │   ├── StoreRolledBack     the store has forgotten what it had acknowledged
 │   ├── StoreMoved          it moves, or has moved, to another place
+│   ├── StoreNotMoved       it cannot be moved there, or not now
 │   └── SchemaMismatch      made by a newer or an older version of Limpet
 └── Cause                   (domain/cause.py) why an attempt or a session ended
 
@@ -231,6 +232,10 @@ class StoreRolledBack(StoreError):
 
 class StoreMoved(StoreError):
     """The store is being moved, or was moved, to another place; nothing was written."""
+
+
+class StoreNotMoved(StoreError):
+    """The store cannot be moved to that place, or not now; the sentence says what to do."""
 
 
 class SchemaMismatch(StoreError):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.duration import spoken
-from limpet.domain.errors import InvalidOption, MoveRefused, StoreBusy, StoreError
+from limpet.domain.errors import InvalidOption, StoreBusy, StoreError, StoreNotMoved
 from limpet.domain.ids import IdSource
 from limpet.storage.answers import StoreInfo
 from limpet.storage.base import Store
@@ -100,7 +100,7 @@ class Mover:
         if left is not None and left.stage is Stage.MOVED:
             if emptying is not None:
                 self._step(self._target, there, emptying, _record(left.id, Stage.ARRIVING, here))
-            raise MoveRefused(
+            raise StoreNotMoved(
                 f"{here.url} was moved to {there.url} and cannot be opened again: jobs may have "
                 f"run there. Run `limpet move` again to finish, or move back to an empty store."
             )
@@ -138,31 +138,31 @@ class Mover:
     ) -> None:
         """Raise unless both sides, as far as they are in a move, are in this one."""
         if left is not None and left.stage in (Stage.ARRIVING, Stage.EMPTYING):
-            raise MoveRefused(
+            raise StoreNotMoved(
                 f"{here.url} is itself being filled from {left.place}; finish that move first."
             )
         leaves = left is not None and left.stage is not Stage.ARRIVED
         if left is not None and leaves and left.epoch != there.epoch:
             if left.stage is Stage.MOVED:
-                raise MoveRefused(
+                raise StoreNotMoved(
                     f"{here.url} was moved to {left.place}; the jobs go on there. To take them to "
                     f"{there.url}, move them from that place."
                 )
-            raise MoveRefused(
+            raise StoreNotMoved(
                 f"{here.url} is being moved to {left.place}, which is not {there.url}. Name that "
                 f"place, or give the move up with `limpet move --abort` and both its URLs."
             )
         comes = come is not None and come.stage in (Stage.ARRIVING, Stage.EMPTYING)
         if come is not None and comes and come.epoch != here.epoch:
-            raise MoveRefused(
+            raise StoreNotMoved(
                 f"{there.url} is being filled from {come.place}, which is not {here.url}. Finish "
                 f"that move, give it up with `limpet move --abort`, or name another target."
             )
         if come is not None and not comes and come.stage is not Stage.ARRIVED:
             word = "was moved" if come.stage is Stage.MOVED else "is being moved"
-            raise MoveRefused(f"{there.url} {word} to {come.place}; name an empty store.")
+            raise StoreNotMoved(f"{there.url} {word} to {come.place}; name an empty store.")
         if left is not None and come is not None and leaves and left.id != come.id:
-            raise MoveRefused(
+            raise StoreNotMoved(
                 f"{here.url} and {there.url} are not in the same move. Give it up with `limpet "
                 f"move --abort`, and begin anew with an empty target."
             )
@@ -176,12 +176,12 @@ class Mover:
         if come is not None and come.stage is Stage.ARRIVING:
             return come.id
         if come is not None and come.stage is Stage.EMPTYING:
-            raise MoveRefused(
+            raise StoreNotMoved(
                 f"{there.url} is being emptied, because this move was given up. Run `limpet move "
                 f"--abort` with the same URLs to its end, then move again."
             )
         if left is not None and left.stage is not Stage.ARRIVED:
-            raise MoveRefused(
+            raise StoreNotMoved(
                 f"{there.url} has forgotten the move from {here.url}: it was given up, or made "
                 f"anew. Run `limpet move --abort` with the same URLs, then move again."
             )
@@ -190,7 +190,7 @@ class Mover:
         move = IdSource(SystemClock()).new()
         answer = self._target.relocate(come, _record(move, Stage.ARRIVING, here))
         if answer.jobs or answer.sessions:
-            raise MoveRefused(
+            raise StoreNotMoved(
                 f"{there.url} is in use: it has {answer.jobs} jobs and {answer.sessions} workers. "
                 f"Move to an empty store, with no workers on it."
             )
@@ -212,7 +212,7 @@ class Mover:
                 raise _changed(here)
             self._tell(Progress(answer.running, 0, 0))
             if time.monotonic() > until:
-                raise MoveRefused(
+                raise StoreNotMoved(
                     f"{answer.running} jobs still run at {here.url} after {spoken(wait)}. It stays "
                     f"closed for new ones: run the same command again to go on waiting (--wait), "
                     f"cancel them with `limpet job cancel`, or give up with --abort."
@@ -237,7 +237,7 @@ class Mover:
         arrived = self._target.manifest()
         same = (arrived.counts, arrived.paused, arrived.totals)
         if same != (sent.counts, sent.paused, sent.totals):
-            raise MoveRefused(
+            raise StoreNotMoved(
                 f"{there.url} has {arrived.jobs} of the {sent.jobs} jobs of {here.url}, or others; "
                 f"nothing was given up. Run `limpet fsck` on both, and `limpet move --abort`."
             )
@@ -248,7 +248,7 @@ class Mover:
         """Open the target, now that nothing can start at the source any more."""
         arrived = _record(left.id, Stage.ARRIVED, here)
         if come is None or come.id != left.id:
-            raise MoveRefused(
+            raise StoreNotMoved(
                 f"{here.url} was moved to {left.place}, which has forgotten it; restore a backup "
                 f"of that store. The jobs as they were are still at {here.url}, to be read."
             )
@@ -287,8 +287,8 @@ def _must(found: Relocation | None, wanted: Relocation, info: StoreInfo) -> None
         raise _changed(info)
 
 
-def _changed(info: StoreInfo) -> MoveRefused:
-    return MoveRefused(
+def _changed(info: StoreInfo) -> StoreNotMoved:
+    return StoreNotMoved(
         f"somebody else has changed what {info.url} is in meanwhile: another `limpet move` gave it "
         f"up or finished it. Run the command again to see."
     )

@@ -242,7 +242,7 @@ class MoveVerbs(Protocol):
     def adopt(self, move: str, cargo: Cargo, /) -> int:
         """(nothing) → the state that each had, with all that is kept of it; the cursor is kept
         too. Atomic, at most 1,000. The answer says how many are new: a job that is there stays as
-        it is, so a repeat changes nothing. Raises `MoveRefused` unless the store is `arriving` in
+        it is, so a repeat changes nothing. Raises `StoreNotMoved` unless the store is `arriving` in
         that move.
         """
         ...
@@ -255,6 +255,7 @@ class MoveVerbs(Protocol):
 
     def discard(self, move: str) -> bool:
         """(any state) → (nothing) for what has arrived. Atomic, at most 1,000 jobs; True if there
-        is more. A repeat goes on. Raises `MoveRefused` unless the store is `emptying` in that move.
+        is more. A repeat goes on. Raises `StoreNotMoved` unless the store is `emptying` in that
+        move.
         """
         ...

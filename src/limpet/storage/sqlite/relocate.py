@@ -62,7 +62,7 @@ def relocate(tx: Transaction, was: Relocation | None, wanted: Relocation | None)
 
 
 def must_be(tx: Transaction, stage: Stage, move: str) -> None:
-    """Raise `MoveRefused` unless the store is at that stage of that move."""
+    """Raise `StoreNotMoved` unless the store is at that stage of that move."""
     now, _ = relocation(tx)
     if now is None or now.stage is not stage or now.id != move:
         raise not_arriving(move)
