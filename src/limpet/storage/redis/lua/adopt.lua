@@ -12,6 +12,8 @@
 -- include: at_stage
 
 if not is_at('arriving') then return {1} end
+-- As in enqueue: while a cluster moves the slot, the script fails here or not at all.
+redis.call('EXISTS', P .. 'scratch')
 
 local HASHES = {'job', 'extra', 'result', 'result_secrets', 'error', 'progress'}
 local values, every, fresh = {}, {}, 0
