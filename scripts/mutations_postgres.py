@@ -260,8 +260,8 @@ MUTATIONS = (
     ),
     Mutation(
         "functions/30_exchange.sql",
-        "IF p_want IS NOT NULL AND v_standing = 'live' AND v_closed IS NULL THEN",
-        "IF p_want IS NOT NULL AND v_standing = 'live' THEN",
+        " AND v_closed IS NULL THEN",
+        " THEN",
         "a store that moves away is claimed from",
         "postgres",
     ),

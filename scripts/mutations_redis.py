@@ -171,8 +171,8 @@ MUTATIONS = (
     ),
     _broken(
         "exchange.lua",
-        "if given[10] and where == LIVE and not closed then",
-        "if given[10] and where ~= DEAD and not closed then",
+        "if given[10] and where == LIVE and",
+        "if given[10] and where ~= DEAD and",
         "a session that drains or is past its moment claims",
     ),
     _broken(
@@ -267,8 +267,8 @@ MUTATIONS = (
     ),
     _broken(
         "exchange.lua",
-        "if given[10] and where == LIVE and not closed then",
-        "if given[10] and where == LIVE then",
+        " and not closed then claim(",
+        " then claim(",
         "a store that moves away is claimed from",
     ),
     _broken(
