@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,14 @@ from contract.driver import SECOND, Holder, add, add_many, get, new_job
 from contract.everything import furnish, seen
 from servers import shared_url
 
-from limpet.domain.errors import InvalidOption, LimpetError, StoreBusy, StoreMoved, StoreNotMoved
+from limpet.domain.errors import (
+    InvalidOption,
+    LimpetError,
+    StoreBusy,
+    StoreMoved,
+    StoreNotMoved,
+    StoreRefused,
+)
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
@@ -174,6 +182,35 @@ def test_transaction_of_somebody_is_waited_for_or_refused(
             source.enqueue_within(mine, [late])
     assert source.states([late.id]) == {}
     assert_moved(source, target)
+
+
+def test_role_that_only_uses_a_store_enqueues_within_but_does_not_move_it(
+    fresh: Callable[..., Store], tmp_path: Path
+) -> None:
+    url = fresh_url("postgres", tmp_path)
+    fresh("postgres", url=url)
+    schema = url.rpartition("=")[2]
+    role = f"role_{schema}"
+    grants = files("limpet.storage.postgres").joinpath("grants.sql").read_text()
+    grants = grants.replace("limpet_role", role).replace("limpet.", f"{schema}.")
+    grants = grants.replace("SCHEMA limpet", f"SCHEMA {schema}")
+    own_url = url.replace("postgres@", f"{role}@")
+    with psycopg.connect(shared_url("postgres"), autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {role} LOGIN; {grants}".encode())
+        try:
+            with (
+                closing(open_store(own_url)) as store,
+                psycopg.connect(own_url.partition("?")[0]) as mine,
+            ):
+                job = NewJob(IDS.new(), "task", "{}")
+                store.enqueue_within(mine, [job])
+                mine.commit()
+                assert store.states([job.id]) == {job.id: State.READY}
+                closing_ = Relocation("m" * 26, Stage.CLOSING, "redis://elsewhere", "epoch")
+                with pytest.raises(StoreRefused, match="owner"):
+                    store.relocate(None, closing_)
+        finally:
+            owner.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
 def test_verb_under_way_is_waited_for(fresh: Callable[..., Store], tmp_path: Path) -> None:
