@@ -259,4 +259,28 @@ MUTATIONS = (
         "    if finished_at then return text end\n",
         "a job that has succeeded seems to run",
     ),
+    _broken(
+        "enqueue.lua",
+        "if closed and (closed ~= 'closing' or not fence) then return {-2} end",
+        "if closed and closed ~= 'closing' then return {-2} end",
+        "a store that moves away takes new jobs",
+    ),
+    _broken(
+        "exchange.lua",
+        " and not closed then claim(",
+        " then claim(",
+        "a store that moves away is claimed from",
+    ),
+    _broken(
+        "relocate.lua",
+        "(need == 'idle' and running > 0)",
+        "(need == 'idle' and running < 0)",
+        "a store is closed while jobs run",
+    ),
+    _broken(
+        "adopt.lua",
+        "if redis.call('HEXISTS', P .. 'row', id) == 0 then",
+        "if id then",
+        "a job that arrives twice is there twice",
+    ),
 )

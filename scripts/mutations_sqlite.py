@@ -201,4 +201,28 @@ MUTATIONS = (
         "jobs = excluded.jobs",
         "the count of jobs by state is wrong",
     ),
+    Mutation(
+        "enqueue.sql",
+        "SELECT coalesce(max(n), 0), (SELECT closed FROM limpet_store) FROM limpet_job",
+        "SELECT coalesce(max(n), 0), NULL FROM limpet_job",
+        "a store that moves away takes new jobs",
+    ),
+    Mutation(
+        "session.sql",
+        "       (SELECT closed FROM limpet_store)\n",
+        "       NULL\n",
+        "a store that moves away is claimed from",
+    ),
+    Mutation(
+        "relocate.sql",
+        "(SELECT count(*) FROM limpet_job WHERE state = 'running' AND session > '')",
+        "0",
+        "a store is closed while jobs run",
+    ),
+    Mutation(
+        "cargo.sql",
+        "WHERE j.n > :after\nORDER BY j.n\nLIMIT :limit",
+        "WHERE j.n > :after + 1\nORDER BY j.n\nLIMIT :limit",
+        "a job between two cargos is left behind",
+    ),
 )

@@ -97,6 +97,14 @@ def steady_sync(
     return ctx.token
 
 
+@app.task
+def hands_on(ctx: Context, word: str) -> str:
+    """Runs until the word, then enqueues another job; returns its id."""
+    with recording(ctx) as record:
+        record.run(LONGEST_SECONDS, said(word))
+        return quick.enqueue().id
+
+
 def _go_on(record: Recorder, seconds: float, over: Callable[[], bool]) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until and not over():

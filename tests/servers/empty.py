@@ -13,6 +13,8 @@ _LISTED = """
 SELECT string_agg(format('DELETE FROM %I.%I', schemaname, tablename), '; ') FROM pg_tables
 WHERE schemaname = 'limpet' AND tablename <> 'store'
 """
+# A test may leave its store closed: it has moved.
+_OPENED = "UPDATE limpet.store SET closed = NULL, relocation = NULL, cursor = NULL"
 
 
 def empty_redis(kind: str) -> str:
@@ -41,7 +43,7 @@ def empty_postgres(kind: str = "postgres") -> str:
         store.close()
         listed = connection.execute(_LISTED).fetchone()
         assert listed is not None
-        _emptied[kind] = str(listed[0])
+        _emptied[kind] = f"{listed[0]}; {_OPENED}"
     else:
         _own[kind].execute(_emptied[kind].encode())
     return url

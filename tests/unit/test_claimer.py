@@ -37,7 +37,7 @@ def claimer_of(line: Line) -> Claimer:
 
     services = SimpleNamespace(report=report, told=lambda batch: None)
     placement = SimpleNamespace(room=lambda kind: (0, 5, True), suspect_room=lambda: 1)
-    stubs: list[Any] = [line, Ledger(), placement, services]
+    stubs: list[Any] = [line, Ledger(), placement, services, lambda: None]
     claimer = Claimer("s", Plan("app:app"), *stubs)
     claimer.begin({LOOP: "digest"})
     return claimer

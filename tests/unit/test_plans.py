@@ -39,8 +39,9 @@ def test_no_statement_reads_all_jobs(connection: apsw.Connection, verb: str, nam
     big = ("limpet_job", "limpet_payload", "limpet_result", "limpet_event", "limpet_log", "j", "v")
     steps = plan(connection, script(PACKAGE, "sql", verb)[name])
     scans = [step for step in steps if re.match(rf"SCAN ({'|'.join(big)})\b", step)]
-    # The whole list, newest first, is read from its end and as far as it is shown.
-    assert scans == [] or (verb, name) == ("inspect", "jobs")
+    # The whole list, newest first, is read from its end and as far as it is shown. A move counts
+    # every row once, when nobody works there.
+    assert scans == [] or (verb, name) in {("inspect", "jobs"), ("cargo", "counts")}
 
 
 @pytest.mark.parametrize(

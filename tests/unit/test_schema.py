@@ -11,6 +11,7 @@ from schema import FILE, schema
 from limpet.domain.clock import SystemClock
 from limpet.domain.errors import SchemaMismatch
 from limpet.storage.boot import boot_id
+from limpet.storage.relocation import Relocation, Stage
 from limpet.storage.sqlite import schema as store_schema
 from limpet.storage.sqlite.location import parse
 from limpet.storage.sqlite.store import SqliteStore
@@ -90,7 +91,7 @@ def test_store_of_version_1_is_refused_until_it_is_migrated(
         for use in (lambda: store.pause("email"), store.info):
             with pytest.raises(SchemaMismatch, match=r"schema 1.*run `limpet migrate`"):
                 use()
-        assert store.migrate() == ("0002_worker", "0003_lean")
+        assert store.migrate() == ("0002_worker", "0003_lean", "0004_move")
         assert store.migrate() == ()
         assert store.info().schema_version == store_schema.NEWEST
         (kept,) = store.sessions()
@@ -109,6 +110,25 @@ def test_code_of_version_1_may_work_on_a_store_of_this_version(
     monkeypatch.setattr(store_schema, "OLDEST", 1)
     with closing(SqliteStore(url)) as store:
         assert store.info().schema_version == newest
+
+
+def test_code_that_knows_no_moves_may_not_open_a_store_that_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    closing_ = Relocation("m", Stage.CLOSING, "redis://elsewhere", "e")
+    with closing(SqliteStore(url)) as store, monkeypatch.context() as older:
+        assert store.relocate(None, closing_).done
+        older.setattr(store_schema, "NEWEST", 3)
+        older.setattr(store_schema, "OLDEST", 2)
+        with closing(SqliteStore(url)) as old, pytest.raises(SchemaMismatch):
+            old.pause("email")
+    with closing(SqliteStore(url)) as store:
+        assert store.relocate(closing_, None).done
+        monkeypatch.setattr(store_schema, "NEWEST", 3)
+        monkeypatch.setattr(store_schema, "OLDEST", 2)
+        with closing(SqliteStore(url)) as old:
+            assert old.info().epoch
 
 
 def test_a_store_is_brought_forward_with_its_jobs_and_only_once(tmp_path: Path, later: str) -> None:
@@ -132,7 +152,8 @@ def test_a_store_is_brought_forward_with_its_jobs_and_only_once(tmp_path: Path, 
 def test_names_of_tables_follow_the_name_space(tmp_path: Path) -> None:
     one = SqliteStore(f"sqlite:///{tmp_path}/jobs.db")
     two = SqliteStore(f"sqlite:///{tmp_path}/jobs.db?namespace=other")
-    assert one.migrate() == two.migrate() == ("0001_ground", "0002_worker", "0003_lean")
+    steps = ("0001_ground", "0002_worker", "0003_lean", "0004_move")
+    assert one.migrate() == two.migrate() == steps
     assert one.info().epoch != two.info().epoch
     one.pause("email")
     assert two.invariants() == one.invariants() == ()

@@ -27,6 +27,8 @@ LimpetError
 │   ├── StoreCorrupt        not a database, or a damaged one
 │   ├── StoreRefused        a place where the promises could not be kept
 │   ├── StoreRolledBack     the store has forgotten what it had acknowledged
+│   ├── StoreMoved          it moves, or has moved, to another place
+│   ├── StoreNotMoved       it cannot be moved there, or not now
 │   └── SchemaMismatch      made by a newer or an older version of Limpet
 └── Cause                   (domain/cause.py) why an attempt or a session ended
 
@@ -231,6 +233,14 @@ class StoreRefused(StoreError):
 
 class StoreRolledBack(StoreError):
     """The store has forgotten something that it had acknowledged."""
+
+
+class StoreMoved(StoreError):
+    """The store is being moved, or was moved, to another place; nothing was written."""
+
+
+class StoreNotMoved(StoreError):
+    """The store cannot be moved to that place, or not now; the sentence says what to do."""
 
 
 class SchemaMismatch(StoreError):

@@ -35,6 +35,7 @@ from limpet.storage.answers import (
     StoreInfo,
     Total,
 )
+from limpet.storage.relocation import MoveVerbs
 
 # The most rows that one call of a verb reads or writes.
 CHUNK = 1_000
@@ -314,7 +315,14 @@ class Bell(Protocol):
 
 
 class Store(
-    EnqueueVerbs, HolderVerbs, SweepVerbs, ControlVerbs, InspectVerbs, AdminVerbs, Protocol
+    EnqueueVerbs,
+    HolderVerbs,
+    SweepVerbs,
+    ControlVerbs,
+    InspectVerbs,
+    AdminVerbs,
+    MoveVerbs,
+    Protocol,
 ):
     """All of it, as a backend implements it."""
 

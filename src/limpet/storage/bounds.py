@@ -23,3 +23,13 @@ def at_most_a_chunk(items: Sequence[object]) -> None:
 def page_size(limit: int) -> int:
     """How many a page has, for a given limit."""
     return max(1, min(limit, MOST_PER_PAGE))
+
+
+def prefix_within(sizes: Sequence[int], most: int) -> int:
+    """How many of the first fit into so many bytes; at least one."""
+    total = 0
+    for place, size in enumerate(sizes):
+        total += size
+        if total > most:
+            return max(1, place)
+    return len(sizes)

@@ -5,6 +5,7 @@ from limpet.domain.errors import (
     MoveRefused,
     SequenceError,
     SessionLost,
+    StoreNotMoved,
     StoreRolledBack,
 )
 from limpet.domain.state import State
@@ -51,3 +52,10 @@ def not_finished(job: str, state: State, round_: int, seen_round: int) -> MoveRe
 
 def cursor_not_given(cursor: str) -> InvalidOption:
     return InvalidOption(f"cursor {cursor!r}: use the one that the last page gave.")
+
+
+def not_arriving(move: str) -> StoreNotMoved:
+    return StoreNotMoved(
+        f"the store takes no cargo of the move {move}: that was finished or given up meanwhile; "
+        f"nothing was written."
+    )

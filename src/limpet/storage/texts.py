@@ -1,12 +1,14 @@
 """Values as the text that every store keeps, and the nouns that are read from it."""
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from limpet.domain.cause import Cause, Needs, cause_of
 from limpet.domain.event import EventName
+
+T = TypeVar("T")
 
 
 def to_json(value: object) -> str:
@@ -16,6 +18,11 @@ def to_json(value: object) -> str:
     except UnicodeEncodeError:
         # An exception's message may carry half a character, as in a file name; it is still told.
         return clean(json.dumps(value, ensure_ascii=False))
+
+
+def from_json(text: str, kind: type[T]) -> T:
+    """What a store keeps as JSON text."""
+    return msgspec.json.decode(text, type=kind)
 
 
 def clean(text: str) -> str:

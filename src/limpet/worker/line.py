@@ -18,6 +18,7 @@ from limpet.domain.errors import (
     SessionLost,
     StoreBusy,
     StoreError,
+    StoreMoved,
     StoreRefused,
     StoreRolledBack,
     StoreUnreachable,
@@ -29,7 +30,7 @@ from limpet.worker.page import Page, now
 # Between two tries: doubled each time, up to the longest; less for renewals, which cannot wait.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _LONGEST_OF_RENEWALS = 0.1, 2.0, 1.0
 # What a store says that will not change by asking again.
-_WRONG_PLACE = (SchemaMismatch, StoreRefused)
+_WRONG_PLACE = (SchemaMismatch, StoreMoved, StoreRefused)
 _FORGOTTEN = (StoreRolledBack, SessionLost, SequenceError)
 
 

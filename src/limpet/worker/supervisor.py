@@ -110,7 +110,7 @@ class Supervisor:
         line = await self._open_store(catalog.url)
         self._say_how_strong(catalog)
         self._put_together(line, catalog, files)
-        sweeper = Sweeper(line.store, self._session, _proof, told=_forget)
+        sweeper = Sweeper(line.store, self._session, proof, told=forget)
         await line.persist(sweeper.prove)
         await self._register(line, catalog)
         self._start(line, sweeper, catalog)
@@ -352,12 +352,14 @@ class Supervisor:
         self._page.tick = now()
 
 
-def _proof(session: Session) -> bool:
+def proof(session: Session) -> bool:
+    """Whether every process of a session is certainly dead, as far as this host can tell."""
     lock = session.lock
     return lock is not None and locks.proves_death(session.id, lock.path, lock.inode, lock.nonce)
 
 
-def _forget(session: Session) -> None:
+def forget(session: Session) -> None:
+    """Remove what proved the death of a session, once the store knows of it."""
     if session.lock is not None:
         locks.forget(session.lock.path)
 

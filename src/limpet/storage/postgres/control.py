@@ -29,4 +29,5 @@ def retry(tx: Transaction, job: str, seen_round: int) -> int:
 
 def pause(tx: Transaction, queue: str, paused: bool) -> None:
     """Stop or resume claiming from a queue."""
+    tx.call("pass", False)
     tx.run("control", "pause", queue=queue, paused=paused)

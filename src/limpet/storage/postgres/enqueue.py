@@ -16,16 +16,21 @@ from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.texts import to_json
 
 
-def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
-    """Write new jobs; see `EnqueueVerbs.enqueue`."""
+def enqueue(tx: Transaction, jobs: Sequence[NewJob], *, fenced: bool = False) -> list[Receipt]:
+    """Write new jobs; see `EnqueueVerbs.enqueue`. `fenced`: a job that runs asks for it."""
     if not jobs:
         return []
-    ((at, known),) = tx.call("enqueue", *written(jobs), tx.wall, None)
+    ((at, known),) = tx.call("enqueue", *written(jobs), tx.wall, None, fenced)
     return receipts(jobs, at, known)
 
 
 def enqueue_capped(
-    tx: Transaction, jobs: Sequence[NewJob], caps: Mapping[str, int], all_or_none: bool
+    tx: Transaction,
+    jobs: Sequence[NewJob],
+    caps: Mapping[str, int],
+    all_or_none: bool,
+    *,
+    fenced: bool = False,
 ) -> list[Receipt]:
     """Write those new jobs for which there is room."""
     for queue in sorted({job.queue for job in jobs} & caps.keys()):
@@ -35,7 +40,8 @@ def enqueue_capped(
     refused = over_cap(jobs, caps, known, lambda queue: int(waiting[queue]))
     if refused and all_or_none:
         return none_written(jobs, known, refused)
-    told = {each.job: each for each in enqueue(tx, [job for job in jobs if job.id not in refused])}
+    wanted = [job for job in jobs if job.id not in refused]
+    told = {each.job: each for each in enqueue(tx, wanted, fenced=fenced)}
     return [refused.get(job.id) or told[job.id] for job in jobs]
 
 
@@ -62,8 +68,11 @@ def enqueue_under(
     alive = where in (Standing.LIVE, Standing.DRAINING)
     _, rejected = check(tx, fence.session, [fence], ["enqueue jobs from"], alive=alive)
     if rejected:
+        tx.call("pass", False)
         return LeaseLost(*fence)
-    return enqueue_capped(tx, jobs, caps, all_or_none) if caps else enqueue(tx, jobs)
+    if caps:
+        return enqueue_capped(tx, jobs, caps, all_or_none, fenced=True)
+    return enqueue(tx, jobs, fenced=True)
 
 
 def written(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:

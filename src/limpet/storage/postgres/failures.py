@@ -16,6 +16,9 @@ from limpet.domain.errors import (
     StoreUnreachable,
 )
 from limpet.storage.postgres.location import Location
+from limpet.storage.relocation import refused
+
+_CLOSED = "LP003"
 
 # What is over in a moment: the transaction was undone by the server and may be said again at once.
 _AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
@@ -62,7 +65,12 @@ def _named(error: psycopg.Error) -> psycopg.Error:
 
 def said(error: psycopg.Error, location: Location) -> StoreError | InvalidOption:
     """The error of the store's own kind for one of the driver's."""
-    error = _named(error)
+    if error.sqlstate == _CLOSED:
+        return refused(error.diag.message_primary or str(error).partition("\n")[0])
+    return _told(_named(error), location)
+
+
+def _told(error: psycopg.Error, location: Location) -> StoreError | InvalidOption:
     where = location.url
     reason = _reason(error)
     match error:

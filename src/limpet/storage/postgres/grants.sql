@@ -5,6 +5,7 @@
 GRANT USAGE ON SCHEMA limpet TO limpet_role;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA limpet TO limpet_role;
 REVOKE INSERT, UPDATE, DELETE ON limpet.store FROM limpet_role;
+GRANT UPDATE (one) ON limpet.store TO limpet_role; -- it is always 1; to lock the row, see pass
 REVOKE UPDATE ON limpet.job, limpet.event, limpet.log, limpet.taskset FROM limpet_role;
 REVOKE DELETE ON limpet.queue FROM limpet_role;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA limpet TO limpet_role;

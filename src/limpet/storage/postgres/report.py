@@ -18,11 +18,11 @@ def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Re
     leases = [each.lease for each in reports]
     tried = ["report on"] * len(leases)
     held, rejected = check(tx, session, leases, tried, alive=alive, once=False)
-    kept = [reports[place] for place in held]
-    progress = [_progress(said) for said in kept if said.progress is not None]
+    believed = [reports[place] for place in held]
+    progress = [_progress(said) for said in believed if said.progress is not None]
     if progress:
         tx.run("report", "progress", rows=to_json(progress))
-    lines = [line for said in kept for line in _lines(said)]
+    lines = [line for said in believed for line in _lines(said)]
     if lines:
         tx.run("report", "lines", rows=to_json(lines))
         for job in {line[0] for line in lines}:
@@ -34,17 +34,18 @@ def _progress(said: Report) -> tuple[object, ...]:
     now = said.progress
     assert now is not None
     total = None if now.total is None else float(now.total)
-    note = _kept(now.note[:LONGEST_NOTE])
+    note = kept(now.note[:LONGEST_NOTE])
     return said.lease.job, said.lease.token, float(now.done), total, note, now.at
 
 
 def _lines(said: Report) -> list[tuple[str, int, str, str]]:
     return [
-        (said.lease.job, line.at, _kept(line.level), _kept(line.message[:LONGEST_LINE]))
+        (said.lease.job, line.at, kept(line.level), kept(line.message[:LONGEST_LINE]))
         for line in said.lines[-MOST_LINES:]
     ]
 
 
-def _kept(text: str) -> str:
+def kept(text: str) -> str:
+    """A text that a person wrote, as it can be stored."""
     # The server has no text with a zero in it.
     return clean(text).replace("\x00", "?")

@@ -17,7 +17,7 @@ from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage import answers, base
 from limpet.storage.bounds import at_most_a_chunk
-from limpet.storage.postgres import control, due, info, inspect, recover
+from limpet.storage.postgres import cargo, control, due, info, inspect, recover, relocate
 from limpet.storage.postgres import session as sessions
 from limpet.storage.postgres.bell import Ringer
 from limpet.storage.postgres.database import Database
@@ -27,6 +27,7 @@ from limpet.storage.postgres.invariants import invariants
 from limpet.storage.postgres.location import parse
 from limpet.storage.postgres.report import report
 from limpet.storage.postgres.within import aenqueue_within, enqueue_within
+from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
 
 _log = logging.getLogger("limpet.store")
 
@@ -157,7 +158,7 @@ class PostgresStore:
         return self._db.once(lambda tx: control.retry(tx, job, seen_round))
 
     def pause(self, queue: str, paused: bool = True) -> None:
-        return self._db.once(lambda tx: control.pause(tx, queue, paused))
+        return self._db.write(lambda tx: control.pause(tx, queue, paused))
 
     # -- inspect
 
@@ -198,6 +199,29 @@ class PostgresStore:
 
     def invariants(self) -> tuple[answers.Broken, ...]:
         return self._db.read(invariants, patient=True)
+
+    # -- move to another place
+
+    def relocation(self) -> tuple[Relocation | None, str]:
+        return self._db.once(relocate.relocation, reading=True)
+
+    def relocate(self, was: Relocation | None, wanted: Relocation | None) -> Relocated:
+        return self._db.write(lambda tx: relocate.relocate(tx, was, wanted))
+
+    def manifest(self) -> Manifest:
+        return self._db.read(cargo.manifest)
+
+    def cargo(self, cursor: str = "") -> Cargo:
+        return self._db.read(lambda tx: cargo.cargo(tx, cursor))
+
+    def adopt(self, move: str, cargo_: Cargo) -> int:
+        return self._db.once(lambda tx: cargo.adopt(tx, move, cargo_))
+
+    def furnish(self, move: str, manifest: Manifest) -> None:
+        self._db.once(lambda tx: cargo.furnish(tx, move, manifest))
+
+    def discard(self, move: str) -> bool:
+        return self._db.once(lambda tx: cargo.discard(tx, move))
 
     # -- the store itself
 

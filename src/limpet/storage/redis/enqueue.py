@@ -99,7 +99,7 @@ def _shape(job: NewJob) -> tuple[Any, ...]:
         raise InvalidOption(f"queue {job.queue!r}: the name of a queue has no slash.")
     ends = [at for at in (job.expires_at, job.deadline_at) if at is not None]
     limits = _or_none(job.expires_at), _or_none(job.deadline_at), NONE
-    row = _SHAPE.pack(0, 0, _has_hook(job.options), 1, 0, 0, 0, *limits, job.priority)
+    row = _SHAPE.pack(0, 0, has_hook(job.options), 1, 0, 0, 0, *limits, job.priority)
     due = job.scheduled_for if job.scheduled_for is not None else False
     line = f"{job.queue}/{job.task}"
     return as_text(row), line, job.priority, due, min(ends) if ends else False
@@ -109,7 +109,8 @@ def _or_none(at: int | None) -> int:
     return NONE if at is None else at
 
 
-def _has_hook(options: str) -> bool:
+def has_hook(options: str) -> bool:
+    """Whether the job's options ask for a last run after the last loss."""
     return "orphan_hook" in options and bool(msgspec.json.decode(options).get("orphan_hook"))
 
 

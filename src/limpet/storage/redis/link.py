@@ -15,12 +15,13 @@ from limpet.storage.redis import schema
 from limpet.storage.redis.connections import Connection, Connections
 from limpet.storage.redis.failures import is_elsewhere, is_missing_script, moved_to, said
 from limpet.storage.redis.location import Location
+from limpet.storage.relocation import refused
 
 PACKAGE = __package__ or "limpet.storage.redis"
 
 # How often one call may be sent elsewhere, or find the store gone, before it gives up.
 _MOST_TURNS = 5
-_NO_STORE = -1
+_NO_STORE, _CLOSED = -1, -2
 
 packed = msgspec.msgpack.Encoder().encode
 
@@ -81,6 +82,8 @@ class Link:
                     raise
                 else:
                     self.connections.give_back(connection)
+                    if answer[0] == _CLOSED:
+                        raise refused(self.call("relocation")[1])
                     if answer[0] != _NO_STORE:
                         return answer
                     with self._lock:

@@ -13,7 +13,8 @@ from limpet.domain.lease import Lease
 from limpet.domain.session import Session, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
 from limpet.domain.transition import Answer, Rejected
-from limpet.storage.texts import error_of, event_name, reason_of
+from limpet.storage.relocation import Parcel
+from limpet.storage.texts import error_of, event_name, reason_of, to_json
 
 NONE = -1
 _ROW = struct.Struct(">BBQIBddBBBIIIIdddiddHI")
@@ -93,6 +94,49 @@ def job_of(parts: Sequence[Any]) -> Job:
         result_secrets=tuple(unpacked(result_secrets)) if result_secrets else (),
         error=error_of(error.decode() if error else None),
     )
+
+
+def parcel_of(parts: Sequence[Any]) -> Parcel:
+    """A job as it is carried to another store, from the same parts."""
+    id_, row, blob, extra, result, result_secrets, error, progress, blocked = parts
+    (state, _, token, _, _, claimed_at, finished_at, suspect, last_run, _, round_, failures,
+     orphans, strikes, expires_at, deadline_at, requested_at, priority, ready_at,
+     created_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
+    length = row[_ROW.size]
+    session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
+    queue, _, task = line.decode().partition("/")
+    payload_version, args, options, secrets, _ = _payload(blob)
+    hidden = to_json(unpacked(result_secrets)) if result_secrets else None
+    told = (
+        number_of(parts), id_.decode(), task, queue, state_of(state), priority, int(ready_at),
+        bool(suspect), bool(last_run), round_, token, session.decode() or None, failures, orphans,
+        strikes, int(created_at), _time(claimed_at), _time(finished_at), _time(requested_at),
+        _time(expires_at), _time(deadline_at), *(unpacked(extra) if extra else (None,) * 5),
+        payload_version, args, options, to_json(secrets), _text(result), hidden, _text(error),
+        _text(blocked), *(unpacked(progress) if progress else (None,) * 5),
+    )  # fmt: skip
+    return Parcel._make(told)
+
+
+def row_of(each: Parcel, has_hook: bool) -> bytes:
+    """The row of a job that comes from another store; it does not run."""
+    session = (each.session or "").encode()
+    head = _ROW.pack(
+        _CODES.index(State(each.state)) + 1, 0, each.token, 0, 0, _or_none(each.claimed_at),
+        _or_none(each.finished_at), each.suspect, each.last_run, has_hook, each.round,
+        each.failures, each.orphans, each.strikes, _or_none(each.expires_at),
+        _or_none(each.deadline_at), _or_none(each.cancel_requested_at), each.priority,
+        each.ready_at, each.created_at, each.number >> 32, each.number & 0xFFFF_FFFF,
+    )  # fmt: skip
+    return head + bytes([len(session)]) + session + f"{each.queue}/{each.task}".encode()
+
+
+def _or_none(at: int | None) -> int:
+    return NONE if at is None else at
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
 
 
 def _payload(blob: bytes) -> tuple[Any, ...]:

@@ -14,7 +14,16 @@ from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage import answers, base
 from limpet.storage.bounds import at_most_a_chunk
-from limpet.storage.redis import control, due, durability, inspect, recover, within
+from limpet.storage.redis import (
+    cargo,
+    control,
+    due,
+    durability,
+    inspect,
+    recover,
+    relocate,
+    within,
+)
 from limpet.storage.redis import session as sessions
 from limpet.storage.redis.bell import Bells
 from limpet.storage.redis.enqueue import enqueue
@@ -23,6 +32,7 @@ from limpet.storage.redis.invariants import invariants
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.location import parse
 from limpet.storage.redis.report import report
+from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
 
 
 class RedisStore:
@@ -169,6 +179,29 @@ class RedisStore:
 
     def invariants(self) -> tuple[answers.Broken, ...]:
         return invariants(self._link)
+
+    # -- move to another place
+
+    def relocation(self) -> tuple[Relocation | None, str]:
+        return relocate.relocation(self._link)
+
+    def relocate(self, was: Relocation | None, wanted: Relocation | None) -> Relocated:
+        return relocate.relocate(self._link, was, wanted)
+
+    def manifest(self) -> Manifest:
+        return cargo.manifest(self._link)
+
+    def cargo(self, cursor: str = "") -> Cargo:
+        return cargo.cargo(self._link, cursor)
+
+    def adopt(self, move: str, cargo_: Cargo) -> int:
+        return cargo.adopt(self._link, move, cargo_)
+
+    def furnish(self, move: str, manifest: Manifest) -> None:
+        cargo.furnish(self._link, move, manifest)
+
+    def discard(self, move: str) -> bool:
+        return cargo.discard(self._link, move)
 
     # -- the store itself
 

@@ -8,11 +8,13 @@ from limpet.domain.state import FINAL, Move, State
 from limpet.storage.base import Topic
 from limpet.storage.refusals import not_finished
 from limpet.storage.rows import Row
+from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import to_json
 
 
 def _find(tx: Transaction, job: str) -> Row:
+    must_take_writes(tx)
     row = tx.one("control", "find", id=job)
     if row is None:
         raise JobNotFound(job)
@@ -76,4 +78,5 @@ def retry(tx: Transaction, job: str, round_seen: int) -> int:
 
 def pause(tx: Transaction, queue: str, paused: bool) -> None:
     """Stop or resume claiming from a queue."""
+    must_take_writes(tx)
     tx.run("control", "pause", queue=queue, paused=int(paused))

@@ -12,12 +12,14 @@ from limpet.storage.base import CHUNK
 from limpet.storage.bounds import SESSIONS_KEPT
 from limpet.storage.outcome import lapsed
 from limpet.storage.rows import Row
+from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import to_json
 
 
 def promote(tx: Transaction) -> Promoted:
     """Scheduled → ready, waiting → too late; see `SweepVerbs.promote`."""
+    must_take_writes(tx)
     late = tx.run("promote", "late", now=tx.now, limit=CHUNK)
     for row in late:
         _lapse(tx, row)
@@ -47,6 +49,7 @@ def _lapse(tx: Transaction, row: Row) -> None:
 
 def prune(tx: Transaction, retention: Mapping[State, timedelta]) -> Pruned:
     """Remove finished jobs and dead sessions; see `SweepVerbs.prune`."""
+    must_take_writes(tx)
     left = CHUNK
     created_before = tx.now - microseconds(REPEAT_WINDOW)
     for state, kept in retention.items():

@@ -12,6 +12,7 @@ from limpet.domain.state import Move, State
 from limpet.storage.answers import Receipt
 from limpet.storage.caps import none_written, over_cap
 from limpet.storage.sqlite.fence import check
+from limpet.storage.sqlite.relocate import check as check_open
 from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.transaction import Transaction, Value
 from limpet.storage.texts import to_json
@@ -22,8 +23,12 @@ def enqueue(
     jobs: Sequence[NewJob],
     caps: Mapping[str, int] | None = None,
     all_or_none: bool = False,
+    *,
+    fenced: bool = False,
 ) -> list[Receipt]:
-    """Write new jobs; see `EnqueueVerbs.enqueue`."""
+    """Write new jobs; see `EnqueueVerbs.enqueue`. `fenced`: a job that runs asks for it."""
+    ((last, closed),) = tx.run("enqueue", "last")
+    check_open(tx, closed, new=not fenced)
     refused: dict[str, Receipt] = {}
     if caps:
         known = _known(tx, jobs)
@@ -32,8 +37,7 @@ def enqueue(
             return none_written(jobs, known, refused)
     wanted = [job for job in jobs if job.id not in refused]
     # Numbered here, because SQLite takes twice as long to write a row and tell its number.
-    last = tx.one("enqueue", "last")
-    rows = [_row(tx, n, job) for n, job in enumerate(wanted, start=last[0] + 1 if last else 1)]
+    rows = [_row(tx, n, job) for n, job in enumerate(wanted, start=last + 1)]
     before = tx.total_changed()
     tx.many("enqueue", "insert_job", rows)
     receipts = dict(refused)
@@ -73,7 +77,7 @@ def enqueue_under(
     _, rejected = check(tx, fence.session, [fence], ["enqueue jobs from"], alive=alive)
     if rejected:
         return LeaseLost(*fence)
-    return enqueue(tx, jobs, caps, all_or_none)
+    return enqueue(tx, jobs, caps, all_or_none, fenced=True)
 
 
 def _secrets(job: NewJob) -> str:

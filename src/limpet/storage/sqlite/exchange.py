@@ -47,7 +47,8 @@ def exchange(
     if alive:
         mark_begun(tx, session, begun)
     rejected, given_up = settle(tx, session, settlements, alive=alive)
-    numbers = claim(tx, session, want) if want is not None and where is Standing.LIVE else []
+    claims = want is not None and where is Standing.LIVE and not row.closing
+    numbers = claim(tx, session, want) if want is not None and claims else []
     jobs = claimed(tx, session, numbers)
     taken = digest([(job, token) for job, _, token in [each.lease for each in jobs]])
     _advance(tx, session, seq, taken - given_up)

@@ -15,10 +15,11 @@ from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import PACKAGE
 
 # The version that this code writes, and the oldest one that it can work on.
-NEWEST = 3
-OLDEST = 2
+NEWEST = 4
+OLDEST = 4
 # The oldest code that can work on what this one writes: 0002 only adds a column, which code of
-# version 1 neither reads nor needs to fill, and 0003 only changes an index.
+# version 1 neither reads nor needs to fill, 0003 only changes an index, and while a store moves,
+# which 0004 makes possible, `relocate` lets no older code in.
 OLDEST_BESIDE = 1
 
 

@@ -8,7 +8,7 @@ CREATE TABLE limpet_store (
     oldest_allowed INTEGER NOT NULL, -- versions of the schema that may work on this file
     newest_allowed INTEGER NOT NULL,
     created_at INTEGER NOT NULL
-) STRICT;
+, closed TEXT, relocation TEXT, cursor TEXT) STRICT;
 
 CREATE TABLE limpet_job (
     n INTEGER PRIMARY KEY,

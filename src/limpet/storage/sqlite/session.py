@@ -14,6 +14,7 @@ from limpet.storage.base import CHUNK
 from limpet.storage.refusals import session_dead, session_not_known
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.inspect import epoch
+from limpet.storage.sqlite.relocate import check, must_take_work, must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.tasksets import tasks_digest
 from limpet.storage.texts import to_json
@@ -30,15 +31,20 @@ class Found:
     seq: int
     held: Digest
     tasks: str
+    closing: bool
 
 
 def find(tx: Transaction, session: str) -> Found | None:
-    """The session's row, or None."""
+    """The session's row, or None; raises `StoreMoved` where no session may write."""
     row = tx.one("session", "find", id=session)
     if row is None:
+        must_take_writes(tx)
         return None
+    check(tx, row[8])
+    held = Digest(row[5], row[6])
+    boot, moment, lease, seq = row[1:5]
     return Found(
-        SessionState(row[0]), row[1], row[2], row[3], row[4], Digest(row[5], row[6]), row[7]
+        SessionState(row[0]), boot, moment, lease, seq, held, row[7], closing=row[8] is not None
     )
 
 
@@ -53,6 +59,7 @@ def standing(tx: Transaction, session: Found) -> Standing:
 
 def register(tx: Transaction, new: NewSession) -> Registered:
     """Begin a session; see `HolderVerbs.register`."""
+    must_take_work(tx)
     known = find(tx, new.id)
     if known is not None and known.state is SessionState.DEAD:
         raise session_dead(new.id)

@@ -18,7 +18,8 @@ from limpet.domain.transition import Rejected, Settlement
 from limpet.storage import answers, base
 from limpet.storage.boot import boot_id
 from limpet.storage.bounds import at_most_a_chunk
-from limpet.storage.sqlite import control, due, inspect, recover
+from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
+from limpet.storage.sqlite import cargo, control, due, inspect, recover, relocate
 from limpet.storage.sqlite import session as sessions
 from limpet.storage.sqlite.bell import FileBell
 from limpet.storage.sqlite.database import Database
@@ -206,6 +207,29 @@ class SqliteStore:
         except StoreCorrupt as error:
             # Too damaged for the rules to be asked one by one.
             return (damaged(str(error)),)
+
+    # -- move to another place
+
+    def relocation(self) -> tuple[Relocation | None, str]:
+        return self._db.read(relocate.relocation)
+
+    def relocate(self, was: Relocation | None, wanted: Relocation | None) -> Relocated:
+        return self._db.write(lambda tx: relocate.relocate(tx, was, wanted))
+
+    def manifest(self) -> Manifest:
+        return self._db.read(cargo.manifest)
+
+    def cargo(self, cursor: str = "") -> Cargo:
+        return self._db.read(lambda tx: cargo.cargo(tx, cursor))
+
+    def adopt(self, move: str, cargo_: Cargo) -> int:
+        return self._db.write(lambda tx: cargo.adopt(tx, move, cargo_), rows=base.CHUNK)
+
+    def furnish(self, move: str, manifest: Manifest) -> None:
+        return self._db.write(lambda tx: cargo.furnish(tx, move, manifest))
+
+    def discard(self, move: str) -> bool:
+        return self._db.write(lambda tx: cargo.discard(tx, move), rows=base.CHUNK)
 
     # -- the store itself
 

@@ -1,20 +1,26 @@
 -- enqueue: write new jobs.
 -- purpose: (nothing) to ready or scheduled; an id that is there stays as it is.
 -- params:  a column for each field of NewJob, each id once; NULL for one that nobody filled. p_epoch:
---          the store that is meant, or NULL.
+--          the store that is meant, or NULL. p_fenced: a job that runs asks for it.
 -- returns: one row: the time of it, and the jobs that were there before, as JSON of ids and states.
 
 CREATE OR REPLACE FUNCTION limpet.v1_enqueue(
     p_ids text, p_tails text, p_tasks text, p_queues text, p_args text, p_options text,
     p_secrets text, p_priorities text, p_scheduled text, p_expires text, p_deadlines text,
     p_keys text, p_uniques text, p_parents text, p_roots text, p_weights text, p_versions text,
-    p_wall bigint, p_epoch text, OUT at bigint, OUT known json)
+    p_wall bigint, p_epoch text, p_fenced boolean, OUT at bigint, OUT known json)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_fresh text[];
     v_ready bigint;
     v_last bigint;
 BEGIN
+    PERFORM limpet.v1_pass(NOT p_fenced);
+    IF p_epoch IS NOT NULL THEN
+        -- A transaction that sees an old moment would not see that the store was closed since; the
+        -- server refuses it here.
+        PERFORM FROM limpet.store FOR SHARE;
+    END IF;
     at := limpet.v1_time(p_wall);
     IF p_epoch IS NOT NULL AND p_epoch <> (SELECT epoch FROM limpet.store) THEN
         RAISE EXCEPTION 'another store' USING ERRCODE = 'LP002';

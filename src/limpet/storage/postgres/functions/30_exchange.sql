@@ -33,6 +33,7 @@ DECLARE
     v_gen bigint;
     v_base bigint;
     v_quiet boolean := false;
+    v_closed text := limpet.v1_pass(false);
 BEGIN
     SELECT h.gen, h.seq, h.rejected, h.lines, h.lines_until
     INTO v_gen, v_seq, v_rejected, v_lines, v_until
@@ -73,7 +74,7 @@ BEGIN
     IF p_moves IS NOT NULL THEN
         PERFORM limpet.v1_shift(p_session, p_moves, v_now);
     END IF;
-    IF p_want IS NOT NULL AND v_standing = 'live' THEN
+    IF p_want IS NOT NULL AND v_standing = 'live' AND v_closed IS NULL THEN
         SELECT v.base, v.quiet INTO v_base, v_quiet
         FROM limpet.session s CROSS JOIN LATERAL limpet.v1_server(s.lease, p_wall, p_lease) v
         WHERE s.id = p_session;
@@ -162,6 +163,7 @@ CREATE OR REPLACE FUNCTION limpet.v1_open(
     p_session text, p_lease bigint, OUT seq bigint, OUT standing text)
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
+    PERFORM limpet.v1_pass(false);
     SELECT h.seq INTO seq FROM limpet.hold h
     WHERE h.session = p_session ORDER BY h.gen DESC LIMIT 1 FOR UPDATE;
     standing := limpet.v1_standing(p_session, p_lease);

@@ -15,6 +15,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now bigint := limpet.v1_time(p_wall);
 BEGIN
+    PERFORM limpet.v1_pass(true);
     SELECT s.epoch INTO epoch FROM limpet.store s;
     moment := limpet.v1_time(p_lease) + p_duration;
     tasks := p_tasks;
@@ -48,6 +49,7 @@ DECLARE
     v_lease bigint := limpet.v1_time(p_lease);
     v_tasks text;
 BEGIN
+    PERFORM limpet.v1_pass(false);
     IF p_begun IS NOT NULL THEN
         -- In turn with the exchanges of the session, which change the same rows.
         PERFORM FROM limpet.hold h

@@ -14,6 +14,7 @@ DECLARE
     v_run record;
     v_state text;
 BEGIN
+    PERFORM limpet.v1_pass(false);
     FOR v_try IN 1..100 LOOP
         SELECT state INTO v_state FROM limpet.done WHERE id = p_job;
         IF FOUND THEN
@@ -65,6 +66,7 @@ DECLARE
     v_now bigint := limpet.v1_time(p_wall);
     v_row limpet.done;
 BEGIN
+    PERFORM limpet.v1_pass(false);
     SELECT d.* INTO v_row FROM limpet.done d WHERE d.id = p_job FOR UPDATE;
     IF NOT FOUND OR v_row.round <> p_seen THEN
         SELECT p.state, p.round INTO source, round FROM limpet.placed p WHERE p.id = p_job;

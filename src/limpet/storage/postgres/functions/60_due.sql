@@ -11,6 +11,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_moved integer;
 BEGIN
+    PERFORM limpet.v1_pass(false);
     WITH gone AS (
         DELETE FROM limpet.parked
         WHERE ctid = ANY (ARRAY(
@@ -42,6 +43,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_moved integer;
 BEGIN
+    PERFORM limpet.v1_pass(false);
     WITH given AS (
         SELECT * FROM jsonb_to_recordset(p_moves)
         AS m (id text, target text, event text, cause text)
@@ -85,6 +87,7 @@ RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_ids text[];
 BEGIN
+    PERFORM limpet.v1_pass(false);
     v_ids := ARRAY(
         SELECT d.id FROM limpet.done d JOIN limpet.job j ON j.id = d.id
         WHERE d.state = p_state AND d.finished_at < p_finished_before

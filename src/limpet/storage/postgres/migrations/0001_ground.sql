@@ -11,7 +11,10 @@ CREATE TABLE limpet.store (
     schema_version integer NOT NULL,
     oldest_allowed integer NOT NULL, -- versions of the schema that may work on these tables
     newest_allowed integer NOT NULL,
-    created_at bigint NOT NULL
+    created_at bigint NOT NULL,
+    closed text,                     -- what every verb sees: NULL when open; see relocate.sql
+    relocation text,                 -- JSON: the store's part in a move
+    cursor text                      -- up to where cargo has arrived
 );
 
 CREATE TABLE limpet.server (         -- which server gave jobs last

@@ -83,7 +83,7 @@ WHERE (%(with_dead)s OR s.state <> 'dead') AND (%(one)s::text IS NULL OR s.id = 
 ORDER BY s.registered_at DESC, s.id DESC
 
 -- statement: totals
-SELECT queue, move, sum(jobs)::bigint FROM limpet.tally GROUP BY queue, move
+SELECT queue, move, sum(jobs)::bigint FROM limpet.tally WHERE move <> '' GROUP BY queue, move
 ORDER BY queue, move COLLATE "C"
 
 -- statement: store

@@ -3,6 +3,7 @@
 -- params:  job, cause as JSON.
 -- returns: {0, state after it}; {1} for a job that is not there.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: moves
 

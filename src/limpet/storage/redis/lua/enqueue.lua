@@ -22,6 +22,8 @@ redis.call('EXISTS', P .. 'scratch')
 
 local number, shapes, kinds, caps, all_or_none, fence = given[4], given[5], given[6], given[7],
     given[8], given[9]
+-- While the store is closing, jobs that still run may ask for others.
+if closed and (closed ~= 'closing' or not fence) then return {-2} end
 
 if fence then
     local s = find_session(fence[2])

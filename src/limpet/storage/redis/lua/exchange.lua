@@ -9,6 +9,7 @@
 --          is not there; {2, last} for a seq that is too old; {3, last} for one that shows that
 --          the store forgot.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: session
 -- include: digest
@@ -49,7 +50,9 @@ else
 end
 settle_each(session, alive, given[8], rejected)
 local waits = is_quiet(s.lease)
-if given[10] and where == LIVE and not waits then claim(session, seq, given[10], parts) end
+if given[10] and where == LIVE and not (waits or closed) then
+    claim(session, seq, given[10], parts)
+end
 let_settled_go(session)
 local count, total = hold_text(s)
 local answer = #rejected > 0 and cmsgpack.pack(rejected) or ''

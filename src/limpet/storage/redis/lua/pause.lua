@@ -3,6 +3,7 @@
 -- params:  queue, whether it is paused.
 -- returns: {0}.
 -- include: frame
+-- include: unclosed
 -- include: write
 
 redis.call(given[5] and 'SADD' or 'SREM', P .. 'paused', given[4])

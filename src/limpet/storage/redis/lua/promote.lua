@@ -4,6 +4,7 @@
 -- params:  none.
 -- returns: {0, ready, lapsed, 1 if there may be more, {id, when the next one is due} or {}}.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: moves
 -- include: write

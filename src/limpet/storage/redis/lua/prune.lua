@@ -5,6 +5,7 @@
 --          sessions are kept; all in microseconds.
 -- returns: {0, jobs, sessions, 1 if there is more to remove now}.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: moves
 -- include: write

@@ -8,6 +8,7 @@
 -- include: session
 -- include: moves
 
+if closed then return {-2} end
 local id, lease = given[4], given[5]
 local s = find_session(id)
 if s then

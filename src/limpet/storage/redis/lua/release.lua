@@ -3,6 +3,7 @@
 -- params:  session, leases (place, 'release', id, token, holder, cause as JSON).
 -- returns: {0, rejected (msgpack list of place, job, holder, token, answer)}.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: session
 -- include: digest

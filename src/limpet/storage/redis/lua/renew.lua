@@ -5,6 +5,7 @@
 -- returns: {0, standing, moment, seq, count, total, cancels (pairs of id and token), paused, epoch};
 --          {1} for a session that is not there.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: session
 -- include: moves

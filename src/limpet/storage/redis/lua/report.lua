@@ -4,6 +4,7 @@
 --          lines as msgpack).
 -- returns: {0, rejected (msgpack list of place, job, holder, token, answer)}.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: session
 -- include: moves

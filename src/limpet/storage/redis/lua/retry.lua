@@ -4,6 +4,7 @@
 -- returns: {0, round}; {1} for a job that is not there; {2, state, round} for one that is not
 --          finished or in another round.
 -- include: frame
+-- include: unclosed
 -- include: row
 -- include: moves
 

@@ -2,7 +2,7 @@
 -- purpose: (nothing) to ready or scheduled; an id that is there stays as it is.
 -- params:  insert_job and insert_payload take a tuple in the order of their columns;
 --          known takes :ids, a JSON list of ids; waiting takes :queue.
--- returns: last the highest number so far; known one row for each id that is there; waiting the
+-- returns: last the highest number so far, and whether the store is closed; known one row for each id that is there; waiting the
 --          length of the queue.
 
 -- statement: insert_job
@@ -14,7 +14,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 
 -- statement: last
-SELECT coalesce(max(n), 0) FROM limpet_job
+SELECT coalesce(max(n), 0), (SELECT closed FROM limpet_store) FROM limpet_job
 
 -- statement: insert_payload
 INSERT INTO limpet_payload (n, args, options, secrets) VALUES (?, ?, ?, ?)

@@ -1,7 +1,7 @@
 -- session: begin, look up, renew and end sessions.
 -- purpose: one row for each incarnation of a worker; its lease is one write.
 -- params:  by name; times in microseconds, :moment and :now_lease on the lease clock.
--- returns: find the session's row; cancels and paused what a renewal tells; held what it holds.
+-- returns: find the session's row, and whether the store is closed; cancels and paused what a renewal tells; held what it holds.
 
 -- statement: insert
 INSERT INTO limpet_session (
@@ -14,7 +14,8 @@ VALUES (:id, :kind, :name, :host, :pid, :boot, :lease, 'live', :moment, :tasks, 
 INSERT INTO limpet_taskset (digest, task) VALUES (?, ?) ON CONFLICT DO NOTHING
 
 -- statement: find
-SELECT state, boot, moment, lease, seq, held_count, held_total, tasks
+SELECT state, boot, moment, lease, seq, held_count, held_total, tasks,
+       (SELECT closed FROM limpet_store)
 FROM limpet_session WHERE id = :id
 
 -- statement: renew

@@ -11,10 +11,11 @@
 
 local P = string.sub(KEYS[1], 1, -6)
 local given = cmsgpack.unpack(ARGV[1])
-local meta = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'base', 'moved_at', 'quiet')
+local meta = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'base', 'moved_at', 'quiet', 'closed')
 if not meta[1] then
     return {-1}
 end
+local closed = meta[#meta]  -- the stage of a store that moves to another place; false when open
 
 local now, now_lease = given[1], given[2]
 if not now then

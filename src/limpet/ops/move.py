@@ -1,0 +1,302 @@
+"""Moves a store to another place: every job once, whatever ends the mover, and whenever.
+
+The order is what makes it safe (see `limpet.storage.relocation`): the target is closed, the source
+is closed for all that is new, what runs comes to its end, the source is closed for everything, the
+jobs are copied and counted; then the source is given up for ever, and only then the target opens.
+Each step is one atomic write that may be said again, so a mover that is killed is started again
+and goes on; two at a time do the same twice, which changes nothing.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from limpet.domain.clock import SystemClock
+from limpet.domain.duration import spoken
+from limpet.domain.errors import InvalidOption, StoreBusy, StoreError, StoreNotMoved
+from limpet.domain.ids import IdSource
+from limpet.storage.answers import StoreInfo
+from limpet.storage.base import Store
+from limpet.storage.relocation import Manifest, Relocated, Relocation, Stage
+
+_LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a move is: `running` jobs are waited for, or so many of all have arrived."""
+
+    running: int
+    arrived: int
+    jobs: int
+
+
+class Moved(NamedTuple):
+    """What a move did; `already`: somebody had finished it before."""
+
+    source: str
+    target: str
+    move: str
+    jobs: int
+    already: bool
+
+
+class Mover:
+    """One move, from one store to another.
+
+    `sweep` looks after the sessions of the source while running jobs are waited for; `tell` hears
+    how far it is.
+    """
+
+    def __init__(
+        self,
+        source: Store,
+        target: Store,
+        *,
+        sweep: Callable[[], object] = lambda: None,
+        tell: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._sweep = sweep
+        self._tell = tell
+
+    def move(self, wait: timedelta) -> Moved:
+        """Do it, or what is left of it; `wait`: how long running jobs may take to end."""
+        here, there = self._infos()
+        left, come = self._source.relocation()[0], self._target.relocation()[0]
+        self._refuse_strangers(here, there, left, come)
+        if left is not None and left.stage is Stage.MOVED:
+            return self._finish(here, there, left, come)
+        move = self._begin(here, there, left, come)
+        self._close(here, _record(move, Stage.CLOSING, there), wait)
+        _must(self._source.relocation()[0], _record(move, Stage.CLOSED, there), here)
+        manifest = self._source.manifest()
+        self._carry(move, manifest)
+        self._target.furnish(move, manifest)
+        self._compare(here, there, manifest)
+        gone = _record(move, Stage.MOVED, there)
+        self._step(self._source, here, _record(move, Stage.CLOSED, there), gone)
+        return self._finish(here, there, gone, self._target.relocation()[0])
+
+    def abort(self) -> tuple[str, bool]:
+        """Open the source again and empty the target, as long as the target was not opened.
+
+        The answer names the source, and says whether there was anything to undo.
+        """
+        here, there = self._infos()
+        left, come = self._source.relocation()[0], self._target.relocation()[0]
+        self._refuse_strangers(here, there, left, come)
+        undone = False
+        # The target first, and nothing is removed from it yet: a mover that still goes on can then
+        # neither fill nor open it. Whether it has given up the source already is looked at after.
+        fills = come is not None and come.stage in (Stage.ARRIVING, Stage.EMPTYING)
+        emptying = _record(come.id, Stage.EMPTYING, here) if come is not None and fills else None
+        if emptying is not None and come != emptying:
+            self._step(self._target, there, come, emptying)
+        left, _ = self._source.relocation()
+        if left is not None and left.stage is Stage.MOVED:
+            if emptying is not None:
+                self._step(self._target, there, emptying, _record(left.id, Stage.ARRIVING, here))
+            raise StoreNotMoved(
+                f"{here.url} was moved to {there.url} and cannot be opened again: jobs may have "
+                f"run there. Run `limpet move` again to finish, or move back to an empty store."
+            )
+        if left is not None and left.stage in (Stage.CLOSING, Stage.CLOSED):
+            self._step(self._source, here, left, None)
+            undone = True
+        if emptying is not None:
+            while self._target.discard(emptying.id):
+                pass
+            self._target.discard(emptying.id)  # and what was counted
+            self._step(self._target, there, emptying, None)
+            undone = True
+        return here.url, undone
+
+    # -- whose move it is
+
+    def _infos(self) -> tuple[StoreInfo, StoreInfo]:
+        here, there = self._source.info(), _info_of_target(self._target)
+        for each in (here, there):
+            if each.in_process:
+                raise InvalidOption(
+                    f"{each.url} is in the memory of one process; there is nothing that could be "
+                    f"moved from or to it. Name a file, or a server."
+                )
+        if here.epoch == there.epoch:
+            raise InvalidOption(f"{here.url} and {there.url} are the same store; name another.")
+        return here, there
+
+    def _refuse_strangers(
+        self,
+        here: StoreInfo,
+        there: StoreInfo,
+        left: Relocation | None,
+        come: Relocation | None,
+    ) -> None:
+        """Raise unless both sides, as far as they are in a move, are in this one."""
+        if left is not None and left.stage in (Stage.ARRIVING, Stage.EMPTYING):
+            raise StoreNotMoved(
+                f"{here.url} is itself being filled from {left.place}; finish that move first."
+            )
+        leaves = left is not None and left.stage is not Stage.ARRIVED
+        if left is not None and leaves and left.epoch != there.epoch:
+            if left.stage is Stage.MOVED:
+                raise StoreNotMoved(
+                    f"{here.url} was moved to {left.place}; the jobs go on there. To take them to "
+                    f"{there.url}, move them from that place."
+                )
+            raise StoreNotMoved(
+                f"{here.url} is being moved to {left.place}, which is not {there.url}. Name that "
+                f"place, or give the move up with `limpet move --abort` and both its URLs."
+            )
+        comes = come is not None and come.stage in (Stage.ARRIVING, Stage.EMPTYING)
+        if come is not None and comes and come.epoch != here.epoch:
+            raise StoreNotMoved(
+                f"{there.url} is being filled from {come.place}, which is not {here.url}. Finish "
+                f"that move, give it up with `limpet move --abort`, or name another target."
+            )
+        if come is not None and not comes and come.stage is not Stage.ARRIVED:
+            word = "was moved" if come.stage is Stage.MOVED else "is being moved"
+            raise StoreNotMoved(f"{there.url} {word} to {come.place}; name an empty store.")
+        if left is not None and come is not None and leaves and left.id != come.id:
+            raise StoreNotMoved(
+                f"{here.url} and {there.url} are not in the same move. Give it up with `limpet "
+                f"move --abort`, and begin anew with an empty target."
+            )
+
+    # -- the steps
+
+    def _begin(
+        self, here: StoreInfo, there: StoreInfo, left: Relocation | None, come: Relocation | None
+    ) -> str:
+        """Close the target, which must be empty, and name the move."""
+        if come is not None and come.stage is Stage.ARRIVING:
+            return come.id
+        if come is not None and come.stage is Stage.EMPTYING:
+            raise StoreNotMoved(
+                f"{there.url} is being emptied, because this move was given up. Run `limpet move "
+                f"--abort` with the same URLs to its end, then move again."
+            )
+        if left is not None and left.stage is not Stage.ARRIVED:
+            raise StoreNotMoved(
+                f"{there.url} has forgotten the move from {here.url}: it was given up, or made "
+                f"anew. Run `limpet move --abort` with the same URLs, then move again."
+            )
+        if self._source.manifest().jobs == 0:
+            raise InvalidOption(f"{here.url} has no jobs; check the URL, or use the other at once.")
+        move = IdSource(SystemClock()).new()
+        answer = self._target.relocate(come, _record(move, Stage.ARRIVING, here))
+        if answer.jobs or answer.sessions:
+            raise StoreNotMoved(
+                f"{there.url} is in use: it has {answer.jobs} jobs and {answer.sessions} workers. "
+                f"Move to an empty store, with no workers on it."
+            )
+        if not answer.done:
+            raise _changed(there)
+        return move
+
+    def _close(self, here: StoreInfo, closing: Relocation, wait: timedelta) -> None:
+        """Let nothing new begin, wait for what runs, then close for everything."""
+        until = time.monotonic() + wait.total_seconds()
+        closed = Relocation(closing.id, Stage.CLOSED, closing.place, closing.epoch)
+        was, _ = self._source.relocation()
+        if was == closed:
+            return
+        if was != closing:
+            self._step(self._source, here, was, closing)
+        while not (answer := self._patiently(self._source, closing, closed, until)).done:
+            if answer.now != closing:
+                raise _changed(here)
+            self._tell(Progress(answer.running, 0, 0))
+            if time.monotonic() > until:
+                raise StoreNotMoved(
+                    f"{answer.running} jobs still run at {here.url} after {spoken(wait)}. It stays "
+                    f"closed for new ones: run the same command again to go on waiting (--wait), "
+                    f"cancel them with `limpet job cancel`, or give up with --abort."
+                )
+            self._sweep()
+            time.sleep(_LOOK_SECONDS)
+
+    def _carry(self, move: str, manifest: Manifest) -> None:
+        _, cursor = self._target.relocation()
+        arrived = self._target.manifest().jobs if cursor else 0
+        while True:
+            self._tell(Progress(0, arrived, manifest.jobs))
+            cargo = self._source.cargo(cursor)
+            if cargo.parcels:
+                arrived += self._target.adopt(move, cargo)
+            cursor = cargo.cursor
+            if not cargo.more:
+                break
+        self._tell(Progress(0, arrived, manifest.jobs))
+
+    def _compare(self, here: StoreInfo, there: StoreInfo, sent: Manifest) -> None:
+        arrived = self._target.manifest()
+        same = (arrived.counts, arrived.paused, arrived.totals)
+        if same != (sent.counts, sent.paused, sent.totals):
+            raise StoreNotMoved(
+                f"{there.url} has {arrived.jobs} of the {sent.jobs} jobs of {here.url}, or others; "
+                f"nothing was given up. Run `limpet fsck` on both, and `limpet move --abort`."
+            )
+
+    def _finish(
+        self, here: StoreInfo, there: StoreInfo, left: Relocation, come: Relocation | None
+    ) -> Moved:
+        """Open the target, now that nothing can start at the source any more."""
+        arrived = _record(left.id, Stage.ARRIVED, here)
+        if come is None or come.id != left.id:
+            raise StoreNotMoved(
+                f"{here.url} was moved to {left.place}, which has forgotten it; restore a backup "
+                f"of that store. The jobs as they were are still at {here.url}, to be read."
+            )
+        already = come == arrived
+        if not already:
+            self._step(self._target, there, come, arrived)
+        return Moved(here.url, there.url, left.id, self._target.manifest().jobs, already)
+
+    def _step(
+        self, store: Store, info: StoreInfo, was: Relocation | None, wanted: Relocation | None
+    ) -> None:
+        until = time.monotonic() + 30
+        if not self._patiently(store, was, wanted, until).done:
+            raise _changed(info)
+
+    @staticmethod
+    def _patiently(
+        store: Store, was: Relocation | None, wanted: Relocation | None, until: float
+    ) -> Relocated:
+        """A step; a store in which somebody's transaction is in the way is asked again."""
+        while True:
+            try:
+                return store.relocate(was, wanted)
+            except StoreBusy:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_LOOK_SECONDS)
+
+
+def _record(move: str, stage: Stage, other: StoreInfo) -> Relocation:
+    return Relocation(move, stage, other.url, other.epoch)
+
+
+def _must(found: Relocation | None, wanted: Relocation, info: StoreInfo) -> None:
+    if found != wanted:
+        raise _changed(info)
+
+
+def _changed(info: StoreInfo) -> StoreNotMoved:
+    return StoreNotMoved(
+        f"somebody else has changed what {info.url} is in meanwhile: another `limpet move` gave it "
+        f"up or finished it. Run the command again to see."
+    )
+
+
+def _info_of_target(target: Store) -> StoreInfo:
+    try:
+        return target.info()
+    except StoreError:
+        target.migrate()  # it is made where there is none; what else is wrong is said again
+        return target.info()

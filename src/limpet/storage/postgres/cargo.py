@@ -1,0 +1,101 @@
+"""Jobs on their way to another store, or from one."""
+
+import psycopg
+
+from limpet.storage.answers import Total
+from limpet.storage.base import CHUNK
+from limpet.storage.bounds import at_most_a_chunk, prefix_within
+from limpet.storage.postgres.inspect import totals
+from limpet.storage.postgres.report import kept
+from limpet.storage.postgres.transaction import Transaction
+from limpet.storage.refusals import not_arriving
+from limpet.storage.relocation import (
+    CARGO_BYTES,
+    Cargo,
+    CarriedEvent,
+    CarriedLine,
+    Manifest,
+    Parcel,
+)
+from limpet.storage.rows import Row
+from limpet.storage.texts import to_json
+
+_NOT_ARRIVING = "LP004"
+
+
+def manifest(tx: Transaction) -> Manifest:
+    """What there is; see `MoveVerbs.manifest`."""
+    tx.run("connection", "patient")
+    return Manifest(
+        counts=tuple(tx.run("cargo", "counts")),
+        queues=tuple(name for (name,) in tx.run("cargo", "queues")),
+        paused=tuple(name for (name,) in tx.run("cargo", "paused")),
+        totals=totals(tx),
+    )
+
+
+def cargo(tx: Transaction, cursor: str) -> Cargo:
+    """The next jobs, in the order of their ids; see `MoveVerbs.cargo`."""
+    sizes = tx.run("cargo", "sizes", after=cursor, limit=CHUNK)
+    if not sizes:
+        return Cargo((), (), (), cursor, more=False)
+    taken = prefix_within([size for _, size in sizes], CARGO_BYTES)
+    ids = {"after": cursor, "last": sizes[taken - 1][0]}
+    return Cargo(
+        [Parcel._make(row) for row in tx.run("cargo", "jobs", **ids)],
+        [CarriedEvent._make(row) for row in tx.run("cargo", "events", **ids)],
+        [CarriedLine._make(row) for row in tx.run("cargo", "lines", **ids)],
+        ids["last"],
+        more=taken < len(sizes) or len(sizes) == CHUNK,
+    )
+
+
+def adopt(tx: Transaction, move: str, cargo: Cargo) -> int:
+    """Write jobs as they were elsewhere; see `MoveVerbs.adopt`."""
+    at_most_a_chunk(cargo.parcels)
+    jobs = to_json([_sent(each) for each in cargo.parcels])
+    lines = to_json([(job, at, kept(level), kept(text)) for job, at, level, text in cargo.lines])
+    ((fresh,),) = _call(tx, move, "adopt", jobs, to_json(cargo.events), lines, cargo.cursor)
+    return int(fresh)
+
+
+def _sent(each: Parcel) -> dict[str, object]:
+    reason, _, what = each.blocked.partition(":") if each.blocked else (None, None, None)
+    return {
+        **each._asdict(),
+        "suspect": bool(each.suspect),
+        "last_run": bool(each.last_run),
+        "note": None if each.note is None else kept(each.note),
+        "tail": int(each.id[-8:], 32),
+        "reason": reason,
+        "what": what,
+    }
+
+
+def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
+    """Pause queues and set totals; see `MoveVerbs.furnish`."""
+    told = {
+        "queues": manifest.queues,
+        "paused": manifest.paused,
+        "totals": [_total(each) for each in manifest.totals],
+    }
+    _call(tx, move, "furnish", to_json(told))
+
+
+def _total(each: Total) -> tuple[str, str, int]:
+    return each.queue, each.move, each.count
+
+
+def discard(tx: Transaction, move: str) -> bool:
+    """Remove what has arrived; see `MoveVerbs.discard`."""
+    ((gone,),) = _call(tx, move, "discard")
+    return bool(gone == CHUNK)
+
+
+def _call(tx: Transaction, move: str, function: str, *params: object) -> list[Row]:
+    try:
+        return tx.call(function, move, *params)
+    except psycopg.Error as error:
+        if error.sqlstate == _NOT_ARRIVING:
+            raise not_arriving(move) from error
+        raise

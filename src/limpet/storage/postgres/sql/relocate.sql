@@ -1,0 +1,22 @@
+-- relocate: a store that moves to another place; see storage/relocation.py.
+-- purpose: close a store for all that write (see pass), and open it again.
+-- params:  by name.
+-- returns: record: its part in a move and the cursor; in_the_way: how many jobs run, how many there
+--          are, how many sessions live.
+
+-- statement: soon
+-- Whoever waits for the lock keeps others waiting, renewals too; rather come again.
+SELECT set_config('lock_timeout', '300', true)
+
+-- statement: alone
+SELECT pg_advisory_xact_lock(hashtextextended('limpet.move', 0))
+
+-- statement: record
+SELECT relocation, cursor FROM limpet.store
+
+-- statement: in_the_way
+SELECT (SELECT count(*) FROM limpet.running), (SELECT count(*) FROM limpet.job),
+       (SELECT count(*) FROM limpet.session WHERE state <> 'dead')
+
+-- statement: write
+UPDATE limpet.store SET closed = %(closed)s, relocation = %(record)s, cursor = NULL

@@ -1,0 +1,22 @@
+"""A store that moves to another place: the steps of the move."""
+
+from limpet.storage.redis.link import Link
+from limpet.storage.relocation import Relocated, Relocation, need_of, relocation_of
+
+
+def relocation(link: Link) -> tuple[Relocation | None, str]:
+    """The store's part in a move; see `MoveVerbs.relocation`."""
+    _, record, cursor = link.call("relocation")
+    return relocation_of(record), cursor.decode()
+
+
+def relocate(link: Link, was: Relocation | None, wanted: Relocation | None) -> Relocated:
+    """One step of a move; see `MoveVerbs.relocate`."""
+    _, done, found, running, jobs, sessions = link.call(
+        "relocate",
+        was.text() if was else "",
+        wanted.text() if wanted else "",
+        (wanted.closes if wanted else None) or "",
+        need_of(was, wanted),
+    )
+    return Relocated(bool(done), relocation_of(found), running, jobs, sessions)

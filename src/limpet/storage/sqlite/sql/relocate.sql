@@ -1,0 +1,22 @@
+-- relocate: a store that moves to another place; see storage/relocation.py.
+-- purpose: close a store for all that write, and open it again.
+-- params:  by name.
+-- returns: closed: the stage of a store that is closed; record: its part in a move and the cursor;
+--          in_the_way: how many jobs run, how many there are, how many sessions live.
+
+-- statement: closed
+SELECT closed FROM limpet_store
+
+-- statement: record
+SELECT relocation, cursor FROM limpet_store
+
+-- statement: in_the_way
+SELECT (SELECT count(*) FROM limpet_job WHERE state = 'running' AND session > ''),
+       (SELECT coalesce(sum(jobs), 0) FROM limpet_gauge),
+       (SELECT count(*) FROM limpet_session WHERE state <> 'dead')
+
+-- statement: write
+UPDATE limpet_store
+SET closed = :closed, relocation = :record, cursor = NULL,
+    -- Code that does not look at `closed` may open only a store that is not.
+    oldest_allowed = CASE WHEN :closed IS NULL THEN :oldest ELSE :newest END
