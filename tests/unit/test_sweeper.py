@@ -16,7 +16,7 @@ from limpet.storage.base import Store
 from limpet.storage.sqlite.store import SqliteStore
 from limpet.testing.clock import FakeClock
 from limpet.worker import locks
-from limpet.worker.supervisor import _forget, proof
+from limpet.worker.supervisor import forget, proof
 
 LEASE = timedelta(seconds=10)
 SECOND = timedelta(seconds=1)
@@ -166,7 +166,7 @@ def test_a_proof_that_could_not_be_told_can_be_found_again() -> None:
         tasks = frozenset({"task"})
         store.register(NewSession(name, SessionKind.WORKER, "w", "h", 1, LEASE, tasks, lock=lock))
         held.let_go()
-        sweeper = Sweeper(store, None, proof, told=_forget)
+        sweeper = Sweeper(store, None, proof, told=forget)
         with pytest.raises(StoreUnreachable):
             sweeper.prove()
         sweeper.prove()
