@@ -63,6 +63,7 @@ def _prune_sessions(tx: Transaction, now: int, limit: int) -> int:
     rows = tx.run("due", "old_sessions", ended_before=before, limit=limit)
     if rows:
         ids = column([row[0] for row in rows])
+        tx.run("due", "alone")
         tx.run("due", "forget_holds", ids=ids)
         tx.run("due", "forget_sessions", ids=ids)
         tx.run("due", "forget_tasksets")

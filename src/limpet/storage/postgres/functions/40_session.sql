@@ -16,6 +16,8 @@ DECLARE
     v_now bigint := limpet.v1_time(p_wall);
 BEGIN
     PERFORM limpet.v1_pass(true);
+    -- Tasks that are there already must not be removed for another session's sake; see due.sql.
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended('limpet.taskset', 0));
     SELECT s.epoch INTO epoch FROM limpet.store s;
     moment := limpet.v1_time(p_lease) + p_duration;
     tasks := p_tasks;

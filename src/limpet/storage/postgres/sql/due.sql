@@ -30,6 +30,10 @@ WHERE s.state = 'dead' AND s.ended_at < %(ended_before)s
 LIMIT %(limit)s
 FOR UPDATE SKIP LOCKED
 
+-- statement: alone
+-- Waits for sessions that are just beginning, so that the next statements see which tasks they need.
+SELECT pg_advisory_xact_lock(hashtextextended('limpet.taskset', 0))
+
 -- statement: forget_holds
 DELETE FROM limpet.hold WHERE session = ANY (limpet.v1_column(%(ids)s))
 

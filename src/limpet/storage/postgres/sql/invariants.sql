@@ -126,3 +126,12 @@ FROM limpet.hold h LEFT JOIN limpet.running r ON r.session = h.session
 GROUP BY h.session, h.held_count, h.held_total
 HAVING h.held_count <> count(r.id)
     OR h.held_total <> coalesce(sum(r.mark), 0)::bigint & 281474976710655
+
+-- statement: session_has_tasks
+-- the tasks of a session that is not dead are kept, and those of its pools
+SELECT DISTINCT s.id FROM limpet.session s
+CROSS JOIN LATERAL (
+    SELECT s.tasks AS digest UNION ALL SELECT json_array_elements_text(s.pools::json)) d
+WHERE s.state <> 'dead'
+  AND d.digest <> 'b8e1dda3ac0aa3820ad2990b' -- of no task at all
+  AND NOT EXISTS (SELECT 1 FROM limpet.taskset t WHERE t.digest = d.digest)
