@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -306,6 +307,18 @@ def test_old_snapshot_does_not_make_claims_step_over_more_and_more(
         # A second is enough for most of them; each would step over 18,000 otherwise.
         time.sleep(1.2)
         assert stepped() - before < 20 * 18_000
+
+        # Nor where there is little to do, and every claim comes to the end of the line.
+        while holder.claim(1_000):
+            pass
+        until = "SELECT lines_until FROM limpet.hold"
+        read = set()
+        for _ in range(40):
+            job = add(store)
+            assert holder.claim_ids() == [job]
+            read.update(raw.execute(until).fetchall())
+        times = sorted(at for (at,) in read)
+        assert all(later - at >= 100_000 for at, later in pairwise(times))
     assert store.invariants() == ()
 
 

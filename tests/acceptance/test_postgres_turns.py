@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 from contract.driver import BACKENDS, Holder, add, new_id
 
 from limpet.domain.cause import Drained
-from limpet.storage.postgres import session
+from limpet.storage.postgres import exchange, session
 from limpet.storage.postgres.store import PostgresStore
 from limpet.storage.postgres.transaction import Transaction
 
@@ -72,3 +72,20 @@ def test_tasks_of_a_session_that_begins_are_not_forgotten_with_an_old_one(
     assert [each.id for each in store.sessions(with_dead=True)] == [new.id]
     job = add(store, "a")
     assert Holder(store, ["a", "b"], session=new.id).claim_ids() == [job]
+
+
+def test_claimers_of_several_tasks_are_given_what_others_do_not_take(store: PostgresStore) -> None:
+    jobs = {add(store, task) for _ in range(40) for task in ("a", "b")}
+    Holder(store).claim(0)  # so that the store knows its server
+    holders = [Holder(store, ["a", "b"]) for _ in range(5)]
+    taken: list[str] = []
+    with ExitStack() as others:
+        for holder in holders:
+            tx = others.enter_context(uncommitted(store))
+            claimed = exchange._call(tx, holder.id, 1, (), holder.want(15), ()).claimed
+            assert len(claimed) == 15
+            taken += [job.lease.job for job in claimed]
+        assert Holder(store, ["b"]).claim_ids(5) != []  # from one line, past all of them
+    assert len(set(taken)) == len(taken)
+    assert set(taken) < jobs
+    assert taken[:15] == sorted(jobs)[:15]

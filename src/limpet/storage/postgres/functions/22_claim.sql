@@ -6,11 +6,12 @@
 --          when they are good.
 -- returns: the jobs in order, and the sum of their marks; lines to remember.
 -- why:     a pool that finds one line takes from it in one step. With several the first of all
---          together are chosen before any is locked, so that nobody is kept from what is not taken.
+--          together are chosen before any is locked, so that nobody is kept from what is not taken;
+--          what others were faster to lock is left out of the next choice.
 --          While somebody's old transaction keeps rows that are gone from being cleaned away, the
 --          beginning of a line is nothing but such rows, more with every claim. A claim that had
---          to step over thousands remembers for a second where it got to, and the next begin
---          there. What comes in before that place meanwhile waits for up to that second.
+--          to step over thousands remembers where it got to, and the next begin there, until ten
+--          times as long has passed as it took. What comes in before that place waits meanwhile.
 
 CREATE OR REPLACE FUNCTION limpet.v1_claim(
     p_session text, p_seq bigint, p_want jsonb, p_now bigint, p_base bigint, p_lines jsonb,
@@ -31,6 +32,7 @@ DECLARE
     v_limits integer[];
     v_plain boolean;
     v_picked text[];
+    v_missed text[];                 -- what others are just taking
     v_rows tid[];
     v_taken record;
     v_tries integer;
@@ -41,7 +43,7 @@ DECLARE
 BEGIN
     jobs := '{}';
     marks := 0;
-    IF p_until > v_real AND p_until <= v_real + 1000000 THEN
+    IF p_until > v_real AND p_until <= v_real + 10000000 THEN
         lines := p_lines;
         until := p_until;
     END IF;
@@ -50,8 +52,9 @@ BEGIN
         v_suspects := (v_pool ->> 'suspects')::integer;
         v_slots := v_pool -> 'slots';
         v_here := '{}';
+        v_missed := '{}';
         v_tries := 0;
-        WHILE v_room > 0 AND v_tries < 4 LOOP
+        WHILE v_room > 0 AND v_tries < 8 LOOP
             v_tries := v_tries + 1;
             v_queues := '{}'; v_tasks := '{}'; v_doubts := '{}'; v_limits := '{}'; v_floors := '{}';
             v_plain := true;
@@ -90,9 +93,8 @@ BEGIN
                     v_line.queue, v_line.task, v_line.suspect, v_line.from_key));
             END LOOP;
 
-            EXIT WHEN cardinality(v_queues) = 0 AND lines IS NULL;
+            EXIT WHEN cardinality(v_queues) = 0;
 
-            v_rows := '{}';
             IF cardinality(v_queues) = 1 THEN
                 v_rows := ARRAY(
                     SELECT ctid FROM limpet.ready
@@ -103,24 +105,19 @@ BEGIN
                     ORDER BY sort_key, n
                     LIMIT v_limits[1]
                     FOR UPDATE SKIP LOCKED);
-                v_tries := 4;        -- what others hold was stepped over
-            ELSIF cardinality(v_queues) > 1 THEN
+                v_tries := 8;        -- what others hold was stepped over
+            ELSE
                 v_picked := limpet.v1_pick(
                     v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects, v_plain,
-                    p_now);
-                v_rows := ARRAY(
-                    SELECT ctid FROM limpet.ready WHERE id = ANY (v_picked)
-                    FOR UPDATE SKIP LOCKED);
+                    v_missed, p_now);
+                SELECT coalesce(array_agg(l.ctid), '{}'), v_missed || ARRAY(
+                    SELECT unnest(v_picked) EXCEPT SELECT unnest(array_agg(l.id)))
+                INTO v_rows, v_missed
+                FROM (SELECT ctid, id FROM limpet.ready WHERE id = ANY (v_picked)
+                      FOR UPDATE SKIP LOCKED) l;
                 IF cardinality(v_rows) = cardinality(v_picked) THEN
-                    v_tries := 4;    -- nobody was faster
+                    v_tries := 8;    -- nobody was faster
                 END IF;
-            END IF;
-            IF lines IS NOT NULL
-               AND cardinality(v_rows) < least(v_room, (SELECT sum(u) FROM unnest(v_limits) u)) THEN
-                -- Not enough from there on: read the lines from their beginning, once.
-                lines := NULL;
-                until := NULL;
-                v_tries := 0;
             END IF;
             CONTINUE WHEN cardinality(v_rows) = 0;
 
@@ -156,7 +153,8 @@ BEGIN
     END LOOP;
     v_read := pg_stat_get_xact_tuples_returned('limpet.ready_line'::regclass) - v_read;
     IF lines IS NOT NULL OR v_read > 4000 THEN
-        until := coalesce(until, v_real + 1000000);
+        until := coalesce(until, limpet.v1_time(NULL) + least(
+            greatest(10 * (limpet.v1_time(NULL) - v_real), 100000), 5000000));
         SELECT jsonb_agg(jsonb_build_array(s.queue, s.task, s.suspect, greatest(s.from_key, m.last)))
         INTO lines
         FROM (SELECT e.value ->> 0 AS queue, e.value ->> 1 AS task,
@@ -196,10 +194,11 @@ BEGIN
 END $$;
 
 -- pick: the first jobs of all lines together; no more of a queue than its limit, and no more
--- suspects than can run alone. `p_plain`: no limit but the room counts.
+-- suspects than can run alone. `p_plain`: no limit but the room counts. None that was missed.
 CREATE OR REPLACE FUNCTION limpet.v1_pick(
     p_queues text[], p_tasks text[], p_doubts boolean[], p_limits integer[], p_floors bigint[],
-    p_room integer, p_suspects integer, p_plain boolean, p_now bigint)
+    p_room integer, p_suspects integer, p_plain boolean,
+    p_missed text[], p_now bigint)
 RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_picked text[] := '{}';
@@ -219,7 +218,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.id, r.queue, r.suspect, r.sort_key, r.n FROM limpet.ready r
             WHERE r.queue = l.queue AND r.task = l.task AND r.suspect = l.suspect
-              AND r.sort_key >= l.from_key
+              AND r.sort_key >= l.from_key AND r.id <> ALL (p_missed)
               AND (LEAST(r.expires_at, r.deadline_at) > p_now
                    OR LEAST(r.expires_at, r.deadline_at) IS NULL)
             ORDER BY r.sort_key, r.n
