@@ -5,14 +5,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
-from contract.driver import BACKENDS, Holder, add, new_id
+from contract.driver import BACKENDS, Holder, add, add_many, get, new_id, new_job
 
 from limpet.domain.cause import Drained
-from limpet.storage.postgres import exchange, session
+from limpet.domain.errors import LeaseLost
+from limpet.domain.session import Standing
+from limpet.domain.transition import Complete
+from limpet.storage.postgres import database, exchange, session
+from limpet.storage.postgres.enqueue import enqueue_capped, enqueue_under
 from limpet.storage.postgres.store import PostgresStore
 from limpet.storage.postgres.transaction import Transaction
 
@@ -89,3 +94,62 @@ def test_claimers_of_several_tasks_are_given_what_others_do_not_take(store: Post
     assert len(set(taken)) == len(taken)
     assert set(taken) < jobs
     assert taken[:15] == sorted(jobs)[:15]
+
+
+def test_a_renewal_waits_for_no_exchange_and_what_it_cannot_note_is_said_again(
+    store: PostgresStore,
+) -> None:
+    add_many(store, 2)
+    holder = Holder(store)
+    done, runs = (job.lease for job in holder.claim())
+    with uncommitted(store) as tx:
+        exchange._call(tx, holder.id, holder.seq + 1, [Complete(done)], None, ())
+        answer = holder.renew(begun=[done, runs])
+        assert answer.moment > holder.registered.moment
+        assert answer.untold == (done,)
+    assert holder.renew(begun=[done]).untold == ()
+    assert [get(store, lease.job).begun for lease in (done, runs)] == [False, True]
+
+
+def test_who_waits_for_a_place_in_a_queue_holds_up_nobody(
+    store: PostgresStore, raw: psycopg.Connection
+) -> None:
+    add_many(store, 2)
+    holder = Holder(store)
+    first, second = (job.lease for job in holder.claim())
+    lost: list[LeaseLost] = []
+
+    def enqueue() -> None:
+        try:
+            store.enqueue([new_job(queue="small")], caps={"small": 1}, fence=first)
+        except LeaseLost as error:
+            lost.append(error)
+
+    with uncommitted(store) as tx:
+        enqueue_capped(tx, [new_job(queue="small")], {"small": 1}, all_or_none=False)
+        waits = begin(enqueue, raw)
+        assert holder.renew(begun=[first]).untold == ()
+        assert holder.settle(Complete(first)) == ()
+        assert waits.is_alive()
+    waits.join()
+    assert [error.job for error in lost] == [first.job]
+    # Nor who has come to write under a lease: its job can be noted as begun.
+    with uncommitted(store) as tx:
+        assert isinstance(enqueue_under(tx, second, [new_job()], None, False), list)
+        assert holder.renew(begun=[second]).untold == ()
+
+
+def test_a_renewal_that_had_to_wait_past_the_moment_comes_too_late(
+    store: PostgresStore, raw: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_URGENT_LOCK_MS", 30_000)
+    monkeypatch.setattr(database, "_URGENT_SECONDS", 30.0)
+    holder = Holder(store, lease=timedelta(seconds=2))
+    told: list[Standing] = []
+    with uncommitted(store) as tx:
+        tx.connection.execute("SELECT 1 FROM limpet.session FOR UPDATE")
+        renewal = begin(lambda: told.append(holder.renew().standing), raw)
+        while store.outlook().now <= holder.registered.moment:
+            time.sleep(0.05)
+    renewal.join()
+    assert told == [Standing.PAST]

@@ -56,7 +56,8 @@ class Renewed:
 
     `moment`: until when the lease is held. `cancels`: jobs to stop. `paused`: queues from which
     nothing is claimed now. `digest`: what the store thinks the session holds. `epoch`: changes
-    when the store was made anew.
+    when the store was made anew. `untold`: jobs that were said to have begun, and could not be
+    noted without waiting; to be said again.
     """
 
     standing: Standing
@@ -66,6 +67,7 @@ class Renewed:
     paused: tuple[str, ...]
     digest: Digest
     epoch: str
+    untold: tuple[Lease, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,7 @@ class Heart:
                 f"the store remembers {answer.seq} of {answered} exchanges, so it was rolled back"
             )
         self._page.moment = max(self._page.moment, self._certain_until(asked))
+        self._ledger.tell_again(answer.untold)
         self._renewed(answer)
 
     async def _renew(self, begun: Sequence[Lease], *, stepped: bool = False) -> Renewed:

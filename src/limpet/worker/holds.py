@@ -140,6 +140,13 @@ class Ledger:
             hold.told = True
         return [hold.lease for hold in fresh]
 
+    def tell_again(self, leases: Iterable[Lease]) -> None:
+        """The store could not note of these that they have begun; it hears it again."""
+        for lease in leases:
+            hold = self.holds.get(lease.job)
+            if hold is not None and hold.lease == lease:
+                hold.told = False
+
     @property
     def has_begun(self) -> bool:
         """Whether a job has begun without the store's knowing."""

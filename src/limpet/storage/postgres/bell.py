@@ -152,7 +152,7 @@ class Ringer:
             with OVERDUE.watched(connection, _ANSWER_SECONDS), connection.transaction():
                 self._teller = None if self._lent else _server(connection)
                 for topic in () if self._lent else (*Topic, _PROBE):
-                    name = '"' + self._channel(topic).replace('"', '""') + '"'
+                    name = '"' + self._database.channel(topic).replace('"', '""') + '"'
                     text = statement("bell", "listen", self._database.location.quoted)
                     connection.execute(text.format(channel=name).encode())
         except BaseException:
@@ -182,13 +182,10 @@ class Ringer:
                     connection.execute(statement("bell", "unlisten", ""))
                     self._teller = None
 
-    def _channel(self, topic: str) -> str:
-        return f"{self._database.location.quoted}.{topic}"
-
     def _hear(self, connection: Connection, stop: int) -> bool:
         """Ring for what is heard; True when it is time to leave."""
         word = f"{os.getpid()}-{time.monotonic_ns()}"
-        channel = self._channel(_PROBE)
+        channel = self._database.channel(_PROBE)
         heard, until = False, time.monotonic()
         if not self._lent:
             self._database.once(lambda tx: tx.run("bell", "probe", channel=channel, word=word))
@@ -233,7 +230,9 @@ class Ringer:
     def _ring(self, channels: set[str]) -> None:
         with self._lock:
             bells = [
-                bell for bell, topic in self._bells.items() if self._channel(topic) in channels
+                bell
+                for bell, topic in self._bells.items()
+                if self._database.channel(topic) in channels
             ]
         for bell in bells:
             bell.ring()

@@ -20,6 +20,8 @@ import psycopg
 from limpet.domain.clock import Clock
 from limpet.domain.errors import StoreBusy, StoreRefused
 from limpet.domain.fork import anew_in_child
+from limpet.storage.base import Topic
+from limpet.storage.postgres.chime import Chime
 from limpet.storage.postgres.failures import is_cut, may_be_said_again, said
 from limpet.storage.postgres.location import Location
 from limpet.storage.postgres.overdue import OVERDUE
@@ -36,8 +38,10 @@ PATIENCE_SECONDS = 30.0
 _MOST_ORDINARY, _MOST_URGENT = 8, 2
 _MOST_TRIES = 6
 _OLDEST_SERVER = 130_000
-# Shorter than the shortest lease, so that a frozen client holds nothing for long.
+# Shorter than the shortest lease, so that a frozen client holds nothing for long. A renewal that
+# waits for a lock is rather said again.
 _IDLE_MS, _LOCK_MS, _STATEMENT_MS = 1_500, 10_000, 30_000
+_URGENT_LOCK_MS = 1_000
 _WRITING, _READING = "READ COMMITTED", "REPEATABLE READ READ ONLY"
 # How long a verb may take altogether before its connection is taken for dead. A renewal is one
 # small write, to be tried again before the lease is over; what reads everything has no limit.
@@ -90,6 +94,7 @@ class Database:
         self.location = location
         self.clock = clock
         self._pools: dict[bool, _Idle] = {}
+        self._chime = Chime(self._ring)
         self.start_anew()
         anew_in_child(self)
 
@@ -115,8 +120,11 @@ class Database:
 
         def work(connection: Connection) -> T:
             if self.pooled:
-                return self._within(connection, _WRITING, verb)
-            return verb(self._tx(connection))
+                return self._within(connection, _WRITING, verb, urgent=urgent)
+            tx = self._tx(connection)
+            answer = verb(tx)
+            self._committed(tx)
+            return answer
 
         return self._done(
             work,
@@ -142,11 +150,17 @@ class Database:
             seconds=math.inf if patient else _SECONDS,
         )
 
-    def _within(self, connection: Connection, level: str, verb: Callable[[Transaction], T]) -> T:
+    def _within(
+        self,
+        connection: Connection,
+        level: str,
+        verb: Callable[[Transaction], T],
+        *,
+        urgent: bool = False,
+    ) -> T:
         tx = self._tx(connection)
         begin = statement("connection", "begin_lent" if self.pooled else "begin", tx.quoted)
-        limits = {"idle": _IDLE_MS, "lock": _LOCK_MS, "statement": _STATEMENT_MS}
-        connection.execute(begin.format(level=level, **limits).encode())
+        connection.execute(begin.format(level=level, **_limits(urgent)).encode())
         try:
             answer = verb(tx)
         except BaseException:
@@ -154,7 +168,20 @@ class Database:
                 tx.run("connection", "rollback")
             raise
         tx.run("connection", "commit")
+        self._committed(tx)
         return answer
+
+    def _committed(self, tx: Transaction) -> None:
+        if tx.rings:
+            self._chime.ask(tx.rings)
+
+    def _ring(self, topics: list[Topic]) -> None:
+        channels = [self.channel(topic) for topic in topics]
+        self.once(lambda tx: tx.run("bell", "ring", channels=channels), urgent=True)
+
+    def channel(self, topic: str) -> str:
+        """The name under which a bell of this schema is rung."""
+        return f"{self.location.quoted}.{topic}"
 
     def _tx(self, connection: Connection) -> Transaction:
         return Transaction(connection, self.location, self.clock)
@@ -197,7 +224,7 @@ class Database:
         sound = False
         try:
             if connection is None:
-                connection = self.connect()
+                connection = self.connect(urgent=urgent)
                 # A pooler may pass on what another LISTENs for; the driver would keep all of it.
                 connection.add_notify_handler(lambda _: None)
             try:
@@ -211,7 +238,7 @@ class Database:
                 connection.close()
             pool.give_back(connection if sound else None)
 
-    def connect(self) -> Connection:
+    def connect(self, *, urgent: bool = False) -> Connection:
         """A new connection, set up; the caller closes it."""
         connection: Connection = psycopg.connect(
             self.location.conninfo, autocommit=True, prepare_threshold=None
@@ -222,7 +249,7 @@ class Database:
             raise StoreRefused(
                 f"{self.location.url} is PostgreSQL {version}; Limpet needs 13 or newer."
             )
-        settings = {"idle": str(_IDLE_MS), "lock": str(_LOCK_MS), "statement": str(_STATEMENT_MS)}
+        settings = {name: str(value) for name, value in _limits(urgent).items()}
         try:
             with OVERDUE.watched(connection, _URGENT_SECONDS):
                 row: Any = connection.execute(
@@ -255,12 +282,18 @@ class Database:
             raise said(error, self.location) from error
 
     def close(self) -> None:
+        self._chime.close()
         self._close_idle()
 
     def _close_idle(self) -> None:
         for pool in self._pools.values():
             for connection in pool.empty():
                 connection.close()
+
+
+def _limits(urgent: bool) -> dict[str, int]:
+    lock = _URGENT_LOCK_MS if urgent else _LOCK_MS
+    return {"idle": _IDLE_MS, "lock": lock, "statement": _STATEMENT_MS}
 
 
 def _is_idle(connection: Connection) -> bool:

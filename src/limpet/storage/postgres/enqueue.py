@@ -9,6 +9,7 @@ from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.domain.state import State
 from limpet.storage.answers import Receipt
+from limpet.storage.base import Topic
 from limpet.storage.caps import none_written, over_cap
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
@@ -21,7 +22,10 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob], *, fenced: bool = False) ->
     if not jobs:
         return []
     ((at, known),) = tx.call("enqueue", *written(jobs), tx.wall, None, fenced)
-    return receipts(jobs, at, known)
+    told = receipts(jobs, at, known)
+    if any(each.state is State.READY for each in told):
+        tx.rings.add(Topic.READY)
+    return told
 
 
 def enqueue_capped(
@@ -33,8 +37,7 @@ def enqueue_capped(
     fenced: bool = False,
 ) -> list[Receipt]:
     """Write those new jobs for which there is room."""
-    for queue in sorted({job.queue for job in jobs} & caps.keys()):
-        tx.run("enqueue", "alone", queue=f"{tx.quoted} {queue}")
+    _in_turn(tx, jobs, caps)
     ((there, waiting),) = tx.call("room", *asked(jobs, caps))
     known = {id_: State(state) for id_, state in (there or {}).items()}
     refused = over_cap(jobs, caps, known, lambda queue: int(waiting[queue]))
@@ -43,6 +46,11 @@ def enqueue_capped(
     wanted = [job for job in jobs if job.id not in refused]
     told = {each.job: each for each in enqueue(tx, wanted, fenced=fenced)}
     return [refused.get(job.id) or told[job.id] for job in jobs]
+
+
+def _in_turn(tx: Transaction, jobs: Sequence[NewJob], caps: Mapping[str, int]) -> None:
+    for queue in sorted({job.queue for job in jobs} & caps.keys()):
+        tx.run("enqueue", "alone", queue=f"{tx.quoted} {queue}")
 
 
 def asked(jobs: Sequence[NewJob], caps: Mapping[str, int]) -> tuple[str, str]:
@@ -63,11 +71,14 @@ def enqueue_under(
     A lost lease is answered, not raised: what a verb raises is undone, and with it would go the
     complaint on the timeline.
     """
+    if caps:
+        _in_turn(tx, jobs, caps)  # first: while it waits, nobody waits for the job's row
     ((where,),) = tx.call("standing", fence.session, tx.lease)
     # Stricter than for a settlement: past its moment the job may start elsewhere any time now.
     alive = where in (Standing.LIVE, Standing.DRAINING)
-    _, rejected = check(tx, fence.session, [fence], ["enqueue jobs from"], alive=alive)
-    if rejected:
+    job, session, token = fence
+    if not alive or not tx.run("fence", "keep", job=job, session=session, token=token):
+        check(tx, session, [fence], ["enqueue jobs from"], alive=False)
         tx.call("pass", False)
         return LeaseLost(*fence)
     if caps:

@@ -15,7 +15,7 @@ from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.domain.transition import MOVE_OF, Complete, Rejected, Settlement
 from limpet.storage.answers import Exchanged
-from limpet.storage.base import Want
+from limpet.storage.base import Topic, Want
 from limpet.storage.outcome import decide
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.fence import check
@@ -85,7 +85,7 @@ def _decide(
         return _call(tx, session, seq, (), None, ())
     alive = standing != Standing.DEAD
     if alive and begun:
-        tx.call("begin", session, *_columns(begun))
+        tx.call("begin", session, *_columns(begun), None)
     leases = [each.lease for each in others]
     tried = [MOVE_OF[type(each)] for each in others]
     held, rejected = check(tx, session, leases, tried, alive=alive)
@@ -95,7 +95,7 @@ def _decide(
         for place, job in held.items()
         if not isinstance(others[place], Complete)
     ]
-    return _call(tx, session, seq, [*done, *told], want, (), moves(decided), rejected)
+    return _call(tx, session, seq, [*done, *told], want, (), moves(tx, decided), rejected)
 
 
 def _call(
@@ -133,6 +133,10 @@ def _call(
             raise exchange_too_old(session, seq, last)
         case "ahead":
             raise exchange_forgotten(session, seq, last)
+    if done or verdict == "repeat":
+        tx.rings.add(Topic.DONE)
+    if verdict == "repeat":  # who said it first may not have come to ring
+        tx.rings.add(Topic.READY)
     return Exchanged(
         Standing(standing),
         tuple(rejected) if verdict == "done" else _refused(refused),

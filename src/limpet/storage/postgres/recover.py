@@ -76,7 +76,7 @@ def release(
 
 
 def _shift(tx: Transaction, session: str, decided: Sequence[tuple[Held, Decision]]) -> None:
-    listed = moves(decided)
+    listed = moves(tx, decided)
     if listed is not None:
         ((now,),) = tx.run("recover", "time", given=tx.wall)
         tx.call("shift", session, listed, now)

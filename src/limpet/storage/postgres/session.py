@@ -49,7 +49,7 @@ def renew(
     """Renew a lease; see `HolderVerbs.renew`."""
     jobs = column([each.job for each in begun]) if begun else None
     tokens = column([str(each.token) for each in begun]) if begun else None
-    ((standing, moment, seq, count, total, cancels, paused, epoch),) = tx.call(
+    ((standing, moment, seq, count, total, cancels, paused, epoch, untold),) = tx.call(
         "renew", session, jobs, tokens, draining, stepped, tx.wall, tx.lease
     )
     if standing is None or seq is None:
@@ -62,6 +62,7 @@ def renew(
         paused=tuple(paused or ()),
         digest=Digest(count, total),
         epoch=epoch,
+        untold=tuple(Lease(job, session, token) for job, token in untold or ()),
     )
 
 

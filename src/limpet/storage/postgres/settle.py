@@ -1,13 +1,18 @@
 """What was decided about held jobs, as the function `shift` carries it out."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from limpet.domain.cause import Cause, Requested
+from limpet.domain.state import FINAL, State
+from limpet.storage.base import Topic
 from limpet.storage.outcome import Decision, Held
+from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.texts import error_of, to_json
+
+_RINGS: dict[State, Topic] = {State.READY: Topic.READY} | dict.fromkeys(FINAL, Topic.DONE)
 
 
 class HeldJob(NamedTuple):
@@ -24,8 +29,9 @@ class HeldJob(NamedTuple):
         return error_of(self.requested) or Requested()
 
 
-def moves(decided: Iterable[tuple[Held, Decision]]) -> str | None:
+def moves(tx: Transaction, decided: Sequence[tuple[Held, Decision]]) -> str | None:
     """The decisions as JSON for `shift`; None where there are none."""
+    tx.rings.update(_RINGS[each.target] for _, each in decided if each.target in _RINGS)
     listed = [_move(row, decision) for row, decision in decided]
     return to_json(listed) if listed else None
 

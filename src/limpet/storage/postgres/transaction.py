@@ -9,6 +9,7 @@ from psycopg.rows import tuple_row
 
 from limpet.domain.clock import Clock
 from limpet.storage.assets import names, script, text_of
+from limpet.storage.base import Topic
 from limpet.storage.postgres.location import Location
 from limpet.storage.rows import Row
 
@@ -52,6 +53,7 @@ class Transaction:
         self.quoted = location.quoted
         self.wall = None if clock is None else clock.wall()
         self.lease = None if clock is None else clock.boot()
+        self.rings: set[Topic] = set()  # for what, after the commit
 
     def call(self, function: str, *params: object) -> list[Row]:
         """Call one of the functions and return its rows."""

@@ -70,8 +70,8 @@ BEGIN
     )
     SELECT array_agg(id), count(*) FILTER (WHERE NOT later), max(n)
     INTO v_fresh, v_ready, v_last FROM fresh;
-    IF v_ready > 0 THEN
-        PERFORM pg_notify('limpet.ready', '');
+    IF v_ready > 0 AND p_epoch IS NOT NULL THEN
+        PERFORM pg_notify('limpet.ready', '');  -- with the caller's own commit; see chime.py
     END IF;
     IF coalesce(cardinality(v_fresh), 0) < cardinality(limpet.v1_column(p_ids)) THEN
         SELECT json_object_agg(p.id, p.state) INTO known FROM limpet.placed p

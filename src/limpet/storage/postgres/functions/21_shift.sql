@@ -9,8 +9,6 @@ RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_count bigint;
     v_marks bigint;
-    v_ready bigint;
-    v_final bigint;
 BEGIN
     WITH given AS (
         SELECT * FROM jsonb_to_recordset(p_moves) AS m (
@@ -59,9 +57,7 @@ BEGIN
         INSERT INTO limpet.tally
         SELECT queue, move, 'running', target, count(*) FROM gone GROUP BY queue, move, target
     )
-    SELECT count(*), sum(mark), count(*) FILTER (WHERE target = 'ready'),
-           count(*) FILTER (WHERE target IN ('succeeded', 'failed', 'cancelled'))
-    INTO v_count, v_marks, v_ready, v_final FROM gone;
+    SELECT count(*), sum(mark) INTO v_count, v_marks FROM gone;
     IF v_count <> jsonb_array_length(p_moves) THEN
         RAISE EXCEPTION 'a lease that was found to hold does not' USING ERRCODE = 'LP001';
     END IF;
@@ -70,10 +66,4 @@ BEGIN
         held_total = (held_total - coalesce(v_marks, 0)) & 281474976710655
     WHERE session = p_session AND gen = (
         SELECT h.gen FROM limpet.hold h WHERE h.session = p_session ORDER BY h.gen DESC LIMIT 1);
-    IF v_ready > 0 THEN
-        PERFORM pg_notify('limpet.ready', '');
-    END IF;
-    IF v_final > 0 THEN
-        PERFORM pg_notify('limpet.done', '');
-    END IF;
 END $$;

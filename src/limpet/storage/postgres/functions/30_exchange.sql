@@ -62,7 +62,7 @@ BEGIN
     END IF;
 
     IF p_begun IS NOT NULL AND v_standing <> 'dead' THEN
-        PERFORM limpet.v1_begin(p_session, p_begun, p_begun_tokens);
+        PERFORM limpet.v1_begin(p_session, p_begun, p_begun_tokens, NULL);
     END IF;
     IF p_done IS NOT NULL THEN
         IF v_standing = 'dead' THEN
@@ -143,14 +143,15 @@ BEGIN
         -- What failed before left its error behind.
         DELETE FROM limpet.trouble t WHERE t.id = ANY (v_failed);
     END IF;
-    PERFORM pg_notify('limpet.done', '');
 END $$;
 
--- begin: which held jobs have started; of others nothing is said.
-CREATE OR REPLACE FUNCTION limpet.v1_begin(p_session text, p_jobs text, p_tokens text)
+-- begin: which held jobs have started; of others nothing is said. `p_free`: only of these, or NULL.
+CREATE OR REPLACE FUNCTION limpet.v1_begin(
+    p_session text, p_jobs text, p_tokens text, p_free text[])
 RETURNS void LANGUAGE sql VOLATILE AS $$
     UPDATE limpet.running r SET begun = true
     WHERE r.id = ANY (limpet.v1_column(p_jobs)) AND NOT r.begun
+      AND (p_free IS NULL OR r.id = ANY (p_free))
       AND (r.session = p_session) IS TRUE  -- not by its index, which has more to read
       AND r.token = ANY (ARRAY(
           SELECT g.token::bigint

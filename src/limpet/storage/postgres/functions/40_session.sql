@@ -5,7 +5,7 @@
 --          lease time, or NULL.
 -- returns: register: the state the session was found in (NULL for a new one), its moment and tasks,
 --          the epoch. renew: the standing (NULL for none), moment, seq, digest, what is to be
---          cancelled and paused, the epoch. end: whether it was not dead before.
+--          cancelled and paused, the epoch, what could not be noted as begun. end: whether it was not dead before.
 
 CREATE OR REPLACE FUNCTION limpet.v1_register(
     p_id text, p_kind text, p_name text, p_host text, p_pid bigint, p_boot text, p_duration bigint,
@@ -43,20 +43,19 @@ END $$;
 
 CREATE OR REPLACE FUNCTION limpet.v1_renew(
     p_session text, p_begun text, p_begun_tokens text, p_draining boolean, p_stepped boolean,
-    p_wall bigint, p_lease bigint, OUT standing text, OUT moment bigint, OUT seq bigint, OUT held_count bigint,
-    OUT held_total bigint, OUT cancels json, OUT paused json, OUT epoch text)
+    p_wall bigint, p_lease bigint, OUT standing text, OUT moment bigint, OUT seq bigint,
+    OUT held_count bigint, OUT held_total bigint, OUT cancels json, OUT paused json,
+    OUT epoch text, OUT untold json)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now bigint := limpet.v1_time(p_wall);
-    v_lease bigint := limpet.v1_time(p_lease);
+    v_lease bigint;
     v_tasks text;
+    v_free text[];
 BEGIN
     PERFORM limpet.v1_pass(false);
-    IF p_begun IS NOT NULL THEN
-        -- In turn with the exchanges of the session, which change the same rows.
-        PERFORM FROM limpet.hold h
-        WHERE h.session = p_session ORDER BY h.gen DESC LIMIT 1 FOR UPDATE;
-    END IF;
+    PERFORM FROM limpet.session s WHERE s.id = p_session FOR NO KEY UPDATE;
+    v_lease := limpet.v1_time(p_lease);  -- not before: somebody may have been waited for
     UPDATE limpet.session s
     SET moment = v_lease + s.lease, renewed_at = v_now, renewals = s.renewals + 1,
         state = CASE WHEN p_draining THEN 'draining' ELSE s.state END
@@ -70,7 +69,16 @@ BEGIN
         INTO standing, moment FROM limpet.session s WHERE s.id = p_session;
     END IF;
     IF p_begun IS NOT NULL AND standing <> 'dead' THEN
-        PERFORM limpet.v1_begin(p_session, p_begun, p_begun_tokens);
+        -- A renewal waits for no exchange, nor for who else writes under the lease of a job.
+        v_free := ARRAY(
+            SELECT r.id FROM limpet.running r
+            WHERE r.id = ANY (limpet.v1_column(p_begun)) AND NOT r.begun
+              AND (r.session = p_session) IS TRUE
+            FOR NO KEY UPDATE SKIP LOCKED);
+        PERFORM limpet.v1_begin(p_session, p_begun, p_begun_tokens, v_free);
+        SELECT json_agg(json_build_array(r.id, r.token)) INTO untold FROM limpet.running r
+        WHERE r.id = ANY (limpet.v1_column(p_begun)) AND NOT r.begun
+          AND (r.session = p_session) IS TRUE;
     END IF;
     SELECT h.seq, h.held_count, h.held_total INTO seq, held_count, held_total
     FROM limpet.hold h WHERE h.session = p_session ORDER BY h.gen DESC LIMIT 1;

@@ -108,6 +108,7 @@ CREATE INDEX ready_lapse ON limpet.ready ((LEAST(expires_at, deadline_at)))
     WHERE LEAST(expires_at, deadline_at) IS NOT NULL;
 CREATE INDEX parked_due ON limpet.parked (ready_at) WHERE state = 'scheduled';
 CREATE INDEX parked_blocked ON limpet.parked (reason, what) WHERE state = 'blocked';
+CREATE INDEX parked_waiting ON limpet.parked (queue) WHERE state IN ('scheduled', 'blocked');
 CREATE INDEX parked_lapse ON limpet.parked ((LEAST(expires_at, deadline_at)))
     WHERE LEAST(expires_at, deadline_at) IS NOT NULL AND state <> 'quarantined';
 CREATE INDEX running_held ON limpet.running (session);

@@ -1,5 +1,6 @@
 -- bell: who wants to be woken.
--- purpose: a bell of this schema is a channel; the functions ring it, and so does a commit.
+-- purpose: a bell of this schema is a channel. What happens often is rung for after its commit, for
+--          many at once; what happens rarely is rung for by its function.
 -- params:  by name.
 -- returns: server: the process of the server that answers; else nothing.
 
@@ -14,6 +15,11 @@ SELECT pg_backend_pid()
 
 -- statement: pulse
 SELECT 1
+
+-- statement: ring
+-- Nothing of it is on the disk, so there is nothing to wait for.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(channel, '')
+FROM unnest(%(channels)s::text[]) AS channel
 
 -- statement: probe
 SELECT pg_notify(%(channel)s, %(word)s)

@@ -2,7 +2,7 @@
 -- purpose: every write after a claim goes through here, in the same step as the write.
 -- params:  leases, a JSON list of [job id, token, what the holder wanted]; session.
 -- returns: holding: for each lease that holds, its place in the list, the job's row, its options, and
---          why its cancellation was asked for; the rows stay locked. verdict: for each, the job
+--          why its cancellation was asked for; the rows stay locked. keep: a row if it holds. verdict: for each, the job
 --          (NULL when it is gone) and whether the report was accepted before.
 
 -- statement: holding
@@ -19,6 +19,12 @@ JOIN limpet.job j ON j.id = r.id
 WHERE r.session = %(session)s AND r.token = (e.value ->> 1)::bigint
 ORDER BY e.place
 FOR UPDATE OF r
+
+-- statement: keep
+-- One lease that must not end before the transaction does; who renews it need not wait.
+SELECT 1 FROM limpet.running
+WHERE id = %(job)s AND session = %(session)s AND token = %(token)s
+FOR KEY SHARE
 
 -- statement: verdict
 SELECT e.place - 1, j.id,
