@@ -24,6 +24,7 @@ from limpet.domain.errors import (
     StoreRefused,
     StoreRolledBack,
     StoreUnavailable,
+    StoreUnreachable,
 )
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
@@ -355,3 +356,34 @@ def test_tally_is_folded_and_counts_the_same(raw: psycopg.Connection, store: Pos
     assert row[0] < 20
     assert store.totals() == before
     assert store.invariants() == ()
+
+
+def test_tally_of_very_many_queues_is_folded_too(
+    raw: psycopg.Connection, store: PostgresStore
+) -> None:
+    store.migrate()
+    raw.execute(
+        "INSERT INTO limpet.tally SELECT 'q' || n % 7500, 'complete', NULL, NULL, 1 "
+        "FROM generate_series(1, 30000) n"
+    )
+    for _ in range(300):  # each time it is one of ten
+        store.promote()
+        row = raw.execute("SELECT count(*), sum(jobs) FROM limpet.tally").fetchone()
+        if row == (7_500, 30_000):
+            return
+    pytest.fail("it is never folded")
+
+
+def test_connections_of_a_role_that_are_all_in_use_do_not_end_a_worker(
+    server: PostgresServer, raw: psycopg.Connection, store: PostgresStore
+) -> None:
+    store.migrate()
+    raw.execute("DROP ROLE IF EXISTS narrow")
+    raw.execute("CREATE ROLE narrow LOGIN CONNECTION LIMIT 0")
+    try:
+        url = f"postgresql://narrow@127.0.0.1:{server.port}/postgres"
+        refusal = pytest.raises(StoreUnreachable, match="no connection left")
+        with closing(PostgresStore(url)) as other, refusal:
+            other.queues()
+    finally:
+        raw.execute("DROP ROLE narrow")

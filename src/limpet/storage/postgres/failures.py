@@ -45,11 +45,12 @@ _AT_THE_DOOR = {
     "password authentication failed": pg.InvalidPassword,
     "no password supplied": pg.InvalidPassword,
     "no pg_hba.conf entry": pg.InvalidAuthorizationSpecification,
-    'role "': pg.InvalidAuthorizationSpecification,
+    # Before what it is about: too many connections for role "x", for database "x".
     "too many clients": pg.TooManyConnections,
     "too many connections": pg.TooManyConnections,
     "no more connections allowed": pg.TooManyConnections,
     "remaining connection slots": pg.TooManyConnections,
+    'role "': pg.InvalidAuthorizationSpecification,
     'database "': pg.InvalidCatalogName,
 }
 
