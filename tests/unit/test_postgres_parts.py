@@ -38,5 +38,47 @@ def test_name_that_cannot_be_a_schema_is_refused(schema: str) -> None:
 
 
 def test_setting_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="postgresql://user"):
+    with pytest.raises(InvalidOption, match="no setting colour.*postgresql://user"):
         parse("postgresql://h/d?colour=red")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:s3cret/x@h/d",
+        "postgresql://u:1/s3cret@h/d",
+        "postgresql://u:x@s3cret@h/d",
+        "postgresql://u:x#s3cret@h/d",
+        "postgresql://u:x?s3cret@h/d",
+        "postgresql://u:1?s3cret@h/d",
+        "postgresql://u:[s3cret@h/d",
+        "postgresql://u:%zzs3cret@h/d",
+        "postgresql://u:s3cret",
+        "postgresql://u:x s3cret@h/d",
+        "postgresql://u@h/d?password=x#s3cret",
+        "postgresql://u@h/d?s3cret=1",
+        "postgresql://[::1/s3cret",
+    ],
+)
+def test_url_that_cannot_be_read_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(InvalidOption, match="%40 for @") as refused:
+        parse(url)
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://u:p%40%2F@h:1,[::1]:2,k/d", "postgresql://u@h:1,[::1]:2,k/d"),
+        ("postgresql:///d?host=/run/pg", "postgresql:///d?host=/run/pg"),
+        ("postgresql://%2Frun%2Fpg/d", "postgresql://%2Frun%2Fpg/d"),
+        (
+            "postgresql://h/d?user=me%40there&password=x",
+            "postgresql://h/d?user=me%40there&password=***",
+        ),
+    ],
+)
+def test_url_in_other_ways_is_read_and_told(url: str, shown: str) -> None:
+    location = parse(url)
+    assert location.url == shown
+    assert "p%40" not in repr(location)

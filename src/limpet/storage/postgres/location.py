@@ -1,9 +1,9 @@
 """Where a PostgreSQL store is: its URL, and how connections to it are set."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -12,6 +12,11 @@ from limpet.domain.errors import InvalidOption
 from limpet.storage.assets import DEFAULT_NAMESPACE
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_SETTING = re.compile(r'parameter: "([a-z_]{1,40})"')
+# One or several, each with a port or without one; an address of IPv6 in brackets.
+_HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]@:,]*)(?::[0-9]*)?"
+_HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
+_SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 
 # A peer that is gone is noticed well within the shortest lease; the URL may say otherwise.
 _DEFAULTS = {
@@ -30,7 +35,7 @@ _DEFAULTS = {
 class Location:
     """A parsed `postgresql://` URL."""
 
-    given: str
+    given: str = field(repr=False)
     schema: str = DEFAULT_NAMESPACE
 
     @cached_property
@@ -65,7 +70,7 @@ class Location:
         user, separator, address = parts.netloc.rpartition("@")
         name = user.partition(":")[0]
         hidden = [
-            (key, "***" if key in ("password", "sslpassword") else value)
+            (key, "***" if key in _SECRET else value)
             for key, value in parse_qsl(parts.query, keep_blank_values=True)
         ]
         if self.schema != DEFAULT_NAMESPACE:
@@ -76,7 +81,7 @@ class Location:
 
 def parse(url: str) -> Location:
     """Read `postgresql://user:password@host:port/database?schema=limpet&sslmode=…`."""
-    parts = urlsplit(url)
+    parts = _split(url)
     settings = parse_qsl(parts.query, keep_blank_values=True)
     schema = next((value for key, value in settings if key == "schema"), DEFAULT_NAMESPACE)
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
@@ -90,8 +95,28 @@ def parse(url: str) -> Location:
     try:
         conninfo_to_dict(given)
     except ProgrammingError as error:
-        raise InvalidOption(
-            f"the store URL cannot be used: {str(error).strip()}. Write for example "
-            f"postgresql://user:password@host/database?schema=limpet."
-        ) from None
+        said = _SETTING.search(str(error))
+        raise _unreadable(f": there is no setting {said[1]}" if said else "") from None
     return Location(given, schema)
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of the URL, if the server's library reads it in the same way."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise _unreadable() from None
+    user, _, address = parts.netloc.rpartition("@")
+    plain = "@" not in user + parts.path and "#" not in url
+    if not plain or not _HOSTS.fullmatch(address):
+        raise _unreadable()
+    return parts
+
+
+def _unreadable(reason: str = "") -> InvalidOption:
+    # Without what was given: where it cannot be read, nobody knows what in it is the password.
+    return InvalidOption(
+        f"the store URL cannot be used{reason}. Write for example "
+        f"postgresql://user:password@host:5432/database?schema=limpet, and in the user, the "
+        f"password and the database %40 for @, %2F for /, %3A for :, %23 for #, and so on."
+    )
