@@ -266,6 +266,55 @@ def test_failed_enqueue_leaves_the_users_transaction_as_it_was(app: App, url: st
     assert orders_and_jobs(app, url) == (1, 0)
 
 
+class OwnSession(Session):
+    """As an application has it."""
+
+
+def test_session_of_the_users_own_class_is_known(app: App, url: str) -> None:
+    @app.task
+    def work() -> None: ...
+
+    engine = sqlalchemy.create_engine(_with(url, "psycopg"))
+    with OwnSession(engine) as session, session.begin():
+        session.execute(sqlalchemy.text(ORDER))
+        work.using(within=session).enqueue()
+    engine.dispose()
+    assert orders_and_jobs(app, url) == (1, 1)
+
+
+def test_any_error_of_a_driver_leaves_the_users_transaction_as_it_was(
+    app: App, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    def work() -> None: ...
+
+    class OldError(Exception):
+        """As psycopg2 has it: with another name for the code, where there is one."""
+
+        pgcode: str | None = None
+
+    def sender(connection: Any) -> Any:
+        send = module._psycopg(connection)
+
+        def fails(say: Any) -> Any:
+            answer = send(say)
+            if "v1_enqueue" in say.text:
+                raise OldError("no")
+            return answer
+
+        return fails
+
+    app.client.store.migrate()
+    monkeypatch.setattr(module, "_sender", sender)
+    for code, raised in ((None, OldError), ("LP002", TransactionRefused)):
+        OldError.pgcode = code
+        with psycopg.connect(url) as connection:
+            connection.execute(ORDER)
+            with pytest.raises(raised):
+                work.using(within=connection).enqueue()
+    assert orders_and_jobs(app, url) == (2, 0)
+
+
 def test_what_cannot_commit_with_the_store_is_refused(app: App, url: str) -> None:
     @app.task
     def work() -> None: ...

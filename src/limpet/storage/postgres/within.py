@@ -4,13 +4,14 @@ What is said is the same for every driver, a few statements under a savepoint; o
 sent differs. Drivers are known by their modules, because none but psycopg need be installed.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg import errors as pg
 
-from limpet.domain.errors import LimpetError, TransactionRefused
+from limpet.domain.errors import TransactionRefused
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.storage.answers import Receipt
@@ -106,9 +107,10 @@ def _talk(database: Database, jobs: Sequence[NewJob], caps: Mapping[str, int] | 
             params = (*written(wanted), wall, database.epoch, False)
             ((at, known_json),) = yield _Say(call_of("enqueue", len(params), quoted), params)
             told = {each.job: each for each in receipts(wanted, at, _read(known_json))}
-    except LimpetError:
-        # What fails here leaves the caller's transaction as it was.
-        yield _Say(statement("connection", "back", quoted))
+    except Exception:
+        # What fails here leaves the caller's transaction as it was, unless that is lost.
+        with contextlib.suppress(Exception):
+            yield _Say(statement("connection", "back", quoted))
         raise
     yield _Say(statement("connection", "release", quoted))
     return [refused.get(job.id) or told[job.id] for job in jobs]
@@ -226,7 +228,9 @@ def _refuse_other_database(name: str) -> None:
 
 
 def _kind(connection: object) -> str:
-    return f"{type(connection).__module__}.{type(connection).__qualname__}"
+    """The driver's class that it is of, also by way of the user's own; or else its own."""
+    kinds = [f"{each.__module__}.{each.__qualname__}" for each in type(connection).__mro__]
+    return next((kind for kind in kinds if kind.startswith(("sqlalchemy.", "asyncpg."))), kinds[0])
 
 
 def _is_async(connection: object) -> bool:
@@ -246,10 +250,10 @@ def _unknown(kind: str) -> TransactionRefused:
 # -- what goes wrong
 
 
-def _explained(error: Exception, database: Database) -> LimpetError:
+def _explained(error: Exception, database: Database) -> Exception:
     known = _as_psycopg(error)
     if known is None:
-        raise error
+        return error
     match known.sqlstate:
         case "25P01":
             return TransactionRefused(
@@ -286,7 +290,7 @@ def _as_psycopg(error: Exception) -> psycopg.Error | None:
     for _ in range(4):
         if isinstance(found, psycopg.Error):
             return found
-        state = getattr(found, "sqlstate", None)
+        state = getattr(found, "sqlstate", None) or getattr(found, "pgcode", None)  # psycopg2's
         if isinstance(state, str):
             try:
                 return pg.lookup(state)(str(found))
