@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 from contract.driver import Holder, add, add_many, get
+from psycopg.errors import LockNotAvailable
 from servers.postgres import PostgresServer
 from servers.process import free_port
 
@@ -31,6 +32,7 @@ from limpet.domain.transition import Complete
 from limpet.storage.base import Topic
 from limpet.storage.postgres import bell, database, info
 from limpet.storage.postgres.store import PostgresStore
+from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.registry import open_store, same_store
 
 
@@ -387,3 +389,28 @@ def test_connections_of_a_role_that_are_all_in_use_do_not_end_a_worker(
             other.queues()
     finally:
         raw.execute("DROP ROLE narrow")
+
+
+def test_connections_to_a_server_that_became_a_standby_are_given_up(store: PostgresStore) -> None:
+    add(store)
+    (idle,) = store._db._pools[False]._idle
+    idle.execute("SET default_transaction_read_only = on")
+    add(store)
+    assert idle.closed
+
+
+def test_what_may_have_been_written_is_not_denied(store: PostgresStore) -> None:
+    add(store)
+    tries: list[int] = []
+
+    def verb(tx: Transaction) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            tx.connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        raise LockNotAvailable("timeout")
+
+    with pytest.raises(StoreBusy, match="may have been written") as told:
+        store._db.once(verb)
+    assert "nothing was written" not in str(told.value)
+    with pytest.raises(StoreBusy, match="nothing was written"):
+        store._db.once(verb)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import errors as pg
 
 from limpet.domain.clock import Clock
 from limpet.domain.errors import StoreBusy, StoreRefused
@@ -194,7 +195,7 @@ class Database:
         urgent: bool = False,
         reading: bool = False,
     ) -> T:
-        tries = 0
+        tries, cut = 0, False
         while True:
             tries += 1
             fresh = True
@@ -211,10 +212,14 @@ class Database:
                 elif is_cut(error) and not fresh and tries < _MOST_TRIES:
                     # It was cut while it lay idle. Every verb may be said again.
                     self._close_idle()
+                    cut = True
+                elif isinstance(error, pg.ReadOnlySqlTransaction) and not fresh:
+                    # It was open when another server took over; a new one may lead there.
+                    self._close_idle()
                 else:
                     if error.sqlstate in ("42P01", "42883", "3F000"):
                         self.epoch = None  # the tables are gone; look anew next time
-                    raise said(error, self.location) from error
+                    raise said(error, self.location, cut=cut) from error
 
     @contextmanager
     def _connection(self, urgent: bool) -> Iterator[tuple[Connection, bool]]:
@@ -230,8 +235,8 @@ class Database:
             try:
                 yield connection, fresh
                 sound = True
-            except Exception:
-                sound = not connection.broken and _is_idle(connection)
+            except Exception as error:
+                sound = _is_idle(connection) and not isinstance(error, pg.ReadOnlySqlTransaction)
                 raise
         finally:
             if connection is not None and not sound:
@@ -297,4 +302,5 @@ def _limits(urgent: bool) -> dict[str, int]:
 
 
 def _is_idle(connection: Connection) -> bool:
+    """Whether it can be used again; one that is lost is in no known state."""
     return connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE

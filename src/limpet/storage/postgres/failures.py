@@ -19,6 +19,8 @@ from limpet.storage.postgres.location import Location
 from limpet.storage.relocation import refused
 
 _CLOSED = "LP003"
+_NOTHING = "nothing was written"
+_PERHAPS = "a first try was cut off, and may have been written"
 
 # What is over in a moment: the transaction was undone by the server and may be said again at once.
 _AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
@@ -64,11 +66,19 @@ def _named(error: psycopg.Error) -> psycopg.Error:
     return error
 
 
-def said(error: psycopg.Error, location: Location) -> StoreError | InvalidOption:
-    """The error of the store's own kind for one of the driver's."""
+def said(
+    error: psycopg.Error, location: Location, *, cut: bool = False
+) -> StoreError | InvalidOption:
+    """The error of the store's own kind for one of the driver's.
+
+    `cut`: an earlier try had no answer, and may have been committed.
+    """
     if error.sqlstate == _CLOSED:
         return refused(error.diag.message_primary or str(error).partition("\n")[0])
-    return _told(_named(error), location)
+    told = _told(_named(error), location)
+    if cut and _NOTHING in str(told):
+        return type(told)(str(told).replace(_NOTHING, _PERHAPS))
+    return told
 
 
 def _told(error: psycopg.Error, location: Location) -> StoreError | InvalidOption:
@@ -92,7 +102,7 @@ def _told(error: psycopg.Error, location: Location) -> StoreError | InvalidOptio
         case pg.TooManyConnections():
             return StoreUnreachable(
                 f"{where} has no connection left ({reason}). Raise max_connections, put a pooler "
-                f"before it, or run fewer processes; nothing was written."
+                f"before it, or run fewer processes; {_NOTHING}."
             )
         case pg.InvalidCatalogName():
             return StoreUnavailable(
@@ -100,17 +110,17 @@ def _told(error: psycopg.Error, location: Location) -> StoreError | InvalidOptio
             )
         case pg.DiskFull() | pg.OutOfMemory() | pg.InsufficientResources():
             return StoreFull(
-                f"there is no room left at {where} ({reason}); nothing was written. Free some "
+                f"there is no room left at {where} ({reason}); {_NOTHING}. Free some "
                 f"space and try again."
             )
         case pg.LockNotAvailable() | pg.DeadlockDetected() | pg.SerializationFailure():
             return StoreBusy(
-                f"somebody else holds a lock at {where} for too long ({reason}); nothing was "
-                f"written. Look for a long transaction in pg_stat_activity."
+                f"somebody else holds a lock at {where} for too long ({reason}); {_NOTHING}."
+                f" Look for a long transaction in pg_stat_activity."
             )
         case pg.QueryCanceled():
             return StoreBusy(
-                f"{where} took too long ({reason}); nothing was written. Look for a long "
+                f"{where} took too long ({reason}); {_NOTHING}. Look for a long "
                 f"transaction or a busy disk, or raise statement_timeout."
             )
         case pg.DataCorrupted() | pg.IndexCorrupted():
