@@ -202,3 +202,30 @@ def test_store_whose_making_is_killed_between_any_two_statements_is_not_there(ur
         assert store.migrate() == ()
         add(store)
         assert store.invariants() == ()
+
+
+def test_functions_of_an_older_release_are_written_anew_and_newer_ones_stay(
+    store: PostgresStore,
+) -> None:
+    quoted = store._db.location.quoted
+    text = f"SELECT pg_get_functiondef('{quoted}.v1_is_json(text)'::regprocedure)"
+    spoil = (
+        f"CREATE OR REPLACE FUNCTION {quoted}.v1_is_json(p_text text) RETURNS boolean "
+        f"LANGUAGE sql STABLE AS 'SELECT true'; "
+        f"COMMENT ON FUNCTION {quoted}.v1_time(bigint) IS "
+    )
+    add(store)
+    with closing(store._db.connect()) as raw, closing(store._db.connect()) as busy:
+        right = raw.execute(text.encode()).fetchone()
+        busy.execute("BEGIN")  # a verb of a worker, under way
+        busy.execute(f"SELECT {quoted}.v1_fold(10), {quoted}.v1_is_json('1')".encode())
+        assert store.migrate() == ()
+        for older in ("NULL", "'0.0.9 x'", "'0.1.0 x'"):
+            raw.execute((spoil + older).encode())
+            assert raw.execute(text.encode()).fetchone() != right
+            assert store.migrate() == ("functions",)
+            assert raw.execute(text.encode()).fetchone() == right
+            assert store.migrate() == ()
+        raw.execute((spoil + "'10.0 x'").encode())
+        assert store.migrate() == ()
+        assert raw.execute(text.encode()).fetchone() != right

@@ -2,7 +2,9 @@
 
 import pytest
 
+import limpet
 from limpet.domain.errors import InvalidOption
+from limpet.storage.postgres import schema
 from limpet.storage.postgres.lists import column, nullable
 from limpet.storage.postgres.location import parse
 
@@ -18,6 +20,10 @@ def test_list_is_one_text_and_what_would_break_it_is_refused() -> None:
             column(["fine", odd])
 
 
+def test_functions_are_signed_with_the_release() -> None:
+    assert limpet.__version__ == schema.RELEASE
+
+
 def test_url_is_told_without_its_password() -> None:
     location = parse("postgres://me:secret@db.example:6543/jobs?sslmode=verify-full&schema=abc")
     assert "secret" not in location.url
@@ -31,10 +37,10 @@ def test_what_the_url_says_goes_before_what_is_usual() -> None:
     assert "connect_timeout=1 " in parse("postgresql://h/d?connect_timeout=1").conninfo + " "
 
 
-@pytest.mark.parametrize("schema", ["", "Big", "9a", "a-b", "pg_x", "a" * 41])
-def test_name_that_cannot_be_a_schema_is_refused(schema: str) -> None:
+@pytest.mark.parametrize("name", ["", "Big", "9a", "a-b", "pg_x", "a" * 41])
+def test_name_that_cannot_be_a_schema_is_refused(name: str) -> None:
     with pytest.raises(InvalidOption, match="schema"):
-        parse(f"postgresql://h/d?schema={schema}")
+        parse(f"postgresql://h/d?schema={name}")
 
 
 def test_setting_that_nobody_knows_is_refused() -> None:

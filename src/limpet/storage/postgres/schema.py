@@ -2,7 +2,9 @@
 `migrate`.
 """
 
+import hashlib
 import random
+import re
 import time
 from typing import Any
 
@@ -22,6 +24,9 @@ NEWEST = 1
 OLDEST = 1
 # The oldest code that can work on what this one writes.
 OLDEST_BESIDE = 1
+
+# Which Limpet writes the functions: that of the package, as a test sees to.
+RELEASE = "0.1.0"
 
 # How long one try to migrate may make others wait, and for how long it is tried again.
 _LOCK_MS = 200
@@ -106,14 +111,13 @@ def _applied(
         version = _versions(connection, location)[0] if has_tables else 0
         steps = [(number, name) for number, name in migrations(package) if number > version]
         if not steps:
-            return []
+            return _refreshed(connection, quoted)
         if not has_schema:
             make = statement("call", "make_schema", quoted).format(schema=quoted)
             connection.execute(make.encode())
         for _, name in steps:
             connection.execute(in_schema(text_of(package, f"migrations/{name}"), quoted))
-        for text in functions(quoted):
-            connection.execute(text)
+        _write_functions(connection, quoted)
         connection.execute(
             statement("version", "stamp", quoted),
             {
@@ -124,6 +128,36 @@ def _applied(
             },
         )
     return [name.removesuffix(".sql") for _, name in steps]
+
+
+def _refreshed(connection: psycopg.Connection[Row], quoted: str) -> list[str]:
+    """Write the functions anew where an older Limpet wrote them, or the same one in development.
+
+    Those of a newer one stay. No table is locked for it, and calls under way end as they began.
+    """
+    row: Any = connection.execute(statement("version", "functions", quoted)).fetchone()
+    writer, _, digest = (row[0] or "").partition(" ")
+    own_writer, _, own_digest = _signature().partition(" ")
+    if digest == own_digest or _numbers(writer) > _numbers(own_writer):
+        return []
+    _write_functions(connection, quoted)
+    return ["functions"]
+
+
+def _write_functions(connection: psycopg.Connection[Row], quoted: str) -> None:
+    for text in functions(quoted):
+        connection.execute(text)
+    sign = statement("version", "sign_functions", quoted).format(signature=f"'{_signature()}'")
+    connection.execute(sign.encode())
+
+
+def _signature() -> str:
+    text = "".join(functions("limpet"))
+    return f"{RELEASE} {hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}"
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def _there(connection: psycopg.Connection[Row], location: Location) -> tuple[bool, bool]:

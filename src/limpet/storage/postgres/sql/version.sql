@@ -10,6 +10,13 @@ SELECT to_regnamespace(%(schema)s) IS NOT NULL, to_regclass(%(table)s) IS NOT NU
 -- statement: versions
 SELECT schema_version, oldest_allowed, newest_allowed, epoch FROM limpet.store
 
+-- statement: functions
+-- Of this version's functions, which Limpet wrote them, and a digest of their text.
+SELECT obj_description(to_regprocedure('limpet.v1_time(bigint)'), 'pg_proc')
+
+-- statement: sign_functions
+COMMENT ON FUNCTION limpet.v1_time(bigint) IS {signature}
+
 -- statement: brief
 -- Whoever waits for a lock makes all wait that come after, workers too; so it is never for long.
 SELECT set_config('lock_timeout', %(lock)s, true)
