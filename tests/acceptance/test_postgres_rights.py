@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from contract.driver import Holder, add, add_many
+from contract.driver import Holder, add, add_many, new_job
 from servers import shared_url
 
 from limpet.domain.cause import Drained
@@ -102,6 +102,36 @@ def test_role_with_the_documented_grants_lives_a_whole_life(
         refusal = pytest.raises(psycopg.errors.InsufficientPrivilege)
         with closing(own._db.connect()) as plain, refusal:
             plain.execute(f"DROP TABLE {SCHEMA}.job".encode())
+
+
+def test_function_that_another_role_put_in_the_way_is_not_run(
+    url: str, raw: psycopg.Connection
+) -> None:
+    with closing(PostgresStore(url)) as owner:
+        owner.migrate()
+    # Each fits better what is said than the server's own does.
+    names = ("hashtextextended(text, integer)", "pg_notify(text, varchar)")
+    for name in names:
+        raw.execute(
+            f"CREATE FUNCTION public.{name} RETURNS bigint LANGUAGE plpgsql AS "
+            f"'BEGIN RAISE EXCEPTION ''run with the rights of the caller''; END'".encode()
+        )
+    try:
+        with closing(PostgresStore(url)) as own, psycopg.connect(shared_url("postgres15")) as user:
+            add(own)
+            own.enqueue_within(user, [new_job()], caps={"default": 5})
+            user.commit()
+            holder = Holder(own)
+            leases = [job.lease for job in holder.claim()]
+            assert len(leases) == 2
+            holder.renew(begun=leases)
+            holder.settle(Complete(leases[0]))
+            own.promote()
+            own.prune({State.SUCCEEDED: timedelta()})
+            assert own.invariants() == ()
+    finally:
+        for name in names:
+            raw.execute(f"DROP FUNCTION public.{name}".encode())
 
 
 def test_documented_grants_are_no_more_than_the_scripts_use(

@@ -19,3 +19,7 @@ ALTER FUNCTION limpet.v1_shift SET enable_bitmapscan = off;
 ALTER FUNCTION limpet.v1_shift SET enable_hashjoin = on;
 ALTER FUNCTION limpet.v1_shift SET enable_nestloop = off;
 ALTER FUNCTION limpet.v1_lapse SET enable_nestloop = off;
+
+-- Called within a transaction of the user's own, where others' functions may be found first.
+ALTER FUNCTION limpet.v1_enqueue SET search_path = pg_catalog, pg_temp;
+ALTER FUNCTION limpet.v1_room SET search_path = pg_catalog, pg_temp;

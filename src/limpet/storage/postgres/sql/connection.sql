@@ -13,7 +13,9 @@ SELECT pg_backend_pid() <> %(pid)s,
        set_config('idle_in_transaction_session_timeout', %(idle)s, pg_backend_pid() <> %(pid)s),
        set_config('lock_timeout', %(lock)s, pg_backend_pid() <> %(pid)s),
        set_config('statement_timeout', %(statement)s, pg_backend_pid() <> %(pid)s),
-       set_config('jit', 'off', pg_backend_pid() <> %(pid)s)
+       set_config('jit', 'off', pg_backend_pid() <> %(pid)s),
+       -- So that a function which another role has put into `public` is not taken for the server's.
+       set_config('search_path', 'pg_catalog, pg_temp', pg_backend_pid() <> %(pid)s)
 
 -- statement: begin_lent
 -- Through a pooler, in one message: the same limits, for this transaction.
@@ -21,7 +23,8 @@ BEGIN ISOLATION LEVEL {level};
 SET LOCAL idle_in_transaction_session_timeout = {idle};
 SET LOCAL lock_timeout = {lock};
 SET LOCAL statement_timeout = {statement};
-SET LOCAL jit = off
+SET LOCAL jit = off;
+SET LOCAL search_path = pg_catalog, pg_temp
 
 -- statement: begin
 BEGIN ISOLATION LEVEL {level}
