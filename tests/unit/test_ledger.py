@@ -36,3 +36,15 @@ def test_what_is_said_after_the_outcome_was_told_is_not_told() -> None:
     ledger = Ledger()
     ledger.report(said(1))
     assert ledger.next_reports() == []
+
+
+def test_what_the_store_could_not_note_as_begun_is_said_again() -> None:
+    ledger = Ledger()
+    ledger.take([claimed(LEASE)])
+    ledger.holds[LEASE.job].begun = True
+    assert ledger.tell_begun() == [LEASE]
+    assert ledger.tell_begun() == []
+    ledger.tell_again([LEASE._replace(token=2), LEASE._replace(job="2" * 26)])
+    assert not ledger.has_begun
+    ledger.tell_again([LEASE])
+    assert ledger.tell_begun() == [LEASE]
