@@ -22,7 +22,7 @@ from limpet.domain.errors import LimpetError, StoreUnreachable
 from limpet.domain.fork import anew_in_child
 from limpet.storage.base import Topic
 from limpet.storage.pipe_bell import PipeBell
-from limpet.storage.postgres.database import Connection, Database
+from limpet.storage.postgres.database import Connection, Database, quoted
 from limpet.storage.postgres.failures import said
 from limpet.storage.postgres.overdue import OVERDUE
 from limpet.storage.postgres.transaction import statement
@@ -152,7 +152,7 @@ class Ringer:
             with OVERDUE.watched(connection, _ANSWER_SECONDS), connection.transaction():
                 self._teller = None if self._lent else _server(connection)
                 for topic in () if self._lent else (*Topic, _PROBE):
-                    name = '"' + self._database.channel(topic).replace('"', '""') + '"'
+                    name = quoted(self._database.channel(topic))
                     text = statement("bell", "listen", self._database.location.quoted)
                     connection.execute(text.format(channel=name).encode())
         except BaseException:

@@ -177,8 +177,10 @@ class Database:
             self._chime.ask(tx.rings)
 
     def _ring(self, topics: list[Topic]) -> None:
-        channels = [self.channel(topic) for topic in topics]
-        self.once(lambda tx: tx.run("bell", "ring", channels=channels), urgent=True)
+        ring = statement("bell", "ring", self.location.quoted)
+        said = [ring.format(channel=quoted(self.channel(topic))) for topic in topics]
+        text = "; ".join([statement("bell", "at_once", self.location.quoted), *said])
+        self.once(lambda tx: tx.connection.execute(text.encode()), urgent=True)
 
     def channel(self, topic: str) -> str:
         """The name under which a bell of this schema is rung."""
@@ -294,6 +296,11 @@ class Database:
         for pool in self._pools.values():
             for connection in pool.empty():
                 connection.close()
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _limits(urgent: bool) -> dict[str, int]:

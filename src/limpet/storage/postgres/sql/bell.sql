@@ -16,10 +16,12 @@ SELECT pg_backend_pid()
 -- statement: pulse
 SELECT 1
 
+-- statement: at_once
+-- Nothing of it is on the disk, so there is nothing to wait for. In one message with what follows.
+SET LOCAL synchronous_commit = off
+
 -- statement: ring
--- Nothing of it is on the disk, so there is nothing to wait for.
-SELECT set_config('synchronous_commit', 'off', true), pg_notify(channel, '')
-FROM unnest(%(channels)s::text[]) AS channel
+NOTIFY {channel}
 
 -- statement: probe
 SELECT pg_notify(%(channel)s, %(word)s)
