@@ -16,6 +16,7 @@ from limpet.domain.cause import Drained
 from limpet.domain.errors import LeaseLost
 from limpet.domain.session import Standing
 from limpet.domain.transition import Complete
+from limpet.storage.base import ANY_QUEUE
 from limpet.storage.postgres import database, exchange, session
 from limpet.storage.postgres.enqueue import enqueue_capped, enqueue_under
 from limpet.storage.postgres.store import PostgresStore
@@ -153,3 +154,19 @@ def test_a_renewal_that_had_to_wait_past_the_moment_comes_too_late(
             time.sleep(0.05)
     renewal.join()
     assert told == [Standing.PAST]
+
+
+def test_a_line_for_which_there_was_no_room_is_remembered_too(
+    store: PostgresStore, raw: psycopg.Connection
+) -> None:
+    one, two = add(store, queue="one"), add(store, queue="two")
+    holder = Holder(store)
+    holder.claim(0)
+    # As after a claim that had to step over very many rows.
+    raw.execute(
+        "UPDATE limpet.hold SET lines = %s, "
+        "lines_until = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 9000000",
+        ['[["one", "task", false, 0], ["two", "task", false, 0]]'],
+    )
+    assert holder.claim_ids(slots={"one": 0, ANY_QUEUE: 5}) == [two]
+    assert holder.claim_ids() == [one]

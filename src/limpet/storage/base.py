@@ -150,6 +150,9 @@ class HolderVerbs(Protocol):
         much is held. Past its moment or dead, the session is told so and nothing is renewed.
         A session that is not there raises `StoreRolledBack`. A repeat renews again.
 
+        `begun`: jobs that have started. What cannot be noted of them without waiting for another
+        verb is answered as `untold`, to be said again.
+
         `stepped`: by the caller's own clock the lease has not run out, so that of the store was
         stepped; then a session past its moment that nobody has ended is renewed as well.
         """

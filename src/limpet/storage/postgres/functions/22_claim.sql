@@ -63,6 +63,9 @@ BEGIN
                 FROM limpet.v1_lines(lines) l
                 LEFT JOIN limpet.taskset t ON t.digest = v_pool ->> 'tasks' AND t.task = l.task
             LOOP
+                -- Also those for which there is no room just now; there may be for the next claim.
+                v_seen := v_seen || jsonb_build_array(jsonb_build_array(
+                    v_line.queue, v_line.task, v_line.suspect, v_line.from_key));
                 -- Pools share the slots of a queue that is named, because its limit is the worker's.
                 v_limit := least(v_room, CASE
                     WHEN v_slots ? v_line.queue THEN (v_slots ->> v_line.queue)::integer
@@ -89,8 +92,6 @@ BEGIN
                 v_doubts := v_doubts || v_line.suspect;
                 v_limits := v_limits || v_limit;
                 v_floors := v_floors || v_line.from_key;
-                v_seen := v_seen || jsonb_build_array(jsonb_build_array(
-                    v_line.queue, v_line.task, v_line.suspect, v_line.from_key));
             END LOOP;
 
             EXIT WHEN cardinality(v_queues) = 0;
