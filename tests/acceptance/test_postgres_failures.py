@@ -348,34 +348,6 @@ def test_bell_that_a_pooler_makes_deaf_rings_by_the_clock(
     ring.close()
 
 
-def test_tally_is_folded_and_counts_the_same(raw: psycopg.Connection, store: PostgresStore) -> None:
-    for _ in range(300):
-        store.cancel(add(store))
-    before = store.totals()
-    store.promote()
-    row = raw.execute("SELECT count(*) FROM limpet.tally").fetchone()
-    assert row is not None
-    assert row[0] < 20
-    assert store.totals() == before
-    assert store.invariants() == ()
-
-
-def test_tally_of_very_many_queues_is_folded_too(
-    raw: psycopg.Connection, store: PostgresStore
-) -> None:
-    store.migrate()
-    raw.execute(
-        "INSERT INTO limpet.tally SELECT 'q' || n % 7500, 'complete', NULL, NULL, 1 "
-        "FROM generate_series(1, 30000) n"
-    )
-    for _ in range(300):  # each time it is one of ten
-        store.promote()
-        row = raw.execute("SELECT count(*), sum(jobs) FROM limpet.tally").fetchone()
-        if row == (7_500, 30_000):
-            return
-    pytest.fail("it is never folded")
-
-
 def test_connections_of_a_role_that_are_all_in_use_do_not_end_a_worker(
     server: PostgresServer, raw: psycopg.Connection, store: PostgresStore
 ) -> None:
