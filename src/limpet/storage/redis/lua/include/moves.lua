@@ -41,11 +41,17 @@ local function line_of(r)
     return (r.suspect == 1 and 'alone/' or 'ready/') .. r.line
 end
 
+-- A line without jobs is not looked at any more.
+local function drop_empty(line)
+    if redis.call('EXISTS', P .. line) == 0 then redis.call('SREM', P .. 'lines', line) end
+end
+
 local function leave(r)
     if r.state == SCHEDULED then
         redis.call('ZREM', P .. 'scheduled', r.id)
     elseif r.state == READY then
         redis.call('ZREM', P .. line_of(r), place_of(r))
+        drop_empty(line_of(r))
     elseif r.state == BLOCKED then
         local reason = redis.call('HGET', P .. 'blocked', r.id)
         redis.call('HDEL', P .. 'blocked', r.id)
