@@ -11,6 +11,8 @@ from acceptance.redis_place import raw, running
 from contract.driver import Holder, add, add_many, new_job
 from servers import RedisServer
 
+from limpet.domain.cause import Drained
+from limpet.domain.transition import Release
 from limpet.storage.base import Store, Topic
 from limpet.storage.registry import open_store
 
@@ -104,3 +106,24 @@ def test_claim_looks_at_so_many_lines_and_serves_all_of_them_in_turn(
         assert more
         found += more
     assert set(found) == {job.id for job in jobs}
+
+
+# -- timelines
+
+
+def test_timeline_of_a_job_that_comes_back_for_ever_keeps_its_ends(store: Store) -> None:
+    job = add(store)
+    holder = Holder(store)
+    leases = [holder.take()]
+    for _ in range(1150):
+        answer = holder.exchange(Release(leases[-1], Drained()), want=holder.want(1))
+        leases.append(answer.claimed[0].lease)
+    events = store.events(job)
+    assert 1000 <= len(events) <= 1100
+    tokens = [each.token for each in events]
+    assert tokens[:10] == [each.token for each in leases[:10]]
+    assert tokens[10:] == [each.token for each in leases[-len(tokens) + 9 : -1]]
+    (again,) = holder.settle(Release(leases[-2], Drained()))
+    assert again.answer == "already"
+    (late,) = holder.settle(Release(leases[0], Drained()))
+    assert late.answer == "lost"
