@@ -152,7 +152,7 @@ class Connection:
     def open(self, *, told: bool = True) -> None:
         self._driver.connect()
         if told:
-            # A server may forbid it; then nobody is warned of another one with older data.
+            # One that forbids it is refused before the first verb (schema.py), not here.
             with contextlib.suppress(exceptions.NoPermissionError):
                 self.facts = facts_of(self.say("INFO", "server"))
 

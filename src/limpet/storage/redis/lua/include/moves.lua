@@ -102,12 +102,13 @@ local function enter(r, reason)
     redis.call('HSET', P .. 'row', r.id, row_text(r))
 end
 
--- Write what was counted and ring; the last thing that a script does.
+-- Write what was counted and ring; the last thing that a script does. Everything is written by then:
+-- that somebody may not ring any more must not look as if nothing was.
 local function finish()
     for field, count in pairs(gauges) do
         if count ~= 0 then redis.call('HINCRBY', P .. 'gauge', field, count) end
     end
     for field, count in pairs(totals) do redis.call('HINCRBY', P .. 'total', field, count) end
     if recorded > 0 then redis.call('LTRIM', P .. 'latest', 0, 999) end
-    for topic in pairs(rings) do redis.call('PUBLISH', P .. topic, topic) end
+    for topic in pairs(rings) do redis.pcall('PUBLISH', P .. topic, topic) end
 end
