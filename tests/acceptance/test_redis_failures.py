@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from acceptance.redis_place import KINDS, PROGRAMS, QUICK, raw, running
+from acceptance.redis_place import KINDS, PROGRAMS, QUICK, claimed_at_last, raw, running, until
 from contract.driver import BOOM, KILLED, Holder, add, add_many, get, new_id, new_job
 from servers import RedisServer
 from servers.process import free_port
@@ -184,7 +184,7 @@ def test_flushed_store_is_made_anew_and_sessions_are_told(
 ) -> None:
     add(store)
     holder = Holder(store)
-    holder.take()
+    lost = holder.take()
     epoch = store.info().epoch
     with raw(server) as client:
         client.flushall()
@@ -194,8 +194,11 @@ def test_flushed_store_is_made_anew_and_sessions_are_told(
         holder.exchange()
     assert store.info().epoch != epoch
     job = add(store)
-    # Nobody knows which tokens were given before.
-    assert Holder(store).take().token > 10**15
+    # Nobody knows which tokens were given before, nor what still runs elsewhere.
+    anew = Holder(store, lease=timedelta(seconds=1))
+    assert anew.exchange(want=anew.want(1)).quiet
+    until(lambda: claimed_at_last(anew))
+    assert store.held(anew.id)[0].token > lost.token
     assert get(store, job).state is State.RUNNING
 
 
