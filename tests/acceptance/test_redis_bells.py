@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from acceptance.redis_place import KINDS, QUICK, raw, running
@@ -59,7 +60,8 @@ def test_bells_come_back_after_a_restart_of_the_server(server: RedisServer, stor
 def test_bell_that_is_refused_asks_less_and_less_and_rings_when_it_is_heard_again(
     server: RedisServer,
 ) -> None:
-    with raw(server) as client:
+    with raw(server) as operator:
+        client: Any = operator
         user = ("ACL", "SETUSER", "bells")
         client.execute_command(*user, "on", "nopass", "~*", "&*", "+@all")
         url = f"redis://bells:x@127.0.0.1:{server.port}/0"

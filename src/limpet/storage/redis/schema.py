@@ -23,8 +23,8 @@ def new_epoch() -> str:
 def check_server(connection: Connection, location: Location) -> None:
     """Refuse a server on which the promises could not be kept; say why.
 
-    One that forbids INFO or PUBLISH to this user answers with an error, and is refused by it: nobody
-    would notice older data, or that jobs may be thrown away, or that a job is ready.
+    One that forbids INFO or PUBLISH to this user answers with an error, and is refused by it:
+    nobody would notice older data, or that jobs may be thrown away, or that a job is ready.
     """
     facts = {**connection.facts, **facts_of(connection.say("INFO", "memory"))}
     connection.say("PUBLISH", location.key.removesuffix("store") + "probe", "")
