@@ -26,6 +26,7 @@ from limpet.domain.errors import (
     StoreUnavailable,
     TransactionRefused,
 )
+from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.session import Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Settlement
@@ -241,6 +242,37 @@ def test_full_memory_refuses_new_jobs_and_lets_the_others_finish(tmp_path: Path,
         with raw(server) as client:
             client.config_set("maxmemory", 0)
         assert store.enqueue([late])[0].outcome == "new"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_full_memory_keeps_progress_and_leaves_lines_out(tmp_path: Path, name: str) -> None:
+    with (
+        running(tmp_path / "server", binary=PROGRAMS[name]) as server,
+        closing(open_store(server.url)) as store,
+    ):
+        add(store)
+        holder = Holder(store)
+        lease = holder.take()
+
+        def say(word: str, done: int) -> None:
+            lines = (LogLine(done, "info", word),) * 3
+            assert (
+                store.report(holder.id, [Report(lease, Progress(done, None, "", 1), lines)]) == ()
+            )
+
+        say("before", 1)
+        _fill(server)
+        for done in (2, 3, 4):
+            say("meanwhile", done)
+        with raw(server) as client:
+            client.config_set("maxmemory", 0)
+        say("after", 5)
+        messages = [line.message for line in store.log(lease.job)]
+        assert messages[:3] + messages[4:] == ["before"] * 3 + ["after"] * 3
+        assert "memory limit" in messages[3]
+        progress = get(store, lease.job).progress
+        assert progress is not None
+        assert progress.done == 5
 
 
 def test_replica_is_told_as_such(server: RedisServer, store: Store) -> None:
