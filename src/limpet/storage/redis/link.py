@@ -179,6 +179,7 @@ class Link:
             return True
         if self.location.kind == "sentinel" and is_elsewhere(error):
             self.connections.forget()
+            return True
         return False
 
     def close(self) -> None:
