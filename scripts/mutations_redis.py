@@ -267,8 +267,8 @@ MUTATIONS = (
     ),
     _broken(
         "exchange.lua",
-        " and not closed then claim(",
-        " then claim(",
+        "not (waits or closed)",
+        "not waits",
         "a store that moves away is claimed from",
     ),
     _broken(

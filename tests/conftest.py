@@ -1,4 +1,7 @@
-"""Judges the whole run: every backend passed the same tests, and no test was left out."""
+"""Judges the whole run: every backend passed the same tests, and no test was left out.
+
+What takes long comes first, so that no process is left with it alone at the end.
+"""
 
 import pytest
 from contract.driver import BACKENDS
@@ -6,8 +9,14 @@ from equality import Equality
 
 pytest_plugins = ["pytester"]
 
+LONG = {"test_model.py", "lifecycle", "worker"}
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(
         Equality(config, frozenset(BACKENDS), config.rootpath / "tests" / "contract")
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.isdisjoint({item.path.name, item.path.parent.name}))

@@ -32,7 +32,9 @@ class App:
 
     `url`: where jobs live; else LIMPET_URL, else `limpet.toml`, else `sqlite:///limpet.db`.
     `queues`: caps on the length of queues. `retention`: how long finished jobs are kept, by
-    state. `payload_limit`: the most bytes of arguments. Nothing is opened before the first use.
+    state. `payload_limit`: the most bytes of arguments. `store_patience`: how long `enqueue` goes
+    on trying where the store does not answer, before it raises. Nothing is opened before the first
+    use.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class App:
         queues: Mapping[str, QueueLimit] | None = None,
         retention: Mapping[str, Duration] | None = None,
         payload_limit: int | None = None,
+        store_patience: Duration | None = None,
         clock: Clock | None = None,
     ) -> None:
-        found = settings.load(url=url, payload_limit=payload_limit)
+        found = settings.load(url=url, payload_limit=payload_limit, store_patience=store_patience)
         self.url = found.url
         self.payload_limit = found.payload_limit
+        self._store_patience = found.store_patience
         self.retention = kept_for({**found.retention, **(retention or {})})
         self._clock = clock
         self._shares_writes = True
@@ -67,8 +71,13 @@ class App:
     @cached_property
     def client(self) -> Client:
         """What hands in jobs and follows them."""
-        shares_writes = self._shares_writes
-        return Client(self._store, self._limits, self._clock, shares_writes=shares_writes)
+        return Client(
+            self._store,
+            self._limits,
+            self._clock,
+            shares_writes=self._shares_writes,
+            store_patience=self._store_patience,
+        )
 
     # -- tasks
 

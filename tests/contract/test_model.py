@@ -37,7 +37,7 @@ MODELLED = os.environ.get("LIMPET_MODELLED", "").split() or sorted(set(BACKENDS)
 RUNS, STEPS = 220, 50
 # Where the rules are asked of another process after every step, that takes ten times as long; a
 # store in a file is the one in memory with a file.
-FEWER_RUNS = {"postgres": 110, "postgres15": 110, "sqlite-file": 110}
+FEWER_RUNS = {"postgres": 130, "postgres15": 130, "sqlite-file": 130}
 LEAST_STEPS = 5_000
 
 _steps_taken = 0

@@ -138,7 +138,7 @@ def test_a_store_that_is_gone_for_longer_than_the_lease(some: Net, how: str) -> 
     session was ended meanwhile, and then the job runs again.
     """
     place = some.place
-    lease = 4.0
+    lease = 5.0
     worker = place.worker(settings=Settings(lease=lease))
     running: list[Handle] = [steady_sync.enqueue(word="over", child=True)]
     running.append(steady.enqueue(word="over"))

@@ -15,6 +15,9 @@ from limpet.domain.errors import (
     LimpetError,
     QueueFull,
     ResultTimeout,
+    StoreBusy,
+    StoreReadOnly,
+    StoreUnreachable,
     TransactionRefused,
 )
 from limpet.domain.ids import IdSource
@@ -26,6 +29,8 @@ from limpet.storage.base import CHUNK, AwaitedWithin, Store
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25
+# What may pass by itself: an outage, a failover, somebody who holds the lock.
+_PASSING = (StoreUnreachable, StoreReadOnly, StoreBusy)
 
 
 class Client:
@@ -38,17 +43,20 @@ class Client:
         clock: Clock | None = None,
         *,
         shares_writes: bool = True,
+        store_patience: timedelta = timedelta(0),
     ) -> None:
         """`shares_writes`: enqueues of several callers may be one write. Not so in an executor,
-        where each is fenced by the attempt that it is made in.
+        where each is fenced by the attempt that it is made in. `store_patience`: how long an
+        enqueue is said again where the store does not answer.
         """
+        self._store_patience = store_patience.total_seconds()
         self._shares_writes = shares_writes
         self.store = store
         self.clock = clock or SystemClock()
         self.ids = IdSource(self.clock)
         self._limits = dict(limits or {})
         self._caps = {queue: limit.cap for queue, limit in self._limits.items()} or None
-        self._coalescer = Coalescer(lambda jobs: self.store.enqueue(jobs, caps=self._caps))
+        self._coalescer = Coalescer(self._write)
         self._waiter = Waiter(store)
 
     # -- handing in
@@ -74,7 +82,19 @@ class Client:
             await asyncio.sleep(patience.pause(job.queue, receipt))
 
     def _alone(self, job: NewJob) -> Receipt:
-        return self.store.enqueue([job], caps=self._caps)[0]
+        return self._write([job])[0]
+
+    def _write(self, jobs: Sequence[NewJob], *, all_or_none: bool = False) -> list[Receipt]:
+        until, pause = time.monotonic() + self._store_patience, _FIRST_PAUSE
+        while True:
+            try:
+                return self.store.enqueue(jobs, caps=self._caps, all_or_none=all_or_none)
+            except _PASSING:
+                # The ids stay the same: what was written although nobody heard of it is one job.
+                if time.monotonic() + pause > until:
+                    raise
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
 
     def enqueue_many(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Write jobs in chunks of 1,000, each wholly or not at all.
@@ -98,7 +118,7 @@ class Client:
                 raise QueueFull(queue, 0, limit.cap, asked=count)
         patience: _Patience | None = None
         while True:
-            receipts = self.store.enqueue(jobs, caps=self._caps, all_or_none=True)
+            receipts = self._write(jobs, all_or_none=True)
             over = [each for each in zip(jobs, receipts, strict=True) if each[1].outcome == "full"]
             if not over:
                 return receipts

@@ -8,7 +8,7 @@ from limpet.domain.errors import InvalidOption
 
 FILE = "limpet.toml"
 
-PLAIN = ("url", "app", "payload_limit")
+PLAIN = ("url", "app", "payload_limit", "store_patience")
 RETENTION = "retention"
 WORKER = "worker"
 _TABLES = {RETENTION: 'retention.failed = "30d"', WORKER: 'worker.lease = "10s"'}

@@ -3,11 +3,13 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from limpet.domain.duration import Duration
 from limpet.settings.file import FILE, PLAIN, RETENTION, here, lines_of
-from limpet.settings.values import a_count, a_text
+from limpet.settings.values import a_count, a_text, a_time
 
 DEFAULT_URL = "sqlite:///limpet.db"
 DEFAULT_PAYLOAD_LIMIT = 1024 * 1024
@@ -18,12 +20,14 @@ class Settings:
     """What can be set outside the code.
 
     `app`: the user's app as "module:name". `payload_limit`: the most bytes of arguments or of a
-    result. `retention`: how long finished jobs are kept, by state.
+    result. `store_patience`: how long `enqueue` goes on trying where the store does not answer.
+    `retention`: how long finished jobs are kept, by state.
     """
 
     url: str = DEFAULT_URL
     app: str | None = None
     payload_limit: int = DEFAULT_PAYLOAD_LIMIT
+    store_patience: timedelta = timedelta(0)
     retention: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -32,6 +36,7 @@ def load(
     url: str | None = None,
     app: str | None = None,
     payload_limit: int | None = None,
+    store_patience: Duration | None = None,
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Settings:
@@ -40,7 +45,12 @@ def load(
     path = (folder or here()) / FILE
     lines = lines_of(path)
     found: dict[str, Any] = {}
-    given = {"url": url, "app": app, "payload_limit": payload_limit}
+    given = {
+        "url": url,
+        "app": app,
+        "payload_limit": payload_limit,
+        "store_patience": store_patience,
+    }
     for name in PLAIN:
         variable = f"LIMPET_{name.upper()}"
         if given[name] is not None:
@@ -60,4 +70,6 @@ def load(
 def _typed(name: str, value: object, source: str) -> object:
     if name == "payload_limit":
         return a_count(value, source, least=1, unit="bytes")
+    if name == "store_patience":
+        return a_time(value, source)
     return a_text(value, source)
