@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from acceptance.redis_place import KINDS, running
+from acceptance.redis_place import KINDS, PROGRAMS, running
 from contract.driver import Holder, add, add_many
 from servers import RedisServer
 from servers.relay import Relay
@@ -79,6 +79,48 @@ def test_user_with_the_documented_rights_lives_a_whole_life(server: RedisServer)
         for words in (("GET", "mine"), ("FLUSHALL",), ("CONFIG", "SET", "save", "")):
             with pytest.raises(redis.exceptions.NoPermissionError):
                 client.execute_command(*words)
+
+
+@pytest.fixture(params=PROGRAMS)
+def any_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
+    with running(tmp_path / "server", binary=PROGRAMS[request.param]) as some:
+        yield some
+
+
+def test_user_that_lacks_a_right_is_refused_before_anything_is_written(
+    any_server: RedisServer,
+) -> None:
+    user = ("ACL", "SETUSER", "poor", "reset", "on", "nopass", "~*", "&*", "+@all")
+    with redis.Redis(port=any_server.port) as client:
+        for lacks in ("resetchannels", "-publish", "-info", "-hset"):
+            client.execute_command(*user, lacks)
+            with (
+                closing(open_store(f"redis://poor:x@127.0.0.1:{any_server.port}/0")) as store,
+                pytest.raises(StoreRefused, match=r"channels of its name space.*ACL rule"),
+            ):
+                add(store)
+            assert client.dbsize() == 0
+
+
+def test_job_is_told_as_written_though_its_bell_may_not_be_rung_any_more(
+    any_server: RedisServer,
+) -> None:
+    user = ("ACL", "SETUSER", "poor", "on", "nopass", "~*", "&*", "+@all")
+    with (
+        redis.Redis(port=any_server.port) as client,
+        closing(open_store(f"redis://poor:x@127.0.0.1:{any_server.port}/0")) as store,
+    ):
+        client.execute_command(*user)
+        add(store)
+        client.execute_command(*user, "resetchannels")
+        jobs = [add(store), add(store)]
+        client.execute_command(*user, "-publish")
+        jobs.append(add(store))
+        assert set(store.states(jobs).values()) == {State.READY}
+        # What a script may not do at all is a refusal too.
+        client.execute_command(*user, "-zrem")
+        with pytest.raises(StoreRefused, match="name space"):
+            store.cancel(jobs[0])
 
 
 @pytest.fixture(scope="module")

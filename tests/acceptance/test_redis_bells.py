@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from acceptance.redis_place import KINDS, QUICK, raw, running
@@ -54,3 +55,22 @@ def test_bells_come_back_after_a_restart_of_the_server(server: RedisServer, stor
         assert bell.wait(timedelta(seconds=10))
         add(store)
         assert bell.wait(timedelta(seconds=10))
+
+
+def test_bell_that_is_refused_asks_less_and_less_and_rings_when_it_is_heard_again(
+    server: RedisServer,
+) -> None:
+    with raw(server) as operator:
+        client: Any = operator
+        user = ("ACL", "SETUSER", "bells")
+        client.execute_command(*user, "on", "nopass", "~*", "&*", "+@all")
+        url = f"redis://bells:x@127.0.0.1:{server.port}/0"
+        with closing(open_store(url)) as store, closing(store.listen(Topic.READY)) as bell:
+            client.execute_command(*user, "-subscribe")
+            before = client.info("stats")["total_connections_received"]
+            client.client_kill_filter(_type="pubsub")
+            assert not bell.wait(timedelta(seconds=1.2))
+            tried = client.info("stats")["total_connections_received"] - before
+            assert 1 <= tried < 8
+            client.execute_command(*user, "+subscribe")
+            assert bell.wait(timedelta(seconds=10))

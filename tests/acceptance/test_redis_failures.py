@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from acceptance.redis_place import KINDS, PROGRAMS, QUICK, raw, running
+from acceptance.redis_place import KINDS, PROGRAMS, QUICK, claimed_at_last, raw, running, until
 from contract.driver import BOOM, KILLED, Holder, add, add_many, get, new_id, new_job
 from servers import RedisServer
 from servers.process import free_port
@@ -26,6 +26,7 @@ from limpet.domain.errors import (
     StoreUnavailable,
     TransactionRefused,
 )
+from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.session import Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Settlement
@@ -184,7 +185,7 @@ def test_flushed_store_is_made_anew_and_sessions_are_told(
 ) -> None:
     add(store)
     holder = Holder(store)
-    holder.take()
+    lost = holder.take()
     epoch = store.info().epoch
     with raw(server) as client:
         client.flushall()
@@ -194,8 +195,11 @@ def test_flushed_store_is_made_anew_and_sessions_are_told(
         holder.exchange()
     assert store.info().epoch != epoch
     job = add(store)
-    # Nobody knows which tokens were given before.
-    assert Holder(store).take().token > 10**15
+    # Nobody knows which tokens were given before, nor what still runs elsewhere.
+    anew = Holder(store, lease=timedelta(seconds=1))
+    assert anew.exchange(want=anew.want(1)).quiet
+    until(lambda: claimed_at_last(anew))
+    assert store.held(anew.id)[0].token > lost.token
     assert get(store, job).state is State.RUNNING
 
 
@@ -238,6 +242,37 @@ def test_full_memory_refuses_new_jobs_and_lets_the_others_finish(tmp_path: Path,
         with raw(server) as client:
             client.config_set("maxmemory", 0)
         assert store.enqueue([late])[0].outcome == "new"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_full_memory_keeps_progress_and_leaves_lines_out(tmp_path: Path, name: str) -> None:
+    with (
+        running(tmp_path / "server", binary=PROGRAMS[name]) as server,
+        closing(open_store(server.url)) as store,
+    ):
+        add(store)
+        holder = Holder(store)
+        lease = holder.take()
+
+        def say(word: str, done: int) -> None:
+            lines = (LogLine(done, "info", word),) * 3
+            assert (
+                store.report(holder.id, [Report(lease, Progress(done, None, "", 1), lines)]) == ()
+            )
+
+        say("before", 1)
+        _fill(server)
+        for done in (2, 3, 4):
+            say("meanwhile", done)
+        with raw(server) as client:
+            client.config_set("maxmemory", 0)
+        say("after", 5)
+        messages = [line.message for line in store.log(lease.job)]
+        assert messages[:3] + messages[4:] == ["before"] * 3 + ["after"] * 3
+        assert "memory limit" in messages[3]
+        progress = get(store, lease.job).progress
+        assert progress is not None
+        assert progress.done == 5
 
 
 def test_replica_is_told_as_such(server: RedisServer, store: Store) -> None:

@@ -1,6 +1,7 @@
 """Redis behind a Sentinel and in a cluster: the store finds the server that has the name space."""
 
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -16,7 +17,7 @@ from servers import RedisServer
 from servers.process import Process, free_port
 from servers.redis import program
 
-from limpet.domain.errors import StoreError, StoreUnavailable
+from limpet.domain.errors import StoreError, StoreUnavailable, StoreUnreachable
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.storage.base import Topic
@@ -120,6 +121,56 @@ def test_sentinels_may_ask_for_a_password_of_their_own(tmp_path: Path) -> None:
         with closing(open_store(f"{base}?sentinel_password=w4tch")) as store:
             add(store)
             assert "w4tch" not in store.info().url
+
+
+def test_sentinel_that_answered_is_asked_first(tmp_path: Path) -> None:
+    with (
+        running(tmp_path / "a", kind="valkey") as primary,
+        sentinel(tmp_path / "s", primary) as port,
+        socket.create_server(("127.0.0.1", 0)) as deaf,
+    ):
+        hosts = f"127.0.0.1:{deaf.getsockname()[1]},127.0.0.1:{port}"
+        with closing(RedisStore(f"redis+sentinel://{hosts}/jobs/0?timeout=1")) as store:
+            for _ in range(3):
+                add(store)
+                store._link.connections.forget()
+        deaf.setblocking(False)
+        deaf.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            deaf.accept()
+
+
+def test_replica_that_a_sentinel_names_is_not_taken_for_the_primary(tmp_path: Path) -> None:
+    with (
+        running(tmp_path / "a", kind="valkey") as primary,
+        running(
+            tmp_path / "b", "--replicaof", f"127.0.0.1 {primary.port}", kind="valkey"
+        ) as replica,
+        sentinel(tmp_path / "s", replica) as port,
+        closing(open_store(f"redis+sentinel://127.0.0.1:{port}/jobs/0")) as store,
+        pytest.raises(StoreUnreachable, match="name .*'jobs', but it is a replica"),
+    ):
+        add(store)
+
+
+def test_verb_goes_on_at_the_new_primary_when_the_old_one_has_become_a_replica(
+    tmp_path: Path,
+) -> None:
+    with (
+        running(tmp_path / "a", kind="valkey") as old,
+        running(tmp_path / "b", kind="valkey") as new,
+        raw(old) as client,
+        sentinel(tmp_path / "s", old) as port,
+        redis.Redis(port=port) as watcher,
+        closing(open_store(f"redis+sentinel://127.0.0.1:{port}/jobs/0")) as store,
+    ):
+        add(store)
+        watcher.execute_command("SENTINEL", "REMOVE", "jobs")
+        watcher.execute_command("SENTINEL", "MONITOR", "jobs", "127.0.0.1", new.port, 1)
+        client.replicaof("127.0.0.1", free_port())
+        add(store)
+        with raw(new) as there:
+            assert there.exists("{limpet}:store")
 
 
 def _low_port() -> int:

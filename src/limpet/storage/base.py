@@ -261,7 +261,9 @@ class InspectVerbs(Protocol):
         ...
 
     def events(self, job: str) -> tuple[Event, ...]:
-        """The recorded events of a job, oldest first; see `domain.event.timeline`."""
+        """The recorded events of a job, oldest first; see `domain.event.timeline`. Of a job that
+        comes back for ever a store may keep the first ten and about the last thousand.
+        """
         ...
 
     def latest_events(self, limit: int = 20) -> tuple[JobEvent, ...]:

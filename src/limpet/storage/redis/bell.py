@@ -45,6 +45,8 @@ class Bells:
         self._thread: threading.Thread | None = None
         self._failed: Exception | None = None
         self._closed = False
+        self._pause = _SHORTEST_PAUSE_SECONDS
+        self._has_heard = False
 
     def listen(self, topic: Topic) -> PipeBell:
         """A bell for what happens from now on: the server has confirmed that it will be told."""
@@ -82,8 +84,6 @@ class Bells:
             connection.interrupt()
 
     def _serve(self) -> None:
-        pause = _SHORTEST_PAUSE_SECONDS
-        first = True
         while not self._closed:
             try:
                 connection = self._take()
@@ -91,12 +91,7 @@ class Bells:
                 self._lost(error)
             else:
                 try:
-                    self._subscribe(connection)
-                    if not first:
-                        self._ring_all()
-                    first = False
-                    pause = _SHORTEST_PAUSE_SECONDS
-                    self._hear(connection)
+                    self._hear(connection, self._subscribe(connection))
                 except (exceptions.RedisError, OSError) as error:
                     self._lost(error)
                 finally:
@@ -105,8 +100,8 @@ class Bells:
                         self._subscribed.clear()
                     connection.close()
             if not self._closed:
-                time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                time.sleep(self._pause)
+                self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
 
     def _take(self) -> Connection:
         """A connection to the node of a cluster that has the name space, and so rings the bells.
@@ -123,13 +118,15 @@ class Bells:
                 connection = self._connections.take()
         return connection
 
-    def _subscribe(self, connection: Connection) -> None:
+    def _subscribe(self, connection: Connection) -> set[Topic]:
+        """Ask for every topic that anybody wants; the answer is which."""
         with self._lock:
             self._connection = connection
-            channels = [self._channel + topic for topic in sorted(self._wanted)]
-            connection.send("SUBSCRIBE", *channels)
+            asked = set(self._wanted)
+            connection.send("SUBSCRIBE", *(self._channel + topic for topic in sorted(asked)))
+        return asked
 
-    def _hear(self, connection: Connection) -> None:
+    def _hear(self, connection: Connection, asked: set[Topic]) -> None:
         quiet = 0
         while not self._closed:
             message = connection.listen(_PULSE_SECONDS)
@@ -143,11 +140,23 @@ class Bells:
             quiet = 0
             kind = bytes(message[0])
             if kind == b"subscribe":
+                topic = self._topic(message[1])
                 with self._lock:
-                    self._subscribed.add(self._topic(message[1]))
+                    self._subscribed.add(topic)
                     self._heard.notify_all()
+                if topic in asked:
+                    asked.remove(topic)
+                    if not asked:
+                        self._is_back()
             elif kind == b"message":
                 self._ring(self._topic(message[1]))
+
+    def _is_back(self) -> None:
+        """The server will tell of everything from now on; what it told meanwhile was missed."""
+        self._pause = _SHORTEST_PAUSE_SECONDS
+        if self._has_heard:
+            self._ring_all()
+        self._has_heard = True
 
     def _topic(self, channel: bytes) -> Topic:
         return Topic(channel.decode().removeprefix(self._channel))

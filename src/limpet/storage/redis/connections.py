@@ -14,6 +14,8 @@ from limpet.domain.fork import anew_in_child
 from limpet.storage.redis.location import Address, Location
 
 _MOST_IDLE = 16
+# There are others to ask.
+_PATIENCE_WITH_SENTINELS_SECONDS = 1.0
 
 
 class Connections:
@@ -34,6 +36,7 @@ class Connections:
         self._idle: list[Connection] = []
         self._address: Address | None = None
         self._turn = 0
+        self._sentinel = 0
 
     def take(self) -> "Connection":
         """A connection that is open and has nothing unread."""
@@ -86,29 +89,68 @@ class Connections:
         return address
 
     def _ask_sentinels(self) -> Address:
-        last: Exception | None = None
-        for host in self.location.hosts:
-            sentinel = Connection(self._make(host, sentinel=True))
+        """The primary that a Sentinel names, and that says the same of itself.
+
+        Whoever answered last is asked first; one that is cut off may name an old primary.
+        """
+        hosts = self.location.hosts
+        refused: dict[Address, str] = {}
+        told = ""
+        for turn in range(len(hosts)):
+            place = (self._sentinel + turn) % len(hosts)
             try:
-                sentinel.open(told=False)
-                found = sentinel.say("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.location.service)
+                named = self._named_by(hosts[place])
             except (exceptions.RedisError, OSError) as error:
-                last = error
-            else:
-                if found:
-                    return found[0].decode(), int(found[1])
-            finally:
-                sentinel.close()
+                told = str(error)
+                continue
+            if named is None or named in refused:
+                continue
+            refused[named] = self._why_no_primary(named)
+            if not refused[named]:
+                self._sentinel = place
+                return named
+        if refused:
+            (host, port), why = refused.popitem()
+            raise exceptions.ConnectionError(
+                f"the Sentinels name {host}:{port} as the primary of {self.location.service!r}, "
+                f"but {why}"
+            )
         raise exceptions.ConnectionError(
             f"no Sentinel knows a primary of {self.location.service!r}"
-            + (f": {last}" if last else "")
+            + (f": {told}" if told else "")
         )
+
+    def _named_by(self, host: Address) -> Address | None:
+        sentinel = Connection(self._make(host, sentinel=True))
+        try:
+            sentinel.open(told=False)
+            found = sentinel.say("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.location.service)
+        finally:
+            sentinel.close()
+        return (found[0].decode(), int(found[1])) if found else None
+
+    def _why_no_primary(self, address: Address) -> str:
+        """Why a server cannot be the primary; empty if it is."""
+        server = Connection(self._make(address))
+        try:
+            server.open()
+            role = facts_of(server.say("INFO", "replication")).get("role", "master")
+        except exceptions.NoPermissionError:
+            return ""  # and refused later, with the reason
+        except (exceptions.RedisError, OSError) as error:
+            return f"it cannot be reached: {error}"
+        finally:
+            server.close()
+        return "" if role == "master" else "it is a replica: a failover may be on its way"
 
     def _make(self, address: Address, *, sentinel: bool = False) -> Any:
         location = self.location
+        seconds = location.timeout_seconds
+        if sentinel:
+            seconds = min(seconds, _PATIENCE_WITH_SENTINELS_SECONDS)
         settings: dict[str, Any] = {
-            "socket_timeout": location.timeout_seconds,
-            "socket_connect_timeout": location.timeout_seconds,
+            "socket_timeout": seconds,
+            "socket_connect_timeout": seconds,
             "client_name": "limpet",
             "protocol": 2,
             # What is said again is for the caller to decide.
@@ -130,7 +172,9 @@ class Connections:
             return driver.UnixDomainSocketConnection(path=address[0], **settings)
         settings |= {"host": address[0], "port": address[1], "socket_keepalive": True}
         if location.tls:
-            return driver.SSLConnection(ssl_ca_certs=location.ca, **settings)
+            return driver.SSLConnection(
+                ssl_ca_certs=location.ca, ssl_check_hostname=True, **settings
+            )
         return driver.Connection(**settings)
 
 
@@ -152,7 +196,7 @@ class Connection:
     def open(self, *, told: bool = True) -> None:
         self._driver.connect()
         if told:
-            # A server may forbid it; then nobody is warned of another one with older data.
+            # One that forbids it is refused before the first verb (schema.py), not here.
             with contextlib.suppress(exceptions.NoPermissionError):
                 self.facts = facts_of(self.say("INFO", "server"))
 

@@ -47,6 +47,7 @@ def exchange(
         raise exchange_too_old(session, seq, answer[0])
     if code == _FORGOTTEN:
         raise exchange_forgotten(session, seq, answer[0])
+    link.answered[session] = seq
     standing, rejected, claimed, quiet = answer
     return Exchanged(
         Standing(standing.decode()),

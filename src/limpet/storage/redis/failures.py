@@ -19,6 +19,8 @@ _WORD = re.compile(
     r"(?:^|[ -])(OOM|READONLY|LOADING|NOSCRIPT|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|MISCONF"
     r"|NOREPLICAS|BUSY|NOAUTH|WRONGPASS|NOPERM) "
 )
+# How a script says that its user may not do something.
+_DENIED = re.compile(r"ACL failure|The user executing the script|[Nn]o permissions")
 # What a script meets instead of ASK, at its first key that is not on this node any more.
 _NOT_HERE = "non local key"
 _KINDS = {
@@ -40,6 +42,8 @@ def _word(error: BaseException) -> str:
             return word
     if isinstance(error, exceptions.AskError | exceptions.TryAgainError) or _NOT_HERE in str(error):
         return "ASK"
+    if isinstance(error, exceptions.ResponseError) and _DENIED.search(str(error)):
+        return "NOPERM"
     found = _WORD.search(f"{error} ")
     return found[1] if found else ""
 
@@ -92,7 +96,8 @@ def said(error: Exception, where: str) -> StoreError:
         case "NOPERM":
             return StoreRefused(
                 f"{where} does not let this user do what Limpet needs ({reason}). It needs all "
-                f"keys and channels of its name space, scripts and INFO."
+                f"keys and channels of its name space, scripts and INFO; the ACL rule stands in "
+                f"docs/concepts/redis.md."
             )
     if isinstance(error, exceptions.TimeoutError | TimeoutError):
         return StoreUnreachable(

@@ -52,8 +52,9 @@ class Link:
         """A child checks for itself what it is connected to."""
         self._lock = threading.Lock()
         self._fit: set[str] = set()
-        self._seen = False
         self.done: list[str] = []
+        # session → the last of its exchanges that was answered here
+        self.answered: dict[str, int] = {}
 
     def migrate(self) -> tuple[str, ...]:
         """Make the store or bring it up to this version; say what was done since the last time."""
@@ -151,7 +152,7 @@ class Link:
         """Whether this server will do, and whether its store is one for this version."""
         schema.check_server(connection, self.location)
         wall = self.clock.wall() if self.clock else False
-        head = packed((wall, schema.new_epoch(), *schema.VERSIONS, connection.run, self._seen))
+        head = packed((wall, schema.new_epoch(), *schema.VERSIONS, connection.run))
         script = lua(PACKAGE, "lua", "open")
         made, *versions = self._evaluate(connection, script, (head,))[1:]
         done = ["made the store"] if made else []
@@ -163,7 +164,6 @@ class Link:
         schema.check_version(self.location, *versions)
         with self._lock:
             self.done += done
-            self._seen = True
             self._fit.add(connection.run)
 
     def _done_with(self, connection: Connection, error: exceptions.ResponseError) -> None:
@@ -179,6 +179,7 @@ class Link:
             return True
         if self.location.kind == "sentinel" and is_elsewhere(error):
             self.connections.forget()
+            return True
         return False
 
     def close(self) -> None:

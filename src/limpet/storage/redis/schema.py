@@ -2,8 +2,6 @@
 
 import os
 
-from redis import exceptions
-
 from limpet.domain.errors import SchemaMismatch, StoreRefused
 from limpet.storage.redis.connections import Connection, facts_of
 from limpet.storage.redis.location import Location
@@ -23,11 +21,13 @@ def new_epoch() -> str:
 
 
 def check_server(connection: Connection, location: Location) -> None:
-    """Refuse a server on which the promises could not be kept; say why."""
-    try:
-        facts = {**connection.facts, **facts_of(connection.say("INFO", "memory"))}
-    except exceptions.NoPermissionError:
-        return
+    """Refuse a server on which the promises could not be kept; say why.
+
+    One that forbids INFO or PUBLISH to this user answers with an error, and is refused by it:
+    nobody would notice older data, or that jobs may be thrown away, or that a job is ready.
+    """
+    facts = {**connection.facts, **facts_of(connection.say("INFO", "memory"))}
+    connection.say("PUBLISH", location.key.removesuffix("store") + "probe", "")
     version = engine_of(facts)[1]
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers and numbers < _OLDEST_SERVER:

@@ -48,7 +48,8 @@ def renew(
     link: Link, session: str, begun: Sequence[Lease], draining: bool, stepped: bool
 ) -> Renewed:
     """Renew a lease; see `HolderVerbs.renew`."""
-    code, *answer = link.call("renew", session, leases_told(begun), draining, stepped)
+    answered = link.answered.get(session, 0)
+    code, *answer = link.call("renew", session, leases_told(begun), draining, stepped, answered)
     if code:
         raise session_not_known(session)
     standing, moment, seq, count, total, cancels, paused, epoch = answer
@@ -75,4 +76,5 @@ def _leases(session: str, pairs: Sequence[bytes]) -> tuple[Lease, ...]:
 
 def end(link: Link, session: str, cause: Cause) -> bool:
     """Mark a session dead; True if it was not."""
+    link.answered.pop(session, None)
     return bool(link.call("end", session, cause_text(cause), cause.charged)[1])

@@ -21,9 +21,6 @@ for _, id in ipairs(ids) do
     local r = find_row(id)
     leave(r)
     gauge(r.queue, r.state, -1)
-    if r.state == READY and redis.call('EXISTS', P .. line_of(r)) == 0 then
-        redis.call('SREM', P .. 'lines', line_of(r))
-    end
     keys[#keys + 1] = P .. 'events/' .. id
     keys[#keys + 1] = P .. 'log/' .. id
 end

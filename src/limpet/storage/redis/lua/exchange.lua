@@ -18,17 +18,20 @@
 
 local session, seq = given[4], given[5]
 local s = find_session(session)
-if not s then return {1} end
-local where = standing(s)
-local repeated = seq == s.seq and seq > 0
-if not repeated and seq < math.max(s.seq, 1) then return {2, s.seq} end
-if seq > s.seq + 1 then return {3, s.seq} end
+local where = s and standing(s)
+local repeated = s and seq == s.seq and seq > 0
+if s and not repeated and seq < math.max(s.seq, 1) then return {2, s.seq} end
 
 -- include: write
 -- include: outcome
 -- include: settle
 -- include: claim
 
+if not s or seq > s.seq + 1 then
+    admit_older_data()
+    if not s then return {1} end
+    return {3, s.seq}
+end
 local key = P .. 'session/' .. session
 if repeated then
     -- A dead session has none left to run.

@@ -14,6 +14,6 @@ redis.call('DEL', P .. 'total', P .. 'paused')
 many('HSET', P .. 'total', given[7])
 many('SADD', P .. 'paused', given[6])
 for _, queue in ipairs(given[5]) do redis.call('HINCRBY', P .. 'gauge', queue .. '/ready', 0) end
-redis.call('PUBLISH', P .. 'ready', 'ready')
-redis.call('PUBLISH', P .. 'done', 'done')
+redis.pcall('PUBLISH', P .. 'ready', 'ready')
+redis.pcall('PUBLISH', P .. 'done', 'done')
 return {0}

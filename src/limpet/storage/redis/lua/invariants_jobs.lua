@@ -71,7 +71,7 @@ local function check_told(r)
     if (result and r.state ~= SUCCEEDED) or (err and r.state == SUCCEEDED) then
         wrong('result_of_success', id)
     end
-    for _, event in ipairs(events_of(id)) do
+    for _, event in ipairs(last_events_of(id)) do
         if event[4] and event[4] > r.token and event[2] ~= 'lease_lost' then
             wrong('token_never_falls', id)
             break

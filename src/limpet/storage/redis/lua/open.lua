@@ -2,10 +2,10 @@
 -- purpose: make a store where there is none, or tell which versions may work on the one that is
 --          there.
 -- params:  ARGV[1] a msgpack list: wall time or false, epoch for a new store, version, oldest
---          version allowed, the server process that the caller is connected to, whether the caller
---          has seen a store here before: then tokens go on from the time of day, because those
---          that were given are forgotten.
+--          version allowed, the server process that the caller is connected to.
 -- returns: {0, 1 if it was made, version, oldest and newest version allowed}.
+-- why:     tokens begin at the time of day, above all that were given by a store that was here before
+--          and is forgotten; with a clock of a test's own, at one.
 
 local given = cmsgpack.unpack(ARGV[1])
 local made = 0
@@ -17,7 +17,7 @@ if redis.call('EXISTS', KEYS[1]) == 0 then
     end
     redis.call('HSET', KEYS[1], 'epoch', given[2], 'schema_version', given[3], 'oldest_allowed',
         given[4], 'newest_allowed', given[3], 'created_at', string.format('%.0f', now), 'run',
-        given[5], 'base', given[6] and string.format('%.0f', now) or 0)
+        given[5], 'base', given[1] and 0 or string.format('%.0f', now))
     made = 1
 end
 local kept = redis.call('HMGET', KEYS[1], 'schema_version', 'oldest_allowed', 'newest_allowed')

@@ -27,6 +27,8 @@ for _, id in ipairs(late) do
     redis.call('HSET', P .. 'error', id, cause)
     record(r, event, nil, nil, cause)
     count_moves(r.queue, 'expire', source, r.state, 1)
+    -- A claim passes over only so many of them: what is behind may be had now.
+    if source == READY then rings.ready = true end
 end
 local due, ready = redis.call('ZRANGEBYSCORE', P .. 'scheduled', '-inf', whole(now), 'LIMIT', 0,
     1000), 0

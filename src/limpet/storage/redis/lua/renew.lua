@@ -1,7 +1,7 @@
 -- renew: hold everything that a session has for one lease from now.
 -- purpose: live to live, or to draining; one write, however much is held.
 -- params:  session, what has begun (id, token), draining, whether the lease is not over by the
---          holder's own clock.
+--          holder's own clock, the seq of the last exchange that the caller saw answered.
 -- returns: {0, standing, moment, seq, count, total, cancels (pairs of id and token), paused, epoch};
 --          {1} for a session that is not there.
 -- include: frame
@@ -13,10 +13,12 @@
 
 local id = given[4]
 local s = find_session(id)
-if not s then return {1} end
 
 -- include: write
 -- include: unblock
+
+if not s or s.seq < given[8] then admit_older_data() end
+if not s then return {1} end
 
 local where = standing(s)
 local moment = s.moment

@@ -3,6 +3,11 @@
 --          pool can run are read, so that neither what waits nor what is finished costs anything.
 
 local CHUNK = 1000
+-- How many jobs that have lapsed one claim passes over; promote clears them away.
+local MOST_PASSED = 1000
+local passed = 0
+-- At how many heads of lines one claim looks.
+local MOST_HEADS = 1000
 local FRESH_MIDDLE = '\1\1\147\0\0\0\194\194'
 local TOLD = '\157\147'
 local TOLD_26 = TOLD .. string.char(160 + 26)
@@ -84,6 +89,21 @@ local function block_strangers(line, task, limit)
     return #strangers
 end
 
+-- When each of some jobs in a line lapses, at the same places.
+local function ends_of(found, step)
+    local ids, ends = {}, {}
+    for at = 1, #found, step do ids[#ids + 1] = string.sub(found[at], 7) end
+    local rows = #ids > 0 and redis.call('HMGET', P .. 'row', unpack(ids)) or {}
+    for place, row in ipairs(rows) do
+        if row then
+            local expires_at, deadline_at = struct.unpack('>dd', row, 51)
+            ends[(place - 1) * step + 1] = lapses_at({expires_at = expires_at,
+                deadline_at = deadline_at})
+        end
+    end
+    return ends
+end
+
 -- Read on in a line; what has lapsed is passed over, and then the line is no longer taken from its
 -- head alone.
 local function read_on(source, number, lapsed, scored)
@@ -97,19 +117,19 @@ local function read_on(source, number, lapsed, scored)
         source.places = found
         return
     end
+    local ends = lapsed and ends_of(found, step)
     for at = 1, #found, step do
-        local fit = true
-        if lapsed then
-            local end_at = lapses_at(find_row(string.sub(found[at], 7)))
-            fit = end_at == NONE or end_at > now
-        end
+        local end_at = ends and ends[at] or NONE
+        local fit = end_at == NONE or end_at > now
         if fit then
             source.places[#source.places + 1] = found[at]
             source.scores[#source.scores + 1] = scored and tonumber(found[at + 1])
         else
             source.gaps = true
+            passed = passed + 1
         end
     end
+    if passed >= MOST_PASSED then source.ended = true end
 end
 
 -- The next of a line, or nil when there is none.
@@ -188,33 +208,47 @@ local function take_out(sources)
         elseif count > 0 then
             redis.call('ZREM', source.key, unpack(source.places, 1, count))
         end
-        if source.ended and redis.call('EXISTS', source.key) == 0 then
-            redis.call('SREM', P .. 'lines', source.line)
-        end
+        if source.ended then drop_empty(source.line) end
     end
+end
+
+-- Of too many lines some, at each moment others, so that none waits for ever.
+local function some_of(lines)
+    if #lines <= MOST_HEADS then return lines end
+    local start, some = now % #lines, {}
+    for at = 1, MOST_HEADS do some[at] = lines[(start + at) % #lines + 1] end
+    return some
 end
 
 -- The lines from which a pool may take; jobs of tasks that nobody knows are blocked on the way.
 local function lines_for(pool, limits, per_queue, paused, room)
-    local sources = {}
+    local sources, lines = {}, {}
     local tasks, slots, suspects = pool[1], pool[4], pool[3]
     local strangers = CHUNK
+    -- Of each task: whether the pool can run it, whether anybody can; there are more lines than tasks.
+    local runs, known = {}, {}
     for _, line in ipairs(redis.call('SMEMBERS', P .. 'lines')) do
         local queue, task = split(string.sub(line, 7))
         local limit = slots[queue] and slots[queue] - (per_queue[queue] or 0) or slots['*'] or 0
         limit = math.min(limit, room)
         if limit > 0 and not paused[queue] then
-            if redis.call('SISMEMBER', P .. 'tasks/' .. tasks, task) == 1 then
-                local alone = string.sub(line, 1, 1) == 'a'
+            if runs[task] == nil then
+                runs[task] = redis.call('SISMEMBER', P .. 'tasks/' .. tasks, task) == 1
+                known[task] = runs[task]
+                    or tonumber(redis.call('HGET', P .. 'known', task) or 0) > 0
+            end
+            if runs[task] then
                 limits[queue] = limit
-                if not alone or suspects > 0 then
-                    sources[#sources + 1] = {key = P .. line, line = line, queue = queue,
-                        alone = alone, places = {}, scores = {}, at = 1, seen = 0, ended = false}
-                end
-            elseif strangers > 0 and tonumber(redis.call('HGET', P .. 'known', task) or 0) <= 0 then
+                if suspects > 0 or string.sub(line, 1, 1) ~= 'a' then lines[#lines + 1] = line end
+            elseif strangers > 0 and not known[task] then
                 strangers = strangers - block_strangers(line, task, strangers)
             end
         end
+    end
+    for _, line in ipairs(some_of(lines)) do
+        sources[#sources + 1] = {key = P .. line, line = line, queue = split(string.sub(line, 7)),
+            alone = string.sub(line, 1, 1) == 'a', places = {}, scores = {}, at = 1, seen = 0,
+            ended = false}
     end
     return sources
 end

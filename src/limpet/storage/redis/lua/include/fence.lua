@@ -1,7 +1,8 @@
 -- fence: what is said to a holder whose lease does not hold.
 
 -- `gone`, `already` or `lost`; the timeline tells a loss, once for each lost lease. The name told is
--- the caller's: a lease that it made up may carry somebody else's.
+-- the caller's: a lease that it made up may carry somebody else's. A word that is older than the last
+-- hundred events is forgotten: then the holder is told `lost`, and the timeline tells it again.
 local function verdict(session, id, token, mine, tried)
     local r = find_row(id)
     if not r then return 'gone' end
@@ -10,7 +11,7 @@ local function verdict(session, id, token, mine, tried)
         and r.token == token then
         return 'already'
     end
-    for _, event in ipairs(events_of(id)) do
+    for _, event in ipairs(last_events_of(id)) do
         if event[3] == session and event[4] == token then
             if mine and event[7] == tried then return 'already' end
             complained = complained or event[2] == 'lease_lost'

@@ -28,7 +28,7 @@ end
 -- Why somebody asked for the cancellation, in their words.
 local function request(id)
     local asked = '{"kind":"Requested","reason":""}'
-    for _, event in ipairs(events_of(id)) do
+    for _, event in ipairs(last_events_of(id)) do
         if event[2] == 'cancel_requested' and event[5] then asked = event[5] end
     end
     return asked
