@@ -68,13 +68,17 @@ def assert_untouched(place: Place, job: Handle) -> None:
 
 
 def assert_hook_ran_once(place: Place, *jobs: Handle) -> None:
-    """The orphaning was told to the hook, under the new token, with a recorded cause."""
+    """Each orphaning was told to the hook once, under the new token, with a recorded cause."""
     notes = (place.folder / "hooks").read_text().splitlines()
     for job in jobs:
         causes = {event.cause.kind for event in place.losses(job) if event.cause is not None}
-        ((token, cause),) = [note.split()[1:] for note in notes if note.startswith(job.id)]
-        assert int(token) == place.attempts(job)[1].token
-        assert cause in causes
+        told = [note.split()[1:] for note in notes if note.startswith(job.id)]
+        after = [attempt.token for attempt in place.attempts(job)[1:]]
+        # One that was killed again at once may not have come to its hook.
+        assert {int(token) for token, _ in told} <= set(after)
+        assert len(told) == len({token for token, _ in told}) >= 1
+        assert str(after[-1]) in dict(told)
+        assert {cause for _, cause in told} <= causes
 
 
 def test_a_killed_executor_zygote_or_supervisor_costs_its_jobs_one_attempt(place: Place) -> None:

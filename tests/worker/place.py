@@ -21,7 +21,7 @@ from limpet.storage.base import Store
 
 TESTS = Path(__file__).parents[1]
 MARK = "LIMPET_TEST_MARK"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 40.0
 
 T = TypeVar("T")
 Handle = JobHandle[Any]
