@@ -49,6 +49,8 @@ class Equality:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
+            if not item.path.is_relative_to(self._folder):
+                continue  # what is said there of a backend need not be so of all
             if found := of_backend(item, self._backends):
                 # Goes with each report, also from another process.
                 item.user_properties.append(("equality", list(found)))

@@ -38,6 +38,8 @@ RUNS, STEPS = 220, 50
 # Where the rules are asked of another process after every step, that takes ten times as long; a
 # store in a file is the one in memory with a file.
 FEWER_RUNS = {"postgres": 130, "postgres15": 130, "sqlite-file": 130}
+# Its rules are twenty statements, and would take most of the time.
+SOUND_EVERY = {"postgres": 5, "postgres15": 5}
 LEAST_STEPS = 5_000
 
 _steps_taken = 0
@@ -215,7 +217,8 @@ class Machine(RuleBasedStateMachine):
     def store_is_sound_and_has_what_the_model_has(self) -> None:
         global _steps_taken
         _steps_taken += 1
-        assert self.pair.store.invariants() == ()
+        if _steps_taken % SOUND_EVERY.get(self.backend, 1) == 0:
+            assert self.pair.store.invariants() == ()
         self.pair.compare_jobs()
         self.pair.compare_sessions()
         self.pair.compare_queues()

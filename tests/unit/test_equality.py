@@ -71,6 +71,19 @@ def test_backend_that_passes_fewer_tests_fails_the_run(
     run.stdout.fnmatch_lines(["two-b did not pass contract/test_odd.py::test_odd[[]*[]]"])
 
 
+def test_tests_of_other_folders_may_be_for_one_backend(suite: pytest.Pytester) -> None:
+    add(suite, "test_own", """
+    import pytest
+
+    @pytest.mark.parametrize("some", ["one"])
+    def test_own(some):
+        pass
+    """, folder="acceptance")  # fmt: skip
+    run = suite.runpytest_inprocess()
+    assert run.ret == 0
+    run.assert_outcomes(passed=7)
+
+
 def test_test_that_fails_on_one_backend_is_named(suite: pytest.Pytester) -> None:
     add(
         suite,
