@@ -42,7 +42,7 @@ servers: install ## Get the servers that the tests need, where the system has no
 	$(BIN)/python tests/servers/debian.py
 
 unit: install servers
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal
 
 chart: install ## Write what is generated: docs/concepts/states.md and the whole schema
 	$(BIN)/python scripts/state_chart.py

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from contract.driver import BACKENDS, add
+from contract.driver import EVERY_BACKEND, add
 
 from limpet.storage.postgres.store import PostgresStore
 
 
 @pytest.fixture(params=["postgres", "postgres15"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return BACKENDS[request.param](tmp_path)
+    return EVERY_BACKEND[request.param](tmp_path)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_tally_is_folded_and_counts_the_same(raw: psycopg.Connection, store: Pos
     store.promote()
     row = raw.execute("SELECT count(*) FROM limpet.tally").fetchone()
     assert row is not None
-    assert row[0] < 20
+    assert row[0] < 200  # of 600; fewer are not worth it, and who enqueues may have begun
     assert store.totals() == before
     assert store.invariants() == ()
 

@@ -33,7 +33,7 @@ from limpet.domain.job import NewJob
 from limpet.domain.transition import Orphan
 from limpet.storage.base import ANY_QUEUE, Pool
 
-MODELLED = os.environ.get("LIMPET_MODELLED", "").split() or sorted(set(BACKENDS) - {"postgres15"})
+MODELLED = sorted(BACKENDS)
 RUNS, STEPS = 220, 50
 # Where the rules are asked of another process after every step, that takes ten times as long; a
 # store in a file is the one in memory with a file.
@@ -224,7 +224,6 @@ class Machine(RuleBasedStateMachine):
         self.pair.compare_queues()
 
 
-@pytest.mark.not_on("postgres15", "the newer one is modelled; `make prove` does both")
 @pytest.mark.parametrize("backend", MODELLED)
 def test_store_does_what_the_model_does(backend: str, tmp_path: Path) -> None:
     global _steps_taken
