@@ -59,7 +59,7 @@ def main() -> None:
     noop, pickup, hold = (app.find(f"{name}_{kind}") for name in ("noop", "pickup", "hold"))
 
     def many(jobs: "Sequence[Payload]") -> Any:
-        return app.enqueue_many([noop.call(**job) for job in jobs])
+        return app.enqueue_many(noop.call(**job) for job in jobs)
 
     if sys.argv[1] == "together":
         feed = AsyncFeed(

@@ -133,9 +133,9 @@ MUTATIONS = (
     ),
     Mutation(
         "functions/10_enqueue.sql",
-        "ON CONFLICT (id) DO NOTHING",
-        "ON CONFLICT (id) DO UPDATE SET queue = excluded.queue",
-        "a repeat of an enqueue changes the job",
+        "IF p_again THEN",
+        "IF false THEN",
+        "a repeat of an enqueue is refused",
         "postgres",
     ),
     Mutation(

@@ -2,8 +2,11 @@
 
 import atexit
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, overload
 
 from limpet import settings
@@ -16,9 +19,10 @@ from limpet.domain.clock import Clock
 from limpet.domain.duration import Duration
 from limpet.domain.errors import InvalidOption, LimpetError, UnknownTask
 from limpet.domain.ids import checked_id
+from limpet.domain.job import NewJob
 from limpet.domain.queue import QueueLimit, checked_name, kept_for
 from limpet.hooks import checked_middleware, checked_moment
-from limpet.storage.base import Store
+from limpet.storage.base import CHUNK, Store
 from limpet.storage.registry import open_store
 from limpet.task import Call, Isolation, Task
 
@@ -187,33 +191,48 @@ class App:
 
     # -- jobs
 
-    def enqueue_many(self, calls: Sequence[Call]) -> list[JobHandle[Any]]:
+    def enqueue_many(self, calls: Iterable[Call]) -> list[JobHandle[Any]]:
         """Hand in many jobs in few writes: chunks of 1,000, each wholly or not at all.
 
-        If a chunk is refused, the error's `accepted` lists the handles of those before it.
+        If a chunk is refused, the error's `accepted` lists the handles of those before it. Calls
+        that a generator makes are made while those before are written.
         """
-        calls = list(calls)
-        for call in calls:
-            if call.task.home is not self:
-                raise InvalidOption(
-                    f"enqueue_many: the call of {call.task.name!r} belongs to another app."
-                )
-            if call.task.options.within is not None:
-                raise InvalidOption("enqueue_many takes no calls that were made with within=.")
-        jobs = [call.task.new_job(call.packed) for call in calls]
-        states: list[Any] = []
+        if isinstance(calls, Sequence):
+            self._check(calls)  # nothing is handed in where one of them is wrong
+        given: deque[Call] = deque()
+        handles: list[JobHandle[Any]] = []
+        client = self.client
         try:
-            states = self.client.enqueue_many(jobs)
+            for receipts in client.enqueue_many(self._chunks(calls, given)):
+                for each in receipts:
+                    task = given.popleft().task
+                    handles.append(
+                        JobHandle(client, each.job, task.name, each.state, task.signature)
+                    )
         except LimpetError as error:
-            error.accepted = self._handles(calls, error.accepted)
+            error.accepted = tuple(handles)
             raise
-        return list(self._handles(calls, states))
+        return handles
 
-    def _handles(self, calls: list[Call], receipts: Sequence[Any]) -> tuple[JobHandle[Any], ...]:
-        return tuple(
-            JobHandle(self.client, each.job, call.task.name, each.state, call.task.signature)
-            for call, each in zip(calls, receipts, strict=False)
-        )
+    def _chunks(self, calls: Iterable[Call], given: deque[Call]) -> Iterator[list[NewJob]]:
+        rest = iter(calls)
+        while chunk := list(islice(rest, CHUNK)):
+            self._check(chunk)
+            given.extend(chunk)
+            jobs: list[NewJob] = []
+            for task, alike in groupby(chunk, itemgetter(0)):
+                jobs += task.new_jobs([call.packed for call in alike])
+            yield jobs
+
+    def _check(self, calls: Sequence[Call]) -> None:
+        for task in {call.task for call in calls}:
+            if task.home is not self:
+                raise InvalidOption(
+                    f"enqueue_many: the call of {task.name!r} belongs to another app."
+                )
+            if task.options.within is not None:
+                raise InvalidOption("enqueue_many takes no calls that were made with within=.")
+            task.moments()
 
     def job(self, id: str) -> JobHandle[Any]:  # noqa: A002 - the word users know
         """A handle on a job by its id; raises `JobNotFound`."""

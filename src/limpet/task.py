@@ -1,6 +1,6 @@
 """A task: a registered function, and how jobs of it are handed in."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from inspect import iscoroutinefunction
@@ -126,7 +126,7 @@ class Task(Generic[P, R]):
         `within=connection` commits the job with the caller's own transaction.
         """
         task, arguments = self._take_within(kwargs)
-        job = task.new_job(task.signature.pack(args, arguments))
+        (job,) = task.new_jobs([task._pack(args, arguments)])
         client = self.home.client
         if task.options.within is not None:
             receipt = client.enqueue_within(task.options.within, job)
@@ -141,7 +141,7 @@ class Task(Generic[P, R]):
         """
         task, arguments = self._take_within(kwargs)
         client = self.home.client
-        job = task.new_job(task.signature.pack(args, arguments))
+        (job,) = task.new_jobs([task._pack(args, arguments)])
         if task.options.within is not None:
             receipt = await client.aenqueue_within(task.options.within, job)
         else:
@@ -150,7 +150,7 @@ class Task(Generic[P, R]):
 
     def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """A request for `app.enqueue_many`."""
-        return Call(self, self.signature.pack(args, dict(kwargs)))
+        return Call(self, self._pack(args, kwargs))
 
     def _take_within(self, kwargs: Any) -> "tuple[Task[P, R], dict[str, Any]]":
         arguments = dict(kwargs)
@@ -170,8 +170,8 @@ class Task(Generic[P, R]):
     def _hooked(self) -> str:
         return self.options.record(orphan_hook=True)
 
-    def new_job(self, packed: Packed) -> NewJob:
-        """The row of a new job of this task."""
+    def _pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+        packed = self.signature.pack(args, kwargs)
         limit = self.home.payload_limit
         # A character is at most four bytes, so most payloads need not be measured.
         size = len(packed.args) if len(packed.args) * 4 <= limit else len(packed.args.encode())
@@ -180,27 +180,34 @@ class Task(Generic[P, R]):
                 f"{self.name}: the arguments are {size} bytes and the limit is {limit}. Store the "
                 f"data elsewhere and pass a reference to it, or raise payload_limit."
             )
-        options, client = self.options, self.home.client
-        moments = self._moments(client.clock.wall()) if self._is_timed else _NO_MOMENTS
-        # By place, in the order of its fields: made for every job.
-        return NewJob(
-            client.ids.new(),
+        return packed
+
+    def new_jobs(self, every: Sequence[Packed]) -> list[NewJob]:
+        """The rows of new jobs of this task."""
+        name, queue, record, priority = (
             self.name,
-            packed.args,
-            options.queue,
+            self.options.queue,
             self._record,
-            packed.secrets,
-            options.priority,
-            *moments,
+            self.options.priority,
         )
+        moments = self.moments()
+        ids = self.home.client.ids.many(len(every))
+        # By place, in the order of its fields: made for every job.
+        return [
+            NewJob(id_, name, args, queue, record, secrets, priority, *moments)
+            for id_, (args, secrets) in zip(ids, every, strict=True)
+        ]
 
     @cached_property
     def _is_timed(self) -> bool:
         options = self.options
         return not (options.delay is options.expires is options.deadline is None)
 
-    def _moments(self, now: int) -> _Moments:
-        """When it is due, and by when it must have started and ended."""
+    def moments(self) -> _Moments:
+        """When a new job is due, and by when it must have started and ended."""
+        if not self._is_timed:
+            return _NO_MOMENTS
+        now = self.home.client.clock.wall()
 
         def moment(name: str) -> int | None:
             value = getattr(self.options, name)

@@ -15,6 +15,7 @@ from limpet.domain.cause import Drained
 from limpet.domain.transition import Complete, Fail
 from limpet.storage.postgres.chime import _PAUSE_SECONDS
 from limpet.storage.postgres.store import PostgresStore
+from limpet.storage.postgres.transaction import Transaction
 
 READY, DONE = '"limpet".ready', '"limpet".done'
 _PATIENCE_SECONDS = 20.0
@@ -23,6 +24,7 @@ ENQUEUE_AND_EXIT = """
 import sys
 from limpet.domain.job import NewJob
 from limpet.storage.postgres.store import PostgresStore
+from limpet.storage.postgres.transaction import Transaction
 kept = PostgresStore(sys.argv[1])
 kept.enqueue([NewJob("0" * 26, "task", "{}")])
 """
@@ -58,7 +60,7 @@ def test_a_commit_does_not_ring_itself(store: PostgresStore, ears: psycopg.Conne
     add(store)
     assert heard(ears) == [READY]
     with closing(store._db.connect()) as connection:
-        call = store._db._tx(connection).call
+        call = Transaction(connection, store._location, None).call
         ids, empty = "\x1e" + "7" * 26, [None] * 11
         call(
             "enqueue",
@@ -71,6 +73,7 @@ def test_a_commit_does_not_ring_itself(store: PostgresStore, ears: psycopg.Conne
             *empty,
             None,
             None,
+            False,
             False,
         )
     assert list(ears.notifies(timeout=0.3)) == []

@@ -50,7 +50,7 @@ def uncommitted(store: PostgresStore) -> Iterator[Transaction]:
     with closing(store._db.connect()) as connection:
         connection.execute("SET idle_in_transaction_session_timeout = 0")
         with connection.transaction():
-            yield store._db._tx(connection)
+            yield Transaction(connection, store._location, None)
 
 
 def begin(step: Callable[[], object], raw: psycopg.Connection) -> threading.Thread:

@@ -4,12 +4,23 @@ import asyncio
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from client.hand import Hand
 
-from limpet import App, InvalidOption, QueueFull, QueueLimit, Retry, State, UnknownTask
+from limpet import (
+    App,
+    Call,
+    InvalidOption,
+    PayloadInvalid,
+    QueueFull,
+    QueueLimit,
+    Retry,
+    State,
+    UnknownTask,
+)
 from limpet.domain.job import JobFilter
 from limpet.domain.transition import Complete
 
@@ -155,6 +166,75 @@ def test_a_cap_refuses_and_writes_nothing(url: str) -> None:
     app.close()
 
 
+def test_calls_are_made_while_those_before_them_are_written(app: App) -> None:
+    @app.task
+    def work(n: int) -> None: ...
+
+    store, made = app.client.store, threading.Event()
+    real, waited = store.enqueue, []
+
+    def slow(jobs, **options):  # type: ignore[no-untyped-def]
+        waited.append(made.wait(10))
+        return real(jobs, **options)
+
+    def calls() -> Iterator[Call]:
+        for n in range(2500):
+            if n == 1500:
+                made.set()
+            yield work.call(n=n)
+
+    store.enqueue = slow  # type: ignore[method-assign]
+    jobs = app.enqueue_many(calls())
+    assert waited == [True] * 3
+    assert [job.details.args for job in jobs[::500]] == [
+        f'{{"n":{n}}}' for n in range(0, 2500, 500)
+    ]
+
+
+def test_a_bulk_without_a_thread_to_be_had_is_written_all_the_same(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    def work(n: int) -> None: ...
+
+    work.enqueue(n=0)  # what the store itself needs is there
+
+    def none(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    assert len(app.enqueue_many([work.call(n=n) for n in range(2500)])) == 2500
+
+
+def test_a_bulk_whose_calls_fail_half_way_says_what_got_in(app: App) -> None:
+    @app.task
+    def work(n: int) -> None: ...
+
+    def calls(error: Exception) -> Iterator[Call]:
+        yield from (work.call(n=n) for n in range(1500))
+        raise error
+
+    with pytest.raises(PayloadInvalid) as caught:
+        app.enqueue_many(calls(PayloadInvalid("n is odd", field="n")))
+    assert len(caught.value.accepted) == 1000
+    with pytest.raises(ZeroDivisionError):
+        app.enqueue_many(calls(ZeroDivisionError()))
+    assert app.client.store.queues()[0].counts == {State.READY: 2000}
+
+
+def test_nothing_is_handed_in_of_a_list_with_a_call_that_is_wrong(app: App, url: str) -> None:
+    @app.task
+    def work(n: int) -> None: ...
+
+    other = App(url)
+    calls = [work.call(n=n) for n in range(1500)]
+    for task in (other.task(work.function), work.using(deadline=datetime.now(UTC))):
+        with pytest.raises(InvalidOption):
+            app.enqueue_many([*calls, task.call(n=0)])
+    assert app.client.store.queues() == ()
+    other.close()
+
+
 def test_a_bulk_that_is_cut_short_says_what_got_in(url: str) -> None:
     app = App(url, queues={"small": QueueLimit(cap=1500)})
 
@@ -162,7 +242,8 @@ def test_a_bulk_that_is_cut_short_says_what_got_in(url: str) -> None:
     def work(n: int) -> None: ...
 
     with pytest.raises(QueueFull) as caught:
-        app.enqueue_many([work.call(n=n) for n in range(2000)])
+        # There would be room for those after the chunk that is refused.
+        app.enqueue_many([work.call(n=n) for n in range(2100)])
     assert len(caught.value.accepted) == 1000
     assert caught.value.accepted[0].state is State.READY
     assert app.client.store.queues()[0].counts == {State.READY: 1000}

@@ -1,9 +1,11 @@
 """The client: enqueues jobs and follows them, over any store."""
 
 import asyncio
+import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import timedelta
 
@@ -12,7 +14,6 @@ from limpet.client.waiter import Waiter
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import (
     JobNotFound,
-    LimpetError,
     QueueFull,
     ResultTimeout,
     StoreBusy,
@@ -25,7 +26,7 @@ from limpet.domain.job import Job, NewJob
 from limpet.domain.queue import QueueLimit
 from limpet.domain.state import FINAL, State
 from limpet.storage.answers import Receipt
-from limpet.storage.base import CHUNK, AwaitedWithin, Store
+from limpet.storage.base import AwaitedWithin, Store
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25
@@ -96,19 +97,45 @@ class Client:
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def enqueue_many(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Write jobs in chunks of 1,000, each wholly or not at all.
+    def enqueue_many(self, chunks: Iterable[Sequence[NewJob]]) -> Iterator[list[Receipt]]:
+        """Write chunks one after the other, each wholly or not at all, up to one that is refused.
 
-        Where a chunk is refused, `accepted` of the error lists the receipts of those before it.
+        While one is written, `chunks` is asked for the next; what it raises comes after the
+        receipts of all that it gave.
         """
-        receipts: list[Receipt] = []
-        for start in range(0, len(jobs), CHUNK):
+        under_way: Future[list[Receipt]] | None = None
+        try:
+            for chunk in chunks:
+                receipts = under_way.result() if under_way else []
+                under_way = self._begin(chunk)
+                yield receipts
+        except Exception:
+            if under_way:
+                yield under_way.result()
+            raise
+        finally:
+            if under_way:
+                wait([under_way])
+        if under_way:
+            yield under_way.result()
+
+    def _begin(self, chunk: Sequence[NewJob]) -> "Future[list[Receipt]]":
+        future: Future[list[Receipt]] = Future()
+
+        def write() -> None:
             try:
-                receipts += self._chunk(jobs[start : start + CHUNK])
-            except LimpetError as error:
-                error.accepted = tuple(receipts)
-                raise
-        return receipts
+                future.set_result(self._chunk(chunk))
+            except BaseException as error:
+                future.set_exception(error)
+
+        if not self._shares_writes:  # fenced by the attempt, which is known in its own thread
+            write()
+            return future
+        try:
+            threading.Thread(target=write, name="limpet-enqueue").start()
+        except RuntimeError:  # no thread to be had, or at the very end
+            write()
+        return future
 
     def _chunk(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         asked = Counter(job.queue for job in jobs)

@@ -3,7 +3,6 @@
 A tuple becomes a list, and a text or a number of a class of its own a plain one.
 """
 
-import contextlib
 import json
 import math
 from typing import Any
@@ -24,9 +23,11 @@ def to_text(value: Any, *, what: str) -> str:
     """JSON text of a value made of dicts, lists, texts, numbers, booleans and None."""
     if type(value) is dict and _FLAT.issuperset(map(type, value.values())):
         # Most arguments, in a tenth of the time. What it does not take is told below.
-        with contextlib.suppress(ValueError):
+        try:
             if _TEXT.issuperset(map(type, value)):
                 return _encode_flat(value).decode()
+        except ValueError:
+            pass
     try:
         _check(value, what)
         text = _encode(value)

@@ -39,15 +39,23 @@ class IdSource:
         self._chance = random.Random(os.urandom(32))
 
     def new(self) -> str:
+        return self.many(1)[0]
+
+    def many(self, count: int) -> list[str]:
+        """That many, each greater than the one before."""
+        made = []
         with self._lock:
             time = self._clock.wall() // 1000
             if time > self._time:
                 self._time, self._time_text = time, _time_text(time)
                 # The top random bit stays clear, so that counting up never reaches the time.
                 self._low = self._chance.getrandbits(_RANDOM_BITS - 1)
-            else:
-                self._low += 1 + self._chance.getrandbits(24)
-            return self._time_text + _chance_text(self._low)
+            text, low, chance = self._time_text, self._low, self._chance.getrandbits
+            for _ in range(count):
+                low += 1 + chance(24)
+                made.append(text + _chance_text(low))
+            self._low = low
+        return made
 
 
 def _time_text(milliseconds: int) -> str:

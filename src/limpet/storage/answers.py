@@ -1,6 +1,8 @@
 """What a store answers to the verbs of `limpet.storage.base`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Literal, NamedTuple
 
 from limpet.domain.job import ClaimedJob
@@ -21,6 +23,11 @@ class Receipt(NamedTuple):
     outcome: Literal["new", "already", "full"]
     state: State | None
     waiting: int = 0
+
+    @classmethod
+    def all_new(cls, ids: Iterable[str], state: State) -> "list[Receipt]":
+        """Those of jobs that were all written; made for every job."""
+        return list(map(cls._make, zip(ids, repeat("new"), repeat(state), repeat(0), strict=False)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def enqueues_as_another(ctx: Context) -> str:
     from limpet.domain.lease import Lease
 
     store = app.client.store
-    job = add.new_job(add.call(1, 2).packed)
+    job = add.new_jobs([add.call(1, 2).packed])[0]
     stale = Lease(ctx.job.id, store._session, ctx.token - 1)  # type: ignore[attr-defined]
     try:
         store.enqueue([job], fence=stale)

@@ -119,10 +119,9 @@ class Database:
     ) -> T:
         """A verb that is one statement, which is atomic by itself."""
 
-        def work(connection: Connection) -> T:
+        def work(tx: Transaction) -> T:
             if self.pooled:
-                return self._within(connection, _WRITING, verb, urgent=urgent)
-            tx = self._tx(connection)
+                return self._within(tx, _WRITING, verb, urgent=urgent)
             answer = verb(tx)
             self._committed(tx)
             return answer
@@ -136,9 +135,7 @@ class Database:
 
     def write(self, verb: Callable[[Transaction], T], *, seconds: float = _SECONDS) -> T:
         """A verb of several statements, in one transaction."""
-        return self._done(
-            lambda connection: self._within(connection, _WRITING, verb), seconds=seconds
-        )
+        return self._done(lambda tx: self._within(tx, _WRITING, verb), seconds=seconds)
 
     def read(self, verb: Callable[[Transaction], T], *, patient: bool = False) -> T:
         """A verb of several statements that all see the same moment.
@@ -146,22 +143,21 @@ class Database:
         `patient`: it reads everything, and may take as long as that takes.
         """
         return self._done(
-            lambda connection: self._within(connection, _READING, verb),
+            lambda tx: self._within(tx, _READING, verb),
             reading=True,
             seconds=math.inf if patient else _SECONDS,
         )
 
     def _within(
         self,
-        connection: Connection,
+        tx: Transaction,
         level: str,
         verb: Callable[[Transaction], T],
         *,
         urgent: bool = False,
     ) -> T:
-        tx = self._tx(connection)
         begin = statement("connection", "begin_lent" if self.pooled else "begin", tx.quoted)
-        connection.execute(begin.format(level=level, **_limits(urgent)).encode())
+        tx.connection.execute(begin.format(level=level, **_limits(urgent)).encode())
         try:
             answer = verb(tx)
         except BaseException:
@@ -186,12 +182,9 @@ class Database:
         """The name under which a bell of this schema is rung."""
         return f"{self.location.quoted}.{topic}"
 
-    def _tx(self, connection: Connection) -> Transaction:
-        return Transaction(connection, self.location, self.clock)
-
     def _done(
         self,
-        work: Callable[[Connection], T],
+        work: Callable[[Transaction], T],
         *,
         seconds: float,
         urgent: bool = False,
@@ -207,7 +200,7 @@ class Database:
                     OVERDUE.watched(connection, seconds),
                 ):
                     self._check(connection, may_create=not reading)
-                    return work(connection)
+                    return work(Transaction(connection, self.location, self.clock, again=tries > 1))
             except psycopg.Error as error:
                 if may_be_said_again(error) and tries < _MOST_TRIES:
                     time.sleep(random.uniform(0, 0.002 * 2**tries))

@@ -21,7 +21,7 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob], *, fenced: bool = False) ->
     """Write new jobs; see `EnqueueVerbs.enqueue`. `fenced`: a job that runs asks for it."""
     if not jobs:
         return []
-    ((at, known),) = tx.call("enqueue", *written(jobs), tx.wall, None, fenced)
+    ((at, known),) = tx.call("enqueue", *written(jobs), tx.wall, None, fenced, tx.again)
     told = receipts(jobs, at, known)
     if any(each.state is State.READY for each in told):
         tx.rings.add(Topic.READY)
@@ -94,10 +94,10 @@ def written(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
     return (
         column(ids),
         column([str(int(id_[-8:], 32)) for id_ in ids]),
-        column(tasks),
-        column(queues),
+        column(_one_for_all(tasks)),
+        column(_one_for_all(queues)),
         column(args),
-        column(options),
+        column(_one_for_all(options)),
         nullable(to_json(paths) if paths else None for paths in secrets),
         nullable(priority or None for priority in priorities),
         nullable(scheduled),
@@ -112,6 +112,10 @@ def written(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
     )
 
 
+def _one_for_all(values: Sequence[str]) -> Sequence[str]:
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
 def _once(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
     first: dict[str, NewJob] = {}
     for job in jobs:
@@ -122,6 +126,8 @@ def _once(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
 def receipts(jobs: Sequence[NewJob], at: int, known: Any) -> list[Receipt]:
     """The answer: what was there before, and what was written at that time."""
     there: dict[str, str] = known or {}
+    if not there and all(job.scheduled_for is None for job in jobs):
+        return Receipt.all_new([job.id for job in jobs], State.READY)
     told = []
     for job in jobs:
         if job.id in there:

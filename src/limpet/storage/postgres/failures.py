@@ -23,7 +23,8 @@ _NOTHING = "nothing was written"
 _PERHAPS = "a first try was cut off, and may have been written"
 
 # What is over in a moment: the transaction was undone by the server and may be said again at once.
-_AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
+# A job that is there already is seen to be when it is enqueued again (functions/10_enqueue.sql).
+_AGAIN = (pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation)
 
 
 def may_be_said_again(error: psycopg.Error) -> bool:

@@ -44,11 +44,20 @@ def functions(quoted: str) -> list[str]:
 
 
 class Transaction:
-    """What a verb works with. The time is the server's, unless there is a clock."""
+    """What a verb works with. The time is the server's, unless there is a clock.
+
+    `again`: it was tried before, and undone, or perhaps done without an answer.
+    """
 
     def __init__(
-        self, connection: psycopg.Connection[Row], location: Location, clock: Clock | None
+        self,
+        connection: psycopg.Connection[Row],
+        location: Location,
+        clock: Clock | None,
+        *,
+        again: bool = False,
     ) -> None:
+        self.again = again
         self.connection = connection
         self.quoted = location.quoted
         self.wall = None if clock is None else clock.wall()

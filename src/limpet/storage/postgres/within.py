@@ -104,7 +104,8 @@ def _talk(database: Database, jobs: Sequence[NewJob], caps: Mapping[str, int] | 
         wanted = [job for job in jobs if job.id not in refused]
         told: dict[str, Receipt] = {}
         if wanted:
-            params = (*written(wanted), wall, database.epoch, False)
+            # An id that is there must be found first: an error would cost the savepoint.
+            params = (*written(wanted), wall, database.epoch, False, True)
             ((at, known_json),) = yield _Say(call_of("enqueue", len(params), quoted), params)
             told = {each.job: each for each in receipts(wanted, at, _read(known_json))}
     except Exception:

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -116,8 +115,7 @@ def has_hook(options: str) -> bool:
 
 def _receipts(ids: Sequence[str], letters: str, waiting: Sequence[int]) -> list[Receipt]:
     if len(letters) == 1 and letters in _NEW:
-        every = zip(ids, repeat("new"), repeat(_NEW[letters]), repeat(0), strict=False)
-        return list(map(Receipt._make, every))
+        return Receipt.all_new(ids, _NEW[letters])
     ahead = iter(waiting)
     receipts = []
     for id_, letter in zip(ids, letters, strict=True):

@@ -1,17 +1,24 @@
 -- enqueue: write new jobs.
 -- purpose: (nothing) to ready or scheduled; an id that is there stays as it is.
--- params:  a column for each field of NewJob, each id once; NULL for one that nobody filled. p_epoch:
---          the store that is meant, or NULL. p_fenced: a job that runs asks for it.
+-- params:  a column for each field of NewJob, each id once; NULL for one that nobody filled; one value
+--          of task, queue or options where it is the same for all. p_epoch: the store that is
+--          meant, or NULL. p_fenced: a job that runs asks for it. p_again: some may be there.
 -- returns: one row: the time of it, and the jobs that were there before, as JSON of ids and states.
+-- errors:  unique_violation where one is there and p_again is false: to look for each before it is
+--          written costs a fifth more, and a repeat is rare. It is said again with p_again then.
 
 CREATE OR REPLACE FUNCTION limpet.v1_enqueue(
     p_ids text, p_tails text, p_tasks text, p_queues text, p_args text, p_options text,
     p_secrets text, p_priorities text, p_scheduled text, p_expires text, p_deadlines text,
     p_keys text, p_uniques text, p_parents text, p_roots text, p_weights text, p_versions text,
-    p_wall bigint, p_epoch text, p_fenced boolean, OUT at bigint, OUT known json)
+    p_wall bigint, p_epoch text, p_fenced boolean, p_again boolean, OUT at bigint, OUT known json)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_fresh text[];
+    v_there text[] := '{}';
+    v_task text := (limpet.v1_column(p_tasks))[1];
+    v_queue text := (limpet.v1_column(p_queues))[1];
+    v_options text := (limpet.v1_column(p_options))[1];
+    v_fresh bigint;
     v_ready bigint;
     v_last bigint;
 BEGIN
@@ -24,6 +31,10 @@ BEGIN
     at := limpet.v1_time(p_wall);
     IF p_epoch IS NOT NULL AND p_epoch <> (SELECT epoch FROM limpet.store) THEN
         RAISE EXCEPTION 'another store' USING ERRCODE = 'LP002';
+    END IF;
+    IF p_again THEN
+        SELECT coalesce(array_agg(j.id), '{}') INTO v_there FROM limpet.job j
+        WHERE j.id = ANY (limpet.v1_column(p_ids));
     END IF;
     WITH given AS (
         SELECT * FROM unnest(
@@ -40,13 +51,13 @@ BEGIN
         INSERT INTO limpet.job (
             id, n, tail, task, queue, priority, created_at, scheduled_for, expires_at, deadline_at,
             key, unique_key, parent, root, weight_class, payload_version, args, options, secrets)
-        SELECT g.id, nextval('limpet.line'), g.tail::bigint, g.task, g.queue,
+        SELECT g.id, nextval('limpet.line'), g.tail::bigint, coalesce(g.task, v_task),
+               coalesce(g.queue, v_queue),
                coalesce(g.priority::integer, 0), at, g.scheduled_for::bigint,
                g.expires_at::bigint, g.deadline_at::bigint, g.key, g.unique_key, g.parent, g.root,
                g.weight_class, coalesce(g.payload_version::integer, 1), g.args,
-               coalesce(g.options, '{}'), coalesce(g.secrets, '[]')
-        FROM given g
-        ON CONFLICT (id) DO NOTHING
+               coalesce(g.options, v_options), coalesce(g.secrets, '[]')
+        FROM given g WHERE g.id <> ALL (v_there)
         RETURNING id, n, tail, task, queue, priority, expires_at, deadline_at, scheduled_for,
                   coalesce(scheduled_for > created_at, false) AS later
     ), ready AS (
@@ -68,17 +79,17 @@ BEGIN
         SELECT queue, 'enqueue', NULL, CASE WHEN later THEN 'scheduled' ELSE 'ready' END, count(*)
         FROM fresh GROUP BY queue, later
     )
-    SELECT array_agg(id), count(*) FILTER (WHERE NOT later), max(n)
+    SELECT count(*), count(*) FILTER (WHERE NOT later), max(n)
     INTO v_fresh, v_ready, v_last FROM fresh;
     IF v_ready > 0 AND p_epoch IS NOT NULL THEN
         PERFORM pg_notify('limpet.ready', '');  -- with the caller's own commit; see chime.py
     END IF;
-    IF coalesce(cardinality(v_fresh), 0) < cardinality(limpet.v1_column(p_ids)) THEN
+    IF cardinality(v_there) > 0 THEN
         SELECT json_object_agg(p.id, p.state) INTO known FROM limpet.placed p
-        WHERE p.id = ANY (limpet.v1_column(p_ids)) AND p.id <> ALL (coalesce(v_fresh, '{}'));
+        WHERE p.id = ANY (v_there);
     END IF;
     -- Where nobody sweeps, those who enqueue keep the tally short.
-    IF v_last % 512 < cardinality(v_fresh) AND p_epoch IS NULL THEN
+    IF v_last % 512 < v_fresh AND p_epoch IS NULL THEN
         PERFORM limpet.v1_fold(1000);
     END IF;
 END $$;
