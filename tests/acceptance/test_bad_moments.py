@@ -22,8 +22,8 @@ from limpet.domain.errors import StoreBusy, StoreRefused, StoreUnavailable
 from limpet.domain.session import SessionState, Standing
 from limpet.domain.state import State
 from limpet.storage.base import ANY_QUEUE, Pool, Want
+from limpet.storage.sqlite import connection, database
 from limpet.storage.sqlite import connection as connections
-from limpet.storage.sqlite import database
 from limpet.storage.sqlite.store import SqliteStore
 
 SHORT = timedelta(seconds=1)
@@ -233,7 +233,7 @@ def test_a_user_s_transaction_makes_writers_wait_and_then_go_on(
     with closing(SqliteStore(url_of(path))) as store, closing(apsw.Connection(str(path))) as user:
         user.execute("BEGIN IMMEDIATE")
         with monkeypatch.context() as patch:
-            patch.setattr(database, "_BEGIN_SECONDS", 0.2)
+            patch.setattr(connection, "_BEGIN_SECONDS", 0.2)
             with pytest.raises(StoreBusy) as caught:
                 store.enqueue([new_job()])
             assert_told(caught.value, "nothing was written", "long transaction")

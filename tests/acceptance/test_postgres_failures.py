@@ -386,3 +386,29 @@ def test_what_may_have_been_written_is_not_denied(store: PostgresStore) -> None:
     assert "nothing was written" not in str(told.value)
     with pytest.raises(StoreBusy, match="nothing was written"):
         store._db.once(verb)
+
+
+def test_calls_that_somebody_between_has_forgotten_are_said_anew(
+    store: PostgresStore, raw: psycopg.Connection
+) -> None:
+    """As a proxy does that gives the server's connection to others, and shows its number."""
+    for _ in range(3):
+        add(store)
+    idle = store._db._pools[False]._idle
+    assert idle
+    for connection in idle:
+        assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() != (0,)
+        connection.execute("DEALLOCATE ALL")
+    add(store)
+    assert raw.execute("SELECT count(*) FROM limpet.ready").fetchone() == (4,)
+
+
+def test_calls_that_the_server_keeps_survive_the_tables_being_made_anew(
+    store: PostgresStore, raw: psycopg.Connection
+) -> None:
+    add(store)
+    raw.execute("DROP SCHEMA limpet CASCADE")
+    with suppress(SchemaMismatch):
+        add(store)
+    add(store)
+    assert get(store, add(store)).state is State.READY

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from limpet.domain.job import ClaimedJob, Counters
+from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.storage.answers import Exchanged
 from limpet.worker import claimer as claimer_module
@@ -23,13 +25,27 @@ class Line:
         self.asked = 0
         self.during: Callable[[], None] = lambda: None
         self.standing = standing
+        self.by_itself: asyncio.Future[Exchanged] | None = None
 
-    async def ask(self, verb: str, *args: Any) -> Exchanged:
+    async def exchange(
+        self, *args: Any, begins: Callable[[], None], first: Any = None
+    ) -> Exchanged:
+        if first is not None:
+            answer: Exchanged = await first.answer
+            return answer
         self.asked += 1
         await asyncio.sleep(0)
         self.during()
         await asyncio.sleep(0)
         return Exchanged(self.standing, (), ())
+
+    def stand_by(self, *args: Any, begins: Callable[[], None]) -> Any:
+        self.begins = begins
+        self.by_itself = asyncio.get_running_loop().create_future()
+        return SimpleNamespace(answer=self.by_itself)
+
+    def withdraw(self) -> bool:
+        return self.by_itself is None or not self.by_itself.done()
 
 
 def claimer_of(line: Line) -> Claimer:
@@ -84,3 +100,43 @@ def test_a_store_that_gives_nothing_is_not_asked_again_and_again(standing: Stand
         return await _asked(claimer_of(line), line)
 
     assert asyncio.run(quiet()) == 1
+
+
+def test_what_was_claimed_by_itself_is_given_and_counted() -> None:
+    async def ring_for_a_job() -> tuple[list[str], Claimer]:
+        line, given = Line(), list[str]()
+        claimer = claimer_of(line)
+
+        async def give(holds: list[Hold]) -> None:
+            given.extend(hold.lease.job for hold in holds)
+
+        serving = asyncio.create_task(claimer.run(give))
+        while line.by_itself is None:
+            await asyncio.sleep(0)
+        line.begins()  # as the thread does when the bell rings
+        assert claimer.in_flight
+        claimed = ClaimedJob(
+            Lease("job", "s", 1),
+            "task",
+            "q",
+            1,
+            1,
+            Counters(),
+            False,
+            False,
+            1,
+            "{}",
+            "{}",
+            (),
+            None,
+        )
+        line.by_itself.set_result(Exchanged(Standing.LIVE, (), (claimed,)))
+        while line.asked < 2:
+            await asyncio.sleep(0)  # there may be more
+        serving.cancel()
+        return given, claimer
+
+    given, claimer = asyncio.run(ring_for_a_job())
+    assert given == ["job"]
+    assert claimer.exchanges == 3
+    assert not claimer.in_flight

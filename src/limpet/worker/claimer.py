@@ -116,17 +116,41 @@ class Claimer:
 
     async def run(self, give: Callable[[list[Hold]], Awaitable[None]]) -> None:
         """Exchange whenever there is a reason to; `give` is given the jobs that were claimed."""
-        loop = asyncio.get_running_loop()
         while True:
-            # Not `wait_for`, which makes a task of each wait: this is the way of every pick-up.
-            poll = loop.call_later(_SLOW_POLL_SECONDS, self.rang)
-            await self._wake.wait()
-            poll.cancel()
-            self._wake.clear()
+            await self._idle(give)
             while self._has_reason():
                 if 0 < self._ledger.news < self._worth_telling():
                     await asyncio.sleep(_GATHER_SECONDS)
                 await self._exchange(give)
+
+    async def _idle(self, give: Callable[[list[Hold]], Awaitable[None]]) -> None:
+        """Wait for a reason to exchange; where there is room, the store's bell is one by itself."""
+        if self._has_reason():
+            return
+        want = self._want()
+        asked = (self._session, self.exchanges + 1, (), want, ())
+        standing_by = self._line.stand_by(*asked, begins=self._begins) if want else None
+        if standing_by is not None:
+            standing_by.answer.add_done_callback(lambda _: self._wake.set())
+        # Not `wait_for`, which makes a task of each wait: this is the way of every pick-up.
+        poll = asyncio.get_running_loop().call_later(_SLOW_POLL_SECONDS, self.rang)
+        try:
+            await self._wake.wait()
+        finally:
+            poll.cancel()
+            has_begun = not self._line.withdraw()
+        self._wake.clear()
+        if standing_by is not None and has_begun:
+            try:
+                answer = await self._line.exchange(*asked, begins=lambda: None, first=standing_by)
+            finally:
+                self.in_flight = False
+            await self._heard(answer, want, give)
+
+    def _begins(self) -> None:
+        """In the thread of the exchange: it is about to be said."""
+        self.in_flight = True
+        self.exchanges += 1
 
     def _worth_telling(self) -> int:
         """How many outcomes to gather first, where they come so fast that it takes no time."""
@@ -149,14 +173,22 @@ class Claimer:
             if want is not None:
                 # Before the store is asked: what rings from now on may come too late for its look.
                 self._may_have_more = False
-            answer: Exchanged = await self._line.ask(
-                "exchange", self._session, self.exchanges, batch, want, begun
+            answer = await self._line.exchange(
+                self._session, self.exchanges, batch, want, begun, begins=lambda: None
             )
         finally:
             self.in_flight = False
-        self.answered = self.exchanges
         self._ledger.told()
         self._services.told(batch)
+        await self._heard(answer, want, give)
+
+    async def _heard(
+        self,
+        answer: Exchanged,
+        want: Want | None,
+        give: Callable[[list[Hold]], Awaitable[None]],
+    ) -> None:
+        self.answered = self.exchanges
         for refused in answer.rejected:
             if refused.answer == "lost":
                 log.say("job_refused", job=refused.lease.job, session=self._session)

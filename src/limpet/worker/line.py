@@ -23,7 +23,9 @@ from limpet.domain.errors import (
     StoreRolledBack,
     StoreUnreachable,
 )
+from limpet.storage.answers import Exchanged
 from limpet.storage.base import Bell, Store, Topic
+from limpet.worker.exchanger import Exchange, Exchanger
 from limpet.worker.guardian import ANEW, WRONG_USAGE
 from limpet.worker.page import Page, now
 
@@ -66,8 +68,9 @@ class StoreLine:
         self._page = page
         self._pools = {
             verb: ThreadPoolExecutor(count, thread_name_prefix=f"limpet-{verb or 'store'}")
-            for verb, count in (("exchange", 1), ("renew", 1), ("desk", 4), ("", 4))
+            for verb, count in (("renew", 1), ("desk", 4), ("", 4))
         }
+        self._exchanger = Exchanger()
         self.failing_since: int | None = None
 
     async def call(self, verb: str, *args: Any, **kwargs: Any) -> Any:
@@ -89,6 +92,40 @@ class StoreLine:
         """One verb, said again until the store answers; its last word ends the session."""
         longest = self._longest.get(verb, _LONGEST_PAUSE_SECONDS)
         return await self._insist(lambda: self.call(verb, *args), longest)
+
+    async def exchange(
+        self, *args: Any, begins: Callable[[], None], first: Exchange | None = None
+    ) -> Exchanged:
+        """An exchange, said again until the store answers; `first`: it has begun already."""
+        tries = iter((first,) if first else ())
+
+        async def attempt() -> Any:
+            exchange = next(tries, None)
+            if exchange is None:
+                exchange = self._exchange(args, begins)
+                self._exchanger.make(exchange)
+            return await exchange.answer
+
+        answer: Exchanged = await self._insist(attempt, _LONGEST_PAUSE_SECONDS)
+        return answer
+
+    def stand_by(self, *args: Any, begins: Callable[[], None]) -> Exchange:
+        """Exchange as soon as the store rings, unless that is withdrawn before."""
+        exchange = self._exchange(args, begins)
+        self._exchanger.stand_by(exchange)
+        return exchange
+
+    def withdraw(self) -> bool:
+        """Exchange no more by itself; False if it has begun."""
+        return self._exchanger.withdraw()
+
+    def _exchange(self, args: tuple[Any, ...], begins: Callable[[], None]) -> Exchange:
+        return Exchange(partial(self.store.exchange, *args), begins)
+
+    async def hear_ready(self, rang: Callable[[], None]) -> None:
+        """Exchange what stands by when jobs become ready, else call `rang`; from now on."""
+        bell: Bell = await self.persist(lambda: self.store.listen(Topic.READY))
+        self._exchanger.hear(bell, rang)
 
     async def persist(self, work: Callable[[], Any]) -> Any:
         """Something that uses the store, tried again until it could be done."""

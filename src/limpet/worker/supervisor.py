@@ -212,7 +212,7 @@ class Supervisor:
         loops = self._services.all(sweeper, Promoter(line.store), Pruner(line.store, kept))
         for part in (self._claimer.run(self._give), self._heart.run(), *loops):
             self._parts.serve(part)
-        self._parts.serve(line.listen(Topic.READY, self._claimer.rang))
+        self._parts.serve(line.hear_ready(self._claimer.rang))
         self._parts.serve(line.listen(Topic.CANCEL, self._heart.beat_soon))
 
     # -- jobs

@@ -48,6 +48,10 @@ _WRITING, _READING = "READ COMMITTED", "REPEATABLE READ READ ONLY"
 # small write, to be tried again before the lease is over; what reads everything has no limit.
 _URGENT_SECONDS, _SECONDS = 3.0, 40.0
 
+# Only what is asked to be is prepared, and not where somebody between has lost it.
+_NEVER_BY_ITSELF = 1_000_000_000
+_NOT_KEPT = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
+
 # What belongs to the parent of a forked child: closing it there would end the parent's talk.
 _left_to_the_parent: list[Connection] = []
 
@@ -106,6 +110,7 @@ class Database:
         self._pools = {False: _Idle(_MOST_ORDINARY), True: _Idle(_MOST_URGENT)}
         self.epoch: str | None = None
         self.pooled = False
+        self._keeps = True
 
     # -- ways in which verbs are done
 
@@ -200,9 +205,15 @@ class Database:
                     OVERDUE.watched(connection, seconds),
                 ):
                     self._check(connection, may_create=not reading)
-                    return work(Transaction(connection, self.location, self.clock, again=tries > 1))
+                    kept = self._keeps and not self.pooled
+                    tx = Transaction(
+                        connection, self.location, self.clock, again=tries > 1, kept=kept
+                    )
+                    return work(tx)
             except psycopg.Error as error:
-                if may_be_said_again(error) and tries < _MOST_TRIES:
+                if isinstance(error, _NOT_KEPT) and self._keeps:
+                    self._keeps = False
+                elif may_be_said_again(error) and tries < _MOST_TRIES:
                     time.sleep(random.uniform(0, 0.002 * 2**tries))
                 elif is_cut(error) and not fresh and tries < _MOST_TRIES:
                     # It was cut while it lay idle. Every verb may be said again.
@@ -241,7 +252,7 @@ class Database:
     def connect(self, *, urgent: bool = False) -> Connection:
         """A new connection, set up; the caller closes it."""
         connection: Connection = psycopg.connect(
-            self.location.conninfo, autocommit=True, prepare_threshold=None
+            self.location.conninfo, autocommit=True, prepare_threshold=_NEVER_BY_ITSELF
         )
         if connection.info.server_version < _OLDEST_SERVER:
             version = connection.info.server_version // 10_000

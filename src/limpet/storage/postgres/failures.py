@@ -126,7 +126,12 @@ def _told(error: psycopg.Error, location: Location) -> StoreError | InvalidOptio
             )
         case pg.DataCorrupted() | pg.IndexCorrupted():
             return StoreCorrupt(f"{where} is damaged ({reason}). Restore a backup.")
-        case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn():
+        case (
+            pg.UndefinedTable()
+            | pg.UndefinedFunction()
+            | pg.UndefinedColumn()
+            | pg.InvalidSchemaName()
+        ):
             return SchemaMismatch(
                 f"{where} no longer has the tables of this version of Limpet ({reason}). Run "
                 f"`limpet migrate`."

@@ -46,7 +46,8 @@ def functions(quoted: str) -> list[str]:
 class Transaction:
     """What a verb works with. The time is the server's, unless there is a clock.
 
-    `again`: it was tried before, and undone, or perhaps done without an answer.
+    `again`: it was tried before, and undone, or perhaps done without an answer. `kept`: the server
+    keeps what it has read of a call, so that it need not read that again.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class Transaction:
         clock: Clock | None,
         *,
         again: bool = False,
+        kept: bool = False,
     ) -> None:
         self.again = again
+        self._kept = kept
         self.connection = connection
         self.quoted = location.quoted
         self.wall = None if clock is None else clock.wall()
@@ -69,7 +72,7 @@ class Transaction:
         text = call_of(function, len(params), self.quoted)
         cursor = psycopg.RawCursor(self.connection, row_factory=tuple_row)
         try:
-            return cursor.execute(text, params, binary=True).fetchall()
+            return cursor.execute(text, params, binary=True, prepare=self._kept).fetchall()
         except psycopg.ProgrammingError as error:
             if error.sqlstate is None:  # the driver's own: it does not know what to do with a value
                 raise TypeError(str(error).replace("'", "")) from None

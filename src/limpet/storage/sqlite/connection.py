@@ -3,7 +3,9 @@
 import contextlib
 import logging
 import os
+import random
 import time
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import apsw
@@ -12,6 +14,7 @@ from limpet.domain.clock import Clock
 from limpet.domain.errors import StoreError, StoreRefused, StoreUnavailable
 from limpet.storage.sqlite.boot import ForeignSessions, Renewals, from_before_restart
 from limpet.storage.sqlite.failures import read_only, said
+from limpet.storage.sqlite.late_sync import LateSync
 from limpet.storage.sqlite.location import Location, refuse_network
 from limpet.storage.sqlite.recover import expire_foreign
 from limpet.storage.sqlite.schema import apply, create_or_check, foreign_renewals, writing
@@ -26,6 +29,8 @@ _FORCED_PAGES = 16_384
 _FORCED_BUSY_MS = 50
 _FORCED_EVERY_SECONDS = 1.0
 _SET_UP_SECONDS = 10.0
+# How long one attempt to begin waits for a writer that does not take turns.
+_BEGIN_SECONDS = 10.0
 _OLDEST_SQLITE = (3, 51, 3)
 
 # Which file it is: device and inode, or None where there is none.
@@ -43,6 +48,7 @@ class Connections:
         self._reader: apsw.Connection | None = None
         self._files: dict[apsw.Connection, _Identity] = {}
         self._log_file: _Identity = None
+        self._late_sync = LateSync(location.path)
         self._foreign_settled = False
         self.wal_pages = 0
         self.pages_at_checkpoint = 0
@@ -113,6 +119,23 @@ class Connections:
         if connection.in_transaction:
             self._close(connection)
             self._writer = None
+
+    @contextlib.contextmanager
+    def synced_later(self) -> Iterator[None]:
+        """Let the writing connection commit a moment before that is on the disk."""
+        connection = self.writer()
+        connection.pragma("synchronous", "normal")
+        try:
+            yield
+        finally:
+            try:
+                connection.pragma("synchronous", self._location.synchronous)
+            except apsw.Error:
+                # One that cannot be set back would not sync what others count on.
+                self._close(connection)
+                if self._writer is connection:
+                    self._writer = None
+            self._late_sync.ask()
 
     def close(self, *, tidy: bool = True) -> None:
         """Close both; `tidy=False` leaves the WAL file as it is."""
@@ -255,6 +278,21 @@ class Connections:
                 expire_foreign(transaction)
                 transaction.flush()
         self._foreign_settled = True
+
+
+def begin(connection: apsw.Connection) -> None:
+    """Begin to write, with the turn in hand."""
+    # Whoever has the turn meets only writers that take no turns: another program, or a user's own
+    # transaction with `within=`. SQLite's own waiting is unfair; a short dice is not.
+    give_up = time.monotonic() + _BEGIN_SECONDS
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(random.uniform(0.0005, 0.003))
 
 
 def checkpoint(connection: apsw.Connection, connections: Connections) -> None:

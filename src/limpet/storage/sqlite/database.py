@@ -10,9 +10,7 @@ its own thread. Reading has its own connection and waits for no writer.
 
 import contextlib
 import copy
-import random
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -30,7 +28,7 @@ from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.sqlite import forks
 from limpet.storage.sqlite.bell import ring
 from limpet.storage.sqlite.boot import ForeignSessions, Renewals, watch
-from limpet.storage.sqlite.connection import Connections, checkpoint
+from limpet.storage.sqlite.connection import Connections, begin, checkpoint
 from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.sqlite.turns import Turns
@@ -39,8 +37,6 @@ T = TypeVar("T")
 
 # How long a caller waits for its write before it is withdrawn.
 PATIENCE_SECONDS = 30.0
-# How long one attempt to begin waits for a writer that does not take turns.
-_BEGIN_SECONDS = 10.0
 _MOST_VERBS_AT_ONCE = 256
 
 
@@ -48,6 +44,7 @@ _MOST_VERBS_AT_ONCE = 256
 class _Request:
     verb: Callable[[Transaction], Any]
     rows: int
+    synced: bool = True
     future: Future[Any] = field(default_factory=Future)
 
 
@@ -89,9 +86,18 @@ class Database:
 
     # -- what the store calls
 
-    def write(self, verb: Callable[[Transaction], T], *, rows: int = 1, urgent: bool = False) -> T:
-        """Do a verb in a transaction and return when it is durable."""
-        request = _Request(verb, rows)
+    def write(
+        self,
+        verb: Callable[[Transaction], T],
+        *,
+        rows: int = 1,
+        urgent: bool = False,
+        synced: bool = True,
+    ) -> T:
+        """Do a verb in a transaction and return when it is durable; if not `synced`, a moment
+        before that, where nobody else waits.
+        """
+        request = _Request(verb, rows, synced or self.location.synchronous != "full")
         if not self._done_here(request, urgent):
             self._hand_over(request, urgent)
         try:
@@ -137,7 +143,8 @@ class Database:
             with self._turn_if_free(urgent) as free:
                 if not free:
                     return False
-                self._group(lambda: [request], done)
+                with self._synced(request):
+                    self._group(lambda: [request], done)
         except ForeignSessions:
             return False  # whoever watches them waits for a lease
         except BaseException as error:
@@ -148,6 +155,10 @@ class Database:
         self._tell(done)
         self._leave_checkpoint()
         return True
+
+    def _synced(self, request: _Request) -> AbstractContextManager[None]:
+        at_once = request.synced or self.location.in_memory
+        return contextlib.nullcontext() if at_once else self._connections.synced_later()
 
     def _must_be_open(self) -> None:
         if self._closed:
@@ -320,7 +331,7 @@ class Database:
     def _group(self, take: Callable[[], list[_Request]], done: "_Done") -> None:
         connection = self._connections.writer()
         self._connections.settle_foreign(self._watched)
-        self._begin(connection)
+        begin(connection)
         requests = take()
         try:
             for request in requests:
@@ -359,19 +370,6 @@ class Database:
             raise
         connection.execute("RELEASE verb")
         return answer
-
-    def _begin(self, connection: apsw.Connection) -> None:
-        # Whoever has the turn meets only writers that take no turns: another program, or a user's
-        # own transaction with `within=`. SQLite's own waiting is unfair; a short dice is not.
-        give_up = time.monotonic() + _BEGIN_SECONDS
-        while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                return
-            except apsw.BusyError:
-                if time.monotonic() > give_up:
-                    raise
-                time.sleep(random.uniform(0.0005, 0.003))
 
     def _transaction(self, connection: apsw.Connection) -> Transaction:
         return Transaction(connection, self.clock, self.boot, self.location.namespace)

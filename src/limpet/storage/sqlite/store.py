@@ -87,6 +87,7 @@ class SqliteStore:
         return self._db.write(
             lambda tx: exchange(tx, session, seq, settlements, want, begun),
             rows=max(len(settlements), room),
+            synced=bool(settlements),
         )
 
     def renew(

@@ -241,8 +241,12 @@ END $$;
 
 -- added: two counts by name as one.
 CREATE OR REPLACE FUNCTION limpet.v1_added(p_one jsonb, p_other jsonb) RETURNS jsonb
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT p_one || coalesce(jsonb_object_agg(
-        key, coalesce((p_one ->> key)::integer, 0) + value::integer), '{}')
-    FROM jsonb_each_text(p_other)
-$$;
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF p_one = '{}' THEN
+        RETURN p_other;              -- as for every pool that takes once
+    END IF;
+    RETURN p_one || (
+        SELECT jsonb_object_agg(key, coalesce((p_one ->> key)::integer, 0) + value::integer)
+        FROM jsonb_each_text(p_other));
+END $$;
