@@ -1,4 +1,4 @@
-"""How PostgreSQL's bells are rung: after the commit, and once for many."""
+"""How PostgreSQL's bells are rung: with the commit if nobody waits for that, and once for many."""
 
 import subprocess
 import sys
@@ -12,8 +12,11 @@ import pytest
 from contract.driver import BACKENDS, BOOM, Holder, add, new_job
 
 from limpet.domain.cause import Drained
+from limpet.domain.job import NewJob
 from limpet.domain.transition import Complete, Fail
+from limpet.storage.answers import Receipt
 from limpet.storage.postgres.chime import _PAUSE_SECONDS
+from limpet.storage.postgres.enqueue import enqueue as write
 from limpet.storage.postgres.store import PostgresStore
 from limpet.storage.postgres.transaction import Transaction
 
@@ -24,7 +27,6 @@ ENQUEUE_AND_EXIT = """
 import sys
 from limpet.domain.job import NewJob
 from limpet.storage.postgres.store import PostgresStore
-from limpet.storage.postgres.transaction import Transaction
 kept = PostgresStore(sys.argv[1])
 kept.enqueue([NewJob("0" * 26, "task", "{}")])
 """
@@ -55,28 +57,39 @@ def heard(ears: psycopg.Connection) -> list[str]:
     return told + [each.channel for each in ears.notifies(timeout=0)]
 
 
-def test_a_commit_does_not_ring_itself(store: PostgresStore, ears: psycopg.Connection) -> None:
-    # It would take turns with every other commit of the server that does.
+def test_a_lone_commit_rings_itself(
+    store: PostgresStore, ears: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store._db._chime, "ask", pytest.fail)
     add(store)
     assert heard(ears) == [READY]
-    with closing(store._db.connect()) as connection:
-        call = Transaction(connection, store._location, None).call
-        ids, empty = "\x1e" + "7" * 26, [None] * 11
-        call(
-            "enqueue",
-            ids,
-            "\x1e1",
-            "\x1etask",
-            "\x1eq",
-            "\x1e{}",
-            "\x1e{}",
-            *empty,
-            None,
-            None,
-            False,
-            False,
-        )
-    assert list(ears.notifies(timeout=0.3)) == []
+    add(store, scheduled_for=2**52)
+    assert list(ears.notifies(timeout=0.1)) == []
+
+
+def test_a_commit_that_would_wait_for_another_that_rings_does_not_ring_itself(
+    store: PostgresStore, ears: psycopg.Connection
+) -> None:
+    asked: list[bool] = []
+
+    def enqueue(tx: Transaction, job: NewJob) -> list[Receipt]:
+        told = write(tx, [job])
+        asked.append(bool(tx.rings))
+        return told
+
+    def may_ring(connection: psycopg.Connection) -> Transaction:
+        return Transaction(connection, store._location, None, may_ring=lambda: True)
+
+    with closing(store._db.connect()) as one, closing(store._db.connect()) as other:
+        store.info()
+        with one.transaction():
+            enqueue(may_ring(one), new_job())
+            enqueue(may_ring(other), new_job())  # is committed while the first one rings
+            assert asked == [False, True]
+        enqueue(may_ring(other), new_job())
+    assert asked == [False, True, False]
+    add(store)
+    assert READY in heard(ears)
 
 
 def test_what_is_ready_and_what_is_done_is_rung_for(

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import timedelta
 from itertools import pairwise
@@ -412,3 +413,16 @@ def test_calls_that_the_server_keeps_survive_the_tables_being_made_anew(
         add(store)
     add(store)
     assert get(store, add(store)).state is State.READY
+
+
+def test_many_that_find_no_tables_at_the_same_time_make_them_once(
+    server: PostgresServer, raw: psycopg.Connection
+) -> None:
+    for _ in range(4):
+        stores = [PostgresStore(server.url) for _ in range(4)]
+        with ThreadPoolExecutor(len(stores)) as callers:
+            jobs = list(callers.map(add, stores))
+        assert len(set(jobs)) == len(stores)
+        for store in stores:
+            store.close()
+        raw.execute("DROP SCHEMA limpet CASCADE")

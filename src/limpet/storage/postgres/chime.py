@@ -1,9 +1,9 @@
 """Rings after the commit, for all verbs of a process together.
 
 Every commit that rings takes a lock of the whole server until it is on the disk, so that all of
-them would wait for each other. So a thread rings beside, and waits for no disk: at once, and while
-there is much to ring for, every few milliseconds. Who is killed in between has not rung; workers
-look twice a second anyway.
+them would wait for each other. So an enqueue rings itself only while no other does; else a thread
+rings beside, and waits for no disk: at once, and while there is much to ring for, every few
+milliseconds. Who is killed in between has not rung; workers look twice a second anyway.
 """
 
 import atexit
@@ -41,6 +41,15 @@ class Chime:
         self._topics: set[Topic] = set()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._rang_at = 0.0
+
+    def may_ring(self) -> bool:
+        """Whether a verb may ring with its own commit: as often as the thread would."""
+        now = time.monotonic()
+        if self._topics or now - self._rang_at < _PAUSE_SECONDS:
+            return False
+        self._rang_at = now
+        return True
 
     def ask(self, topics: Iterable[Topic]) -> None:
         """Ring soon for what has been committed."""
@@ -64,21 +73,23 @@ class Chime:
             thread.join(_END_SECONDS)
 
     def _serve(self) -> None:
-        while topics := self._next():
+        while self._is_wanted():
+            time.sleep(max(0.0, self._rang_at + _PAUSE_SECONDS - time.monotonic()))
+            with self._asked:
+                topics, self._topics = sorted(self._topics), set()
+            self._rang_at = time.monotonic()
             try:
                 self._ring(topics)
             except LimpetError as error:
                 _log.debug("nobody was woken: %s", error, extra={"action": "store.chime"})
-            time.sleep(_PAUSE_SECONDS)
 
-    def _next(self) -> list[Topic]:
-        """What to ring for; nothing when it is time to end."""
+    def _is_wanted(self) -> bool:
+        """Wait for something to ring for; False when it is time to end."""
         with self._asked:
             self._asked.wait_for(lambda: self._topics or self._closed, _IDLE_SECONDS)
-            topics, self._topics = sorted(self._topics), set()
-            if not topics:
+            if not self._topics:
                 self._thread = None
-            return topics
+            return bool(self._topics)
 
 
 _living: "weakref.WeakSet[Chime]" = weakref.WeakSet()

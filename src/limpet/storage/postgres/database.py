@@ -187,6 +187,16 @@ class Database:
         """The name under which a bell of this schema is rung."""
         return f"{self.location.quoted}.{topic}"
 
+    def _tx(self, connection: Connection, *, again: bool) -> Transaction:
+        return Transaction(
+            connection,
+            self.location,
+            self.clock,
+            again=again,
+            kept=self._keeps and not self.pooled,
+            may_ring=self._chime.may_ring,
+        )
+
     def _done(
         self,
         work: Callable[[Transaction], T],
@@ -205,11 +215,7 @@ class Database:
                     OVERDUE.watched(connection, seconds),
                 ):
                     self._check(connection, may_create=not reading)
-                    kept = self._keeps and not self.pooled
-                    tx = Transaction(
-                        connection, self.location, self.clock, again=tries > 1, kept=kept
-                    )
-                    return work(tx)
+                    return work(self._tx(connection, again=tries > 1))
             except psycopg.Error as error:
                 if isinstance(error, _NOT_KEPT) and self._keeps:
                     self._keeps = False

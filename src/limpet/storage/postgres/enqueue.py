@@ -21,11 +21,11 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob], *, fenced: bool = False) ->
     """Write new jobs; see `EnqueueVerbs.enqueue`. `fenced`: a job that runs asks for it."""
     if not jobs:
         return []
-    ((at, known),) = tx.call("enqueue", *written(jobs), tx.wall, None, fenced, tx.again)
-    told = receipts(jobs, at, known)
-    if any(each.state is State.READY for each in told):
+    options = tx.wall, None, fenced, tx.again, tx.may_ring()
+    ((at, known, rung),) = tx.call("enqueue", *written(jobs), *options)
+    if not rung:
         tx.rings.add(Topic.READY)
-    return told
+    return receipts(jobs, at, known)
 
 
 def enqueue_capped(

@@ -164,7 +164,7 @@ def _there(connection: psycopg.Connection[Row], location: Location) -> tuple[boo
     """Whether the schema is there, and whether Limpet's tables are in it."""
     row: Any = connection.execute(
         statement("version", "there", location.quoted),
-        {"schema": location.quoted, "table": f"{location.quoted}.store"},
+        {"schema": location.schema},
     ).fetchone()
     return bool(row[0]), bool(row[1])
 

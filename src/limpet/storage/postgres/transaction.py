@@ -1,6 +1,6 @@
 """One verb's way to the server: calls of functions, statements of scripts, and the time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, cast
 
@@ -47,7 +47,8 @@ class Transaction:
     """What a verb works with. The time is the server's, unless there is a clock.
 
     `again`: it was tried before, and undone, or perhaps done without an answer. `kept`: the server
-    keeps what it has read of a call, so that it need not read that again.
+    keeps what it has read of a call, so that it need not read that again. `may_ring`: whether to
+    ring with the commit, asked when that is to be.
     """
 
     def __init__(
@@ -58,7 +59,9 @@ class Transaction:
         *,
         again: bool = False,
         kept: bool = False,
+        may_ring: Callable[[], bool] = lambda: False,
     ) -> None:
+        self.may_ring = may_ring
         self.again = again
         self._kept = kept
         self.connection = connection

@@ -105,8 +105,8 @@ def _talk(database: Database, jobs: Sequence[NewJob], caps: Mapping[str, int] | 
         told: dict[str, Receipt] = {}
         if wanted:
             # An id that is there must be found first: an error would cost the savepoint.
-            params = (*written(wanted), wall, database.epoch, False, True)
-            ((at, known_json),) = yield _Say(call_of("enqueue", len(params), quoted), params)
+            params = (*written(wanted), wall, database.epoch, False, True, True)
+            ((at, known_json, _),) = yield _Say(call_of("enqueue", len(params), quoted), params)
             told = {each.job: each for each in receipts(wanted, at, _read(known_json))}
     except Exception:
         # What fails here leaves the caller's transaction as it was, unless that is lost.

@@ -3,7 +3,9 @@
 -- params:  a column for each field of NewJob, each id once; NULL for one that nobody filled; one value
 --          of task, queue or options where it is the same for all. p_epoch: the store that is
 --          meant, or NULL. p_fenced: a job that runs asks for it. p_again: some may be there.
--- returns: one row: the time of it, and the jobs that were there before, as JSON of ids and states.
+--          p_ring: ring with the commit, if nobody need wait for that.
+-- returns: one row: the time of it, the jobs that were there before, as JSON of ids and states, and
+--          whether nobody need be rung for any more.
 -- errors:  unique_violation where one is there and p_again is false: to look for each before it is
 --          written costs a fifth more, and a repeat is rare. It is said again with p_again then.
 
@@ -11,7 +13,8 @@ CREATE OR REPLACE FUNCTION limpet.v1_enqueue(
     p_ids text, p_tails text, p_tasks text, p_queues text, p_args text, p_options text,
     p_secrets text, p_priorities text, p_scheduled text, p_expires text, p_deadlines text,
     p_keys text, p_uniques text, p_parents text, p_roots text, p_weights text, p_versions text,
-    p_wall bigint, p_epoch text, p_fenced boolean, p_again boolean, OUT at bigint, OUT known json)
+    p_wall bigint, p_epoch text, p_fenced boolean, p_again boolean,
+    p_ring boolean, OUT at bigint, OUT known json, OUT rung boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_there text[] := '{}';
@@ -81,8 +84,13 @@ BEGIN
     )
     SELECT count(*), count(*) FILTER (WHERE NOT later), max(n)
     INTO v_fresh, v_ready, v_last FROM fresh;
-    IF v_ready > 0 AND p_epoch IS NOT NULL THEN
-        PERFORM pg_notify('limpet.ready', '');  -- with the caller's own commit; see chime.py
+    -- Also for what was there: whoever wrote it may not have come to ring. With one of our own commits
+    -- unless another rings just now, for whom this one would have to wait (chime.py).
+    rung := v_ready = 0 AND cardinality(v_there) = 0;
+    IF NOT rung AND p_ring AND (p_epoch IS NOT NULL
+            OR pg_try_advisory_xact_lock(hashtextextended('limpet.ready', 0))) THEN
+        PERFORM pg_notify('limpet.ready', '');
+        rung := true;
     END IF;
     IF cardinality(v_there) > 0 THEN
         SELECT json_object_agg(p.id, p.state) INTO known FROM limpet.placed p

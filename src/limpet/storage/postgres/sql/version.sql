@@ -5,7 +5,11 @@
 --          newest version allowed.
 
 -- statement: there
-SELECT to_regnamespace(%(schema)s) IS NOT NULL, to_regclass(%(table)s) IS NOT NULL
+-- Read from the catalog's tables: what looks up names may not have heard yet of what another has made
+-- while this one waited for its turn.
+SELECT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = %(schema)s),
+       EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = %(schema)s AND c.relname = 'store')
 
 -- statement: versions
 SELECT schema_version, oldest_allowed, newest_allowed, epoch FROM limpet.store
