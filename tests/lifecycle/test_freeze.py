@@ -123,7 +123,7 @@ def test_a_frozen_worker_is_dead_before_its_jobs_run_again(
         # They are past hearing it; a stopped process that were not would speak up now.
         for pid in pids:
             send(pid, signal.SIGCONT)
-        until = time.time() + LEASE / 2
+        until = time.time() + RENEW_EVERY_SECONDS
         place.until(lambda: time.time() > until, said="what thaws has had time to speak")
         place.say("over")
         place.until_final(jobs)
