@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import asyncpg
 import psycopg
 import pytest
+from acceptance.postgres_place import open_folder, raw_and_empty, running
 from contract.driver import BOOM, Holder, add, add_many, get, new_job
 from lifecycle.app import quick, quick_sync
 from lifecycle.modes import BEST, Case
@@ -36,26 +36,20 @@ POOL = 3
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    # Not below pytest's own folder, which the server's user cannot read.
-    with TemporaryDirectory(prefix="limpet-pgbouncer-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
+    with open_folder() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[PostgresServer]:
-    started = PostgresServer(folder / "server", version=15).start()
-    yield started
-    started.kill()
+    with running(PostgresServer(folder / "server", version=15)) as started:
+        yield started
 
 
 @contextmanager
 def pooler(folder: Path, server: PostgresServer, **settings: str) -> Iterator[PgBouncer]:
-    with TemporaryDirectory(dir=folder) as name:
-        Path(name).chmod(0o755)
-        started = PgBouncer(
-            Path(name), server, **{"default_pool_size": str(POOL), **settings}
-        ).start()
+    with open_folder(folder) as own:
+        started = PgBouncer(own, server, **{"default_pool_size": str(POOL), **settings}).start()
         try:
             yield started
         finally:
@@ -71,10 +65,7 @@ def lending(folder: Path, server: PostgresServer) -> Iterator[PgBouncer]:
 
 @pytest.fixture
 def raw(server: PostgresServer) -> Iterator[psycopg.Connection]:
-    """What an operator has: the server itself."""
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute("SET client_min_messages = warning")
-        connection.execute("DROP SCHEMA IF EXISTS limpet CASCADE")
+    with raw_and_empty(server) as connection:
         yield connection
 
 
