@@ -1,6 +1,6 @@
 """The store against a small pure model, through thousands of random steps.
 
-`make prove` takes twice as many. `LIMPET_MODEL_SEED=n` takes other steps than the usual ones.
+`make prove` takes almost twice as many. `LIMPET_MODEL_SEED=n` takes others than the usual ones.
 """
 
 import os

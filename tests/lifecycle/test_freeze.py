@@ -30,7 +30,7 @@ LEASE = 3.0
 RENEW_EVERY_SECONDS = LEASE / 5
 FROZEN_SECONDS = LEASE / 4
 # While one is frozen in a transaction nobody can renew for a fourth of the lease. A neighbour bears
-# 0.55 leases less a second on top of that: 0.65 s of 3 s, which three tests at a time can take from
+# 0.55 leases less a second on top of that: 0.65 s of 3 s, which a busy machine may take from
 # it; 2.3 s of these, and 4.5 s of the 10 s that workers have unless told otherwise.
 LEASE_OF_ALL = 6.0
 # The zygote looks four times a second for executors that are stopped.
