@@ -7,6 +7,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := src tests scripts benchmarks
 
+# Where the environment forbids it, each process of each worker that the tests start, and there are
+# hundreds of them, would compile all of Limpet anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install test format lint types layers servers unit chart mutants prove demo peers bench bench-store clean
 

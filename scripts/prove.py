@@ -121,6 +121,15 @@ def contract_on_the_older_postgresql() -> Proof:
     )
 
 
+def every_store_does_what_the_model_does() -> Proof:
+    return _tested(
+        "Every store does what a small pure model does, through 220 runs of 50 random steps each; "
+        "`make test` has 120.",
+        [str(TESTS / "contract" / "test_model.py")],
+        LIMPET_TEST_LONG="1",
+    )
+
+
 def stores_that_fail() -> Proof:
     names = ("test_clock", "long_clock", "test_outage", "test_rollback", "long_rollback")
     return _tested(
@@ -160,6 +169,7 @@ PROOFS: list[Callable[[], Proof]] = [
     *(partial(workers_killed_every_second, store) for store in NAMES),
     *(partial(server_killed_at_random, kind) for kind in NAMES if kind != "sqlite"),
     contract_on_the_older_postgresql,
+    every_store_does_what_the_model_does,
     stores_that_fail,
 ]
 

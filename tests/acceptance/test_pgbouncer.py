@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import asyncpg
 import psycopg
 import pytest
+from acceptance.postgres_place import open_folder, raw_and_empty, running
 from contract.driver import BOOM, Holder, add, add_many, get, new_job
 from lifecycle.app import quick, quick_sync
 from lifecycle.modes import BEST, Case
@@ -36,26 +36,20 @@ POOL = 3
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    # Not below pytest's own folder, which the server's user cannot read.
-    with TemporaryDirectory(prefix="limpet-pgbouncer-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
+    with open_folder() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[PostgresServer]:
-    started = PostgresServer(folder / "server", version=15).start()
-    yield started
-    started.kill()
+    with running(PostgresServer(folder / "server", version=15)) as started:
+        yield started
 
 
 @contextmanager
 def pooler(folder: Path, server: PostgresServer, **settings: str) -> Iterator[PgBouncer]:
-    with TemporaryDirectory(dir=folder) as name:
-        Path(name).chmod(0o755)
-        started = PgBouncer(
-            Path(name), server, **{"default_pool_size": str(POOL), **settings}
-        ).start()
+    with open_folder(folder) as own:
+        started = PgBouncer(own, server, **{"default_pool_size": str(POOL), **settings}).start()
         try:
             yield started
         finally:
@@ -71,10 +65,7 @@ def lending(folder: Path, server: PostgresServer) -> Iterator[PgBouncer]:
 
 @pytest.fixture
 def raw(server: PostgresServer) -> Iterator[psycopg.Connection]:
-    """What an operator has: the server itself."""
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute("SET client_min_messages = warning")
-        connection.execute("DROP SCHEMA IF EXISTS limpet CASCADE")
+    with raw_and_empty(server) as connection:
         yield connection
 
 
@@ -100,6 +91,20 @@ def left_behind(url: str) -> list[tuple[Any, ...]]:
 
 
 NOTHING = [("0", "0", "0", "on", "[]", "0")]
+
+
+def lend_what_listens(url: str) -> None:
+    """Keep all connections of the server but those that listen, so that these are lent next.
+
+    A busy pool does so in time; one at rest may lend the same other one again and again.
+    """
+    with ExitStack() as stack:
+        every = [stack.enter_context(psycopg.connect(url)) for _ in range(POOL)]
+        asked = "SELECT pg_listening_channels()"
+        listen = [each for each in every if each.execute(asked, prepare=False).fetchall()]
+        for each in listen:
+            each.rollback()
+        time.sleep(3 * bell._DEAF_POLL_SECONDS if listen else 0)
 
 
 class PooledPlace(Place):
@@ -230,6 +235,7 @@ def test_bell_behind_a_transaction_pooler_rings_by_the_clock(
         assert it.wait(timedelta(seconds=10))
         assert it.wait(timedelta(seconds=10))
     assert caplog.text.count("does not pass notifications on") == 1
+    lend_what_listens(lending.url)
     assert left_behind(lending.url) == NOTHING
 
 

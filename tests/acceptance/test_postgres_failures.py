@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
+from acceptance.postgres_place import open_folder, raw_and_empty, running
 from contract.driver import Holder, add, add_many, get
 from psycopg.errors import LockNotAvailable
 from servers.postgres import PostgresServer
@@ -39,22 +38,18 @@ from limpet.storage.registry import open_store, same_store
 
 @pytest.fixture(scope="module", params=[15, 18])
 def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
-    # Not below pytest's own folder, which the server's user cannot read.
-    with TemporaryDirectory(prefix="limpet-postgres-") as folder:
-        Path(folder).chmod(0o755)
-        started = PostgresServer(
-            Path(folder) / "server", version=request.param, max_connections="12",
+    with open_folder() as folder:
+        server = PostgresServer(
+            folder / "server", version=request.param, max_connections="12",
             superuser_reserved_connections="1",
-        ).start()  # fmt: skip
-        yield started
-        started.kill()
+        )  # fmt: skip
+        with running(server) as started:
+            yield started
 
 
 @pytest.fixture
 def raw(server: PostgresServer) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute("SET client_min_messages = warning")
-        connection.execute("DROP SCHEMA IF EXISTS limpet CASCADE")
+    with raw_and_empty(server) as connection:
         yield connection
 
 

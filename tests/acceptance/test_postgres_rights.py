@@ -9,14 +9,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from contract.driver import Holder, add, add_many, new_job
+from acceptance.whole_life import live
+from contract.driver import Holder, add, new_job
 from servers import shared_url
 
-from limpet.domain.cause import Drained
 from limpet.domain.errors import StoreRefused
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import Topic
 from limpet.storage.postgres import schema
 from limpet.storage.postgres.store import PostgresStore
 
@@ -80,24 +79,7 @@ def test_role_with_the_documented_grants_lives_a_whole_life(
         owner.migrate()
     grant(raw)
     with closing(PostgresStore(as_role(url))) as own:
-        ring = own.listen(Topic.READY)
-        jobs = add_many(own, 3)
-        assert ring.wait(timedelta(seconds=10))
-        ring.close()
-        holder = Holder(own)
-        first, second, _ = (each.lease for each in holder.claim())
-        holder.settle(Complete(first, "1"))
-        holder.release(second, cause=Drained())
-        own.cancel(jobs[2])
-        own.cancel(jobs[1])
-        own.retry(jobs[0], 1)
-        own.pause("default")
-        own.promote()
-        own.prune({State.SUCCEEDED: timedelta()})
-        holder.vanish()
-        own.expire()
-        assert own.invariants() == ()
-        assert own.info().epoch
+        live(own)
         assert own.migrate() == ()
         refusal = pytest.raises(psycopg.errors.InsufficientPrivilege)
         with closing(own._db.connect()) as plain, refusal:

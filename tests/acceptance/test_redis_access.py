@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 import redis
 from acceptance.redis_place import KINDS, PROGRAMS, running
-from contract.driver import Holder, add, add_many
+from acceptance.whole_life import live
+from contract.driver import Holder, add
 from servers import RedisServer
 from servers.relay import Relay
 from servers.tls import Authority, TlsRelay
 
-from limpet.domain.cause import Drained
 from limpet.domain.errors import StoreRefused, StoreUnavailable
 from limpet.domain.state import State
-from limpet.domain.transition import Complete
 from limpet.storage.base import Topic
 from limpet.storage.registry import open_store
 
@@ -54,24 +53,7 @@ def test_user_with_the_documented_rights_lives_a_whole_life(server: RedisServer)
         client.execute_command(*rule.replace("PASSWORD", "s3cret").split())
     with closing(open_store(f"redis://limpet:s3cret@127.0.0.1:{server.port}/0")) as own:
         assert own.migrate() == ("made the store",)
-        with closing(own.listen(Topic.READY)) as bell:
-            jobs = add_many(own, 3)
-            assert bell.wait(timedelta(seconds=10))
-        holder = Holder(own)
-        first, second, _ = (each.lease for each in holder.claim())
-        holder.settle(Complete(first, "1"))
-        holder.release(second, cause=Drained())
-        own.cancel(jobs[2])
-        own.cancel(jobs[1])
-        own.retry(jobs[0], 1)
-        own.pause("default")
-        own.promote()
-        own.prune({State.SUCCEEDED: timedelta()})
-        holder.vanish()
-        own.expire()
-        own.queues()
-        assert own.invariants() == ()
-        assert own.info().epoch
+        live(own)
     other = f"redis://limpet:s3cret@127.0.0.1:{server.port}/0?namespace=other"
     with closing(open_store(other)) as store, pytest.raises(StoreRefused, match="name space"):
         add(store)

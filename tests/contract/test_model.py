@@ -1,6 +1,6 @@
 """The store against a small pure model, through thousands of random steps.
 
-`LIMPET_MODEL_SEED=n` takes other steps than the usual ones; `LIMPET_MODELLED` names other backends.
+`make prove` takes almost twice as many. `LIMPET_MODEL_SEED=n` takes others than the usual ones.
 """
 
 import os
@@ -23,7 +23,7 @@ from contract.choices import (
     Outcome,
     Pick,
 )
-from contract.driver import BACKENDS, HOOK, KILLED, SECOND, new_id
+from contract.driver import BACKENDS, HOOK, KILLED, LONG, SECOND, new_id
 from contract.pair import Pair
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
@@ -34,10 +34,7 @@ from limpet.domain.transition import Orphan
 from limpet.storage.base import ANY_QUEUE, Pool
 
 MODELLED = sorted(BACKENDS)
-RUNS, STEPS = 220, 50
-# Where the rules are asked of another process after every step, that takes ten times as long; a
-# store in a file is the one in memory with a file.
-FEWER_RUNS = {"postgres": 130, "postgres15": 130, "sqlite-file": 130}
+RUNS, STEPS = 220 if LONG else 120, 50
 # Its rules are twenty statements, and would take most of the time.
 SOUND_EVERY = {"postgres": 5, "postgres15": 5}
 LEAST_STEPS = 5_000
@@ -236,7 +233,7 @@ def test_store_does_what_the_model_does(backend: str, tmp_path: Path) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=FEWER_RUNS.get(backend, RUNS),
+            max_examples=RUNS,
             stateful_step_count=STEPS,
             derandomize=True,
             deadline=None,

@@ -20,6 +20,7 @@ from lifecycle.intervals import Attempt, Record, attempts, boottime, read
 from lifecycle.modes import Case, Mode
 from lifecycle.processes import Process
 from lifecycle.tree import MARK, Settings, Worker
+from machine import crowded
 from servers import shared_url
 
 from limpet import JobHandle
@@ -49,9 +50,9 @@ def allowance() -> float:
     """What is added to every limit of the design, in seconds.
 
     Half a second where every core has at most one process to run, and that much more for each
-    further one: a limit in seconds cannot hold on a machine of which a worker gets a tenth.
+    further one.
     """
-    return ALLOWANCE_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    return ALLOWANCE_SECONDS * crowded()
 
 
 @dataclass

@@ -31,6 +31,7 @@ def assert_nothing_alive_when_final(place: Place, jobs: list[Handle]) -> None:
             if place.job(job).state in FINAL:
                 assert place.carriers(job) == []
                 left.remove(job)
+        time.sleep(0.001)
     for job in jobs:
         finished = place.job(job).finished_at
         assert finished is not None

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from lifecycle.app import is_deaf, is_deaf_in_its_loop, steady, steady_sync
@@ -21,11 +22,15 @@ EVERY_STORE = True
 pytestmark = pytest.mark.timeout(120)
 
 # Longer than the lease, so that a session that stopped renewing would be found dead.
-DRAIN_SECONDS = 4.0
+DRAIN_SECONDS = 3.5
 LEASE_SECONDS = 2.5
 HANDED_OVER_AFTER_SECONDS = 1.0
 EXIT_AFTER_SECONDS = 3.0
 SETTINGS = Settings(lease=LEASE_SECONDS, drain=DRAIN_SECONDS, lanes=3)
+# A signal that was taken for a second one would have ended everything by then.
+HEARD_AFTER_SECONDS = 0.5
+# Where nobody is there who could find the session dead.
+SHORT_DRAIN_SECONDS = 2.5
 
 
 def assert_uncharged(place: Place, *jobs: Handle) -> None:
@@ -76,7 +81,7 @@ def test_a_second_signal_hands_over_at_once(place: Place) -> None:
     jobs: list[Handle] = [is_deaf.enqueue(word="over"), steady.enqueue(word="over")]
     place.until_begun(*jobs)
     worker.signal(signal.SIGTERM)
-    time.sleep(1)
+    time.sleep(HEARD_AFTER_SECONDS)
     assert worker.popen.poll() is None
     worker.signal(signal.SIGTERM)
     assert worker.wait(EXIT_AFTER_SECONDS + allowance()) is not None, "it does not exit"
@@ -103,7 +108,7 @@ def group_wide_term(worker: Worker) -> None:
 def test_ctrl_c_and_a_group_wide_sigterm_charge_nobody(
     place: Place, stop: Callable[[Worker], None]
 ) -> None:
-    worker = place.worker(settings=SETTINGS)
+    worker = place.worker(settings=replace(SETTINGS, drain=SHORT_DRAIN_SECONDS))
     short: list[Handle] = [
         steady.enqueue(word="soon"),
         steady_sync.enqueue(word="soon", child=stop is ctrl_c),
@@ -111,13 +116,13 @@ def test_ctrl_c_and_a_group_wide_sigterm_charge_nobody(
     long: list[Handle] = [steady.enqueue(word="over"), steady_sync.enqueue(word="over")]
     place.until_begun(*short, *long)
     stop(worker)
-    time.sleep(1)
+    time.sleep(HEARD_AFTER_SECONDS)
     # One request to stop, however many processes heard it: the drain goes on.
     assert worker.popen.poll() is None
     assert [place.job(job).state for job in [*short, *long]] == [State.RUNNING] * 4
     place.say("soon")
-    place.until_final(short, DRAIN_SECONDS)
-    assert worker.wait(DRAIN_SECONDS + EXIT_AFTER_SECONDS) is not None, "it does not exit"
+    place.until_final(short, SHORT_DRAIN_SECONDS)
+    assert worker.wait(SHORT_DRAIN_SECONDS + EXIT_AFTER_SECONDS) is not None, "it does not exit"
     assert [place.job(job).state for job in long] == [State.READY] * 2
     place.say("over")
     place.worker()

@@ -112,7 +112,7 @@ def test_a_store_that_is_not_there_at_first_and_is_gone_for_a_while(some: Net) -
     place.say("soon")
     # What it must remember is bounded by its places: it takes no others meanwhile.
     late: list[Handle] = app.enqueue_many([quick.call(number=7) for _ in range(LATE_JOBS)])
-    time.sleep(5)
+    time.sleep(5 if LONG else 3)
     watch.assert_calm()
     states = place.store.states([job.id for job in (*going_on, *ending)])
     assert set(states.values()) == {State.RUNNING}
@@ -138,7 +138,7 @@ def test_a_store_that_is_gone_for_longer_than_the_lease(some: Net, how: str) -> 
     session was ended meanwhile, and then the job runs again.
     """
     place = some.place
-    lease = 5.0
+    lease = 5.0 if LONG else 4.0
     worker = place.worker(settings=Settings(lease=lease))
     running: list[Handle] = [steady_sync.enqueue(word="over", child=True)]
     running.append(steady.enqueue(word="over"))
@@ -155,7 +155,7 @@ def test_a_store_that_is_gone_for_longer_than_the_lease(some: Net, how: str) -> 
     renewed = place.session(worker).renewed_at / 1e6
     place.say("soon")
     place.until(lambda: has_ended(place, done), said="it has ended")
-    time.sleep(10 if LONG else lease + 2)
+    time.sleep(10 if LONG else lease + 1)
     watch.assert_calm()
     if swept:  # by a worker that can reach the store
         place.store.end(old, VANISHED)

@@ -42,11 +42,14 @@ def _lent(kept: Place, tmp_path: Path, *words: str) -> Iterator[Place]:
     app.move_to(kept.url)
     if not kept.workers or kept.last.popen.poll() is not None:
         kept.worker(*words)
-    before = len(kept.last.text)
+    before = kept.last.log_file.stat().st_size
     yield Place(kept.folder, app, kept.mark, kept.workers, tmp_path / "notes")
-    print(kept.last.text[before:][-20_000:])
+    with kept.last.log_file.open("rb") as log:
+        log.seek(before)
+        since = log.read().decode(errors="replace")
+    print(since[-20_000:])
     assert kept.last.popen.poll() is None, "the test ended the shared worker"
-    assert not kept.last.log("session_over"), "the test ended the session"
+    assert "session_over" not in since, "the test ended the session"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ one store. The source is `moved` before the target is `arrived`, so that no job 
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -112,6 +112,42 @@ class Relocated(NamedTuple):
     running: int = 0
     jobs: int = 0
     sessions: int = 0
+
+
+class Statements(Protocol):
+    """A transaction of a store that keeps its move in SQL: it runs the script `relocate`."""
+
+    def run(self, verb: str, statement: str, /, **params: Any) -> list[Any]:
+        """Run one statement of a verb's script and return all its rows."""
+        ...
+
+
+def relocation_in(tx: Statements) -> tuple[Relocation | None, str]:
+    """The part in a move of a store in SQL; see `MoveVerbs.relocation`."""
+    rows = tx.run("relocate", "record")
+    return (relocation_of(rows[0][0]), rows[0][1] or "") if rows else (None, "")
+
+
+def relocate_in(
+    tx: Statements, was: Relocation | None, wanted: Relocation | None, **more: object
+) -> Relocated:
+    """One step of a move of a store in SQL, beside which nobody writes; see `MoveVerbs.relocate`.
+
+    `more`: what its statement `write` takes besides.
+    """
+    now, _ = relocation_in(tx)
+    if now == wanted:
+        return Relocated(True, now)
+    if now != was:
+        return Relocated(False, now)
+    need = need_of(was, wanted)
+    if need:
+        ((running, jobs, sessions),) = tx.run("relocate", "in_the_way")
+        if running if need == "idle" else jobs + sessions:
+            return Relocated(False, now, running, jobs, sessions)
+    closed, record = (wanted.closes, wanted.text()) if wanted else (None, None)
+    tx.run("relocate", "write", closed=closed, record=record, **more)
+    return Relocated(True, wanted)
 
 
 class Parcel(NamedTuple):

@@ -6,22 +6,18 @@ turns the outcome into a settlement.
 
 import contextlib
 import os
-import random
 import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import Any, assert_never
+from typing import Any
 
 from limpet import context
 from limpet.context import Context, JobView
 from limpet.domain.cause import (
     Cause,
-    DeadlinePassed,
-    Drained,
     Raised,
-    Requested,
     TooManyOrphans,
     TooManyStrikes,
     cause_of,
@@ -29,12 +25,10 @@ from limpet.domain.cause import (
 from limpet.domain.errors import AttemptStopped, PayloadInvalid, Unrecoverable
 from limpet.domain.job import ClaimedJob
 from limpet.domain.raised import raised
-from limpet.domain.retry import judge
 from limpet.domain.transition import MOST_STRIKES, Complete
-from limpet.domain.verdict import Again, GiveUp, Later
 from limpet.worker.containment import Offspring, offspring
 from limpet.worker.frames import Outcome
-from limpet.worker.policy import policy_of
+from limpet.worker.policy import judged, stopped
 from limpet.worker.registry import Registry, Runnable
 
 Say = Callable[..., None]
@@ -181,7 +175,7 @@ def _entered(attempt: Attempt) -> Context:
 
 def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
     if attempt.stop is not None and attempt.knows:
-        return stopped(attempt, attempt.stop)  # it left early, as it was asked to
+        return _stopped(attempt, attempt.stop)  # it left early, as it was asked to
     try:
         packed = attempt.task.signature.pack_result(value)
     except PayloadInvalid as error:
@@ -252,47 +246,33 @@ async def _wrapped_async(
 def concluded(attempt: Attempt, error: BaseException) -> Outcome:
     """What becomes of a job whose attempt raised."""
     if attempt.stop is not None:
-        return stopped(attempt, attempt.stop)
+        return _stopped(attempt, attempt.stop)
     if not isinstance(error, Exception | AttemptStopped):
         # An exit, an interruption, a cancellation that nobody here asked for: a failure of the
         # job like another.
         said = raised(error).sentence()
         error = RuntimeError(f"the task raised {said}").with_traceback(error.__traceback__)
-    return _judged(attempt, error)
+    return _noted(attempt, *judged(attempt.claimed, error, attempt.task.retry))
 
 
-def stopped(attempt: Attempt, cause: Cause) -> Outcome:
-    """What becomes of a job whose attempt was asked to stop, and did."""
-    lease = attempt.claimed.lease
-    match cause:
-        case Requested():
-            return Outcome(lease, "cancel")
-        case Drained():
-            return Outcome(lease, "release", cause=cause.record())
-        case DeadlinePassed():
-            return Outcome(lease, "fail", cause=cause.record())
-        case _:
-            return _judged(attempt, AttemptStopped(cause))
+def _stopped(attempt: Attempt, cause: Cause) -> Outcome:
+    return _noted(attempt, *stopped(attempt.claimed, cause, attempt.task.retry))
 
 
-def _judged(attempt: Attempt, error: BaseException) -> Outcome:
-    claimed = attempt.claimed
-    policy = policy_of(claimed.options, attempt.task.retry)
-    verdict = judge(error, policy, claimed.counters.failures, random.random())
-    match verdict:
-        case Again(delay=delay, cause=cause, note=note):
-            if note:
-                attempt.line("warning", note)
-            return Outcome(claimed.lease, "retry", delay.total_seconds(), cause.record())
-        case GiveUp(cause=cause):
-            return Outcome(claimed.lease, "fail", cause=cause.record())
-        case Later(delay=delay):
-            return Outcome(claimed.lease, "snooze", delay.total_seconds())
-        case _:
-            assert_never(verdict)
+def _noted(attempt: Attempt, outcome: Outcome, note: str) -> Outcome:
+    if note:
+        attempt.line("warning", note)
+    return outcome
 
 
 def unknown_task(claimed: ClaimedJob) -> Outcome:
     """A job of a task that this executor does not have: handed back, not failed."""
     error = Raised(type="UnknownTask", message=f"this worker has no task {claimed.task!r}")
     return Outcome(claimed.lease, "release", cause=error.record())
+
+
+def outcome_of(result: Result, doomed: str) -> Outcome:
+    """How an attempt ended, where more is to be said than that it is done."""
+    if isinstance(result, Complete):
+        result = Outcome(result.lease, "complete", result=result.result, secrets=result.secrets)
+    return result._replace(doomed=doomed)

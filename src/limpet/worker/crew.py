@@ -41,7 +41,7 @@ class Listener(Protocol):
 class Crew:
     """The zygote and its executors."""
 
-    listener: Listener
+    listener: Listener  # hears of all executors; set before the first is started
 
     def __init__(
         self,
@@ -171,10 +171,6 @@ class Crew:
             await asyncio.sleep(0.002)
 
     # -- executors
-
-    def report_to(self, listener: Listener) -> None:
-        """Before the first executor is started: who hears of all of them."""
-        self.listener = listener
 
     def of_kind(self, kind: str) -> list[Executor]:
         return [each for each in self.executors.values() if each.kind == kind]

@@ -23,7 +23,15 @@ from limpet.domain.errors import AttemptStopped
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import containment, processes
-from limpet.worker.attempt import Attempt, Result, is_forked, run_async, run_sync, unknown_task
+from limpet.worker.attempt import (
+    Attempt,
+    Result,
+    is_forked,
+    outcome_of,
+    run_async,
+    run_sync,
+    unknown_task,
+)
 from limpet.worker.executor import (
     Surroundings,
     keep_job_log,
@@ -42,7 +50,6 @@ from limpet.worker.frames import (
     RUN,
     STOP,
     Channel,
-    Outcome,
 )
 
 _ALL_SIGNALS = signal.valid_signals()
@@ -231,15 +238,8 @@ class LaneExecutor:
         # Before the next one begins: it may take its time, or the process with it.
         if isinstance(result, Complete) and not doomed:
             self._tell(DONE, (result,))
-            return
-        if doomed:
-            if isinstance(result, Complete):
-                result = Outcome(
-                    result.lease, "complete", result=result.result, secrets=result.secrets
-                )
-            self._tell(OUTCOME, result._replace(doomed=doomed))
         else:
-            self._tell(OUTCOME, result)
+            self._tell(OUTCOME, outcome_of(result, doomed))
 
     def _report(self, lease: Any, progress: Any, lines: Any) -> None:
         if is_forked():

@@ -15,7 +15,14 @@ from limpet.domain.cause import cause_of
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.worker import containment, processes
-from limpet.worker.attempt import Attempt, Result, is_forked, run_async, unknown_task
+from limpet.worker.attempt import (
+    Attempt,
+    Result,
+    is_forked,
+    outcome_of,
+    run_async,
+    unknown_task,
+)
 from limpet.worker.executor import (
     LEFT_ALONE,
     Surroundings,
@@ -37,7 +44,6 @@ from limpet.worker.frames import (
     REPORT,
     RUN,
     STOP,
-    Outcome,
     Splitter,
     pack,
 )
@@ -178,9 +184,7 @@ class LoopExecutor(asyncio.Protocol):
             if len(self._done) == 1:
                 self._loop.call_soon(self._flush)
             return
-        if isinstance(result, Complete):
-            result = Outcome(result.lease, "complete", result=result.result, secrets=result.secrets)
-        self._transport.write(pack(OUTCOME, result._replace(doomed=doomed)))
+        self._transport.write(pack(OUTCOME, outcome_of(result, doomed)))
 
     def _flush(self) -> None:
         if self._done:

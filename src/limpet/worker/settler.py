@@ -1,13 +1,10 @@
 """From how an attempt ended to what the store is told."""
 
-import random
 import time
 from datetime import timedelta
-from typing import assert_never
 
 from limpet.domain.cause import (
     Cause,
-    DeadlinePassed,
     Drained,
     NeighbourEnded,
     NotStarted,
@@ -16,8 +13,6 @@ from limpet.domain.cause import (
     cause_of,
 )
 from limpet.domain.duration import spoken
-from limpet.domain.errors import AttemptStopped
-from limpet.domain.retry import judge
 from limpet.domain.transition import (
     Cancel,
     Complete,
@@ -29,10 +24,9 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
-from limpet.domain.verdict import Again, GiveUp, Later
 from limpet.worker.frames import Outcome
 from limpet.worker.holds import Hold, say_of
-from limpet.worker.policy import policy_of
+from limpet.worker.policy import stopped
 
 
 def _at(delay: float) -> int:
@@ -96,27 +90,5 @@ def at_the_end(hold: Hold) -> Settlement:
 
 def _stopped(hold: Hold, cause: Cause) -> Settlement:
     """What becomes of a job that was asked to stop, did not, and was ended."""
-    lease = hold.lease
-    match cause:
-        case Requested():
-            say_of(hold, "job_cancelled")
-            return Cancel(lease)
-        case Drained():
-            return Release(lease, cause)
-        case DeadlinePassed():
-            say_of(hold, "job_failed", cause=cause)
-            return Fail(lease, cause)
-    policy = policy_of(hold.claimed.options, None)
-    failures = hold.claimed.counters.failures
-    verdict = judge(AttemptStopped(cause), policy, failures, random.random())
-    match verdict:
-        case Again(delay=delay, cause=why):
-            say_of(hold, "job_retried", cause=why, delay=spoken(delay))
-            return RetryAt(lease, _at(delay.total_seconds()), why)
-        case GiveUp(cause=why):
-            say_of(hold, "job_failed", cause=why)
-            return Fail(lease, why)
-        case Later(delay=delay):
-            return Snooze(lease, _at(delay.total_seconds()))
-        case _:
-            assert_never(verdict)
+    outcome, _ = stopped(hold.claimed, cause, None)
+    return settlement_of(hold, outcome)

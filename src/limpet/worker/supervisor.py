@@ -172,7 +172,7 @@ class Supervisor:
             self._plan, self._tasks, self._ledger, self._crew, self._placement, self._claimer,
             Desk(self._serve), lambda: self._page.over or self._ended,
         )  # fmt: skip
-        self._crew.report_to(self._dispatcher)
+        self._crew.listener = self._dispatcher
         self._reconciler = Reconciler(
             self._session, line, self._ledger, self._dispatcher, self._claimer
         )

@@ -5,9 +5,9 @@ from limpet.storage.relocation import (
     Relocated,
     Relocation,
     Stage,
-    need_of,
     refused,
-    relocation_of,
+    relocate_in,
+    relocation_in,
 )
 from limpet.storage.sqlite import schema
 from limpet.storage.sqlite.transaction import Transaction, Value
@@ -34,31 +34,12 @@ def check(tx: Transaction, closed: Value, *, new: bool = False) -> None:
 
 def relocation(tx: Transaction) -> tuple[Relocation | None, str]:
     """The store's part in a move; see `MoveVerbs.relocation`."""
-    row = tx.one("relocate", "record")
-    return (relocation_of(row[0]), row[1] or "") if row else (None, "")
+    return relocation_in(tx)
 
 
 def relocate(tx: Transaction, was: Relocation | None, wanted: Relocation | None) -> Relocated:
     """One step of a move; see `MoveVerbs.relocate`."""
-    now, _ = relocation(tx)
-    if now == wanted:
-        return Relocated(True, now)
-    if now != was:
-        return Relocated(False, now)
-    need = need_of(was, wanted)
-    if need:
-        ((running, jobs, sessions),) = tx.run("relocate", "in_the_way")
-        if running if need == "idle" else jobs + sessions:
-            return Relocated(False, now, running, jobs, sessions)
-    tx.run(
-        "relocate",
-        "write",
-        closed=wanted.closes if wanted else None,
-        record=wanted.text() if wanted else None,
-        oldest=schema.OLDEST_BESIDE,
-        newest=schema.NEWEST,
-    )
-    return Relocated(True, wanted)
+    return relocate_in(tx, was, wanted, oldest=schema.OLDEST_BESIDE, newest=schema.NEWEST)
 
 
 def must_be(tx: Transaction, stage: Stage, move: str) -> None:
