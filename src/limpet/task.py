@@ -153,9 +153,8 @@ class Task(Generic[P, R]):
         return Call(self, self._pack(args, kwargs))
 
     def _take_within(self, kwargs: Any) -> "tuple[Task[P, R], dict[str, Any]]":
-        arguments = dict(kwargs)
-        connection = arguments.pop(RESERVED, None)
-        return (self if connection is None else self.using(within=connection)), arguments
+        connection = kwargs.pop(RESERVED, None)  # of a call: nobody else has them
+        return (self if connection is None else self.using(within=connection)), kwargs
 
     @property
     def _record(self) -> str:

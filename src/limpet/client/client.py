@@ -64,10 +64,13 @@ class Client:
 
     def enqueue(self, job: NewJob) -> Receipt:
         """Write one job; returns when it is durable. Raises `QueueFull`."""
-        patience = _Patience(self._limits.get(job.queue))
         write = self._coalescer.enqueue if self._shares_writes else self._alone
-        while (receipt := write(job)).outcome == "full":
-            time.sleep(patience.pause(job.queue, receipt))
+        receipt = write(job)
+        if receipt.outcome == "full":
+            patience = _Patience(self._limits.get(job.queue))
+            while receipt.outcome == "full":
+                time.sleep(patience.pause(job.queue, receipt))
+                receipt = write(job)
         return receipt
 
     async def aenqueue(self, job: NewJob) -> Receipt:

@@ -42,8 +42,14 @@ class Coalescer:
 
     def enqueue(self, job: NewJob) -> Receipt:
         """Write one job, alone or with others, and return when it is durable."""
-        future: Future[Receipt] = Future()
-        if self._join(_Waiting(job, future), alone_if_idle=True):
+        with self._wanted:
+            alone = not self._busy and not self._waiting
+            if alone:
+                self._busy = True
+            else:
+                future: Future[Receipt] = Future()
+                self._join(_Waiting(job, future))
+        if not alone:
             return future.result()
         try:
             return self._write([job])[0]
@@ -56,19 +62,15 @@ class Coalescer:
     async def aenqueue(self, job: NewJob) -> Receipt:
         """As `enqueue`, without blocking the event loop."""
         future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._join(_Waiting(job, future), alone_if_idle=False)
+        with self._wanted:
+            self._join(_Waiting(job, future))
         return await future
 
-    def _join(self, waiting: _Waiting, *, alone_if_idle: bool) -> bool:
-        """Wait for the next shared write; False means: nobody writes, do it yourself."""
-        with self._wanted:
-            if alone_if_idle and not self._busy and not self._waiting:
-                self._busy = True
-                return False
-            self._waiting.append(waiting)
-            if not self._busy:
-                self._wake()
-            return True
+    def _join(self, waiting: _Waiting) -> None:
+        """Be part of the next shared write."""
+        self._waiting.append(waiting)
+        if not self._busy:
+            self._wake()
 
     def _wake(self) -> None:
         if self._thread is None:

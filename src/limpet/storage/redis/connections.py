@@ -1,6 +1,7 @@
 """Connections to the server that has the name space now, whoever that is."""
 
 import contextlib
+import select
 import socket
 import threading
 from typing import Any
@@ -195,6 +196,8 @@ class Connection:
 
     def open(self, *, told: bool = True) -> None:
         self._driver.connect()
+        self._unread = select.poll()
+        self._unread.register(self._driver._sock, select.POLLIN)
         if told:
             # One that forbids it is refused before the first verb (schema.py), not here.
             with contextlib.suppress(exceptions.NoPermissionError):
@@ -216,10 +219,7 @@ class Connection:
 
     def is_clean(self) -> bool:
         """Whether it is still open, and nothing of an earlier answer is left in it."""
-        try:
-            return not self._driver.can_read(timeout=0)
-        except (exceptions.RedisError, OSError):
-            return False
+        return not self._unread.poll(0)
 
     def interrupt(self) -> None:
         """Let another thread that reads from it see its end; that thread closes it."""
