@@ -2,7 +2,8 @@
 
 python limpet_jobs.py COMMAND WORD    hands in jobs; the commands are in feeding.py
 
-BENCH_STORE is the store's URL; BENCH_KIND is `async` or `sync`, the kind of the tasks.
+BENCH_STORE is the store's URL; BENCH_KIND is `async` or `sync`, the kind of the tasks. BENCH_KEYS:
+`own` gives every job of a bulk a key of its own, a number shares so many keys among them.
 """
 
 import os
@@ -58,8 +59,18 @@ def main() -> None:
     kind = os.environ["BENCH_KIND"]
     noop, pickup, hold = (app.find(f"{name}_{kind}") for name in ("noop", "pickup", "hold"))
 
+    keys = os.environ.get("BENCH_KEYS", "")
+    shared = (
+        [noop.using(key=f"key:{number}") for number in range(int(keys))] if keys.isdigit() else ()
+    )
+
+    def task_for(number: int) -> Any:
+        if keys == "own":
+            return noop.using(key=f"key:{number}")
+        return shared[number % len(shared)] if shared else noop
+
     def many(jobs: "Sequence[Payload]") -> Any:
-        return app.enqueue_many(noop.call(**job) for job in jobs)
+        return app.enqueue_many(task_for(job["user_id"]).call(**job) for job in jobs)
 
     if sys.argv[1] == "together":
         feed = AsyncFeed(

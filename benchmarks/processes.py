@@ -108,11 +108,11 @@ class Others:
     """Cores that were busy with anything but this benchmark since this was made."""
 
     def __init__(self) -> None:
-        self._began = (time.monotonic(), _busy_seconds(), _own_seconds())
+        self._began = (time.monotonic(), _busy_seconds(), own_seconds())
 
     def cores(self) -> float:
         began, busy, own = self._began
-        others = (_busy_seconds() - busy) - (_own_seconds() - own)
+        others = (_busy_seconds() - busy) - (own_seconds() - own)
         return max(0.0, others / (time.monotonic() - began))
 
 
@@ -149,7 +149,7 @@ def _busy_seconds() -> float:
     return float(user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def _own_seconds() -> float:
+def own_seconds() -> float:
     """Of this process and all that descend from it, those that ended included.
 
     Servers live longer than a figure, so it does not do to count only what was waited for.

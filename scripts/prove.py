@@ -27,6 +27,10 @@ KILLS = 500
 STORM_JOBS = 2_000
 STORM_KILLS = 30
 SERVER_KILLS = 30
+KEYED_JOBS, KEYS = 10_000, 100
+CHILDREN = 1_000
+RATE_SECONDS, RATE_WORKERS, MOST_OFF = 10, 4, 0.05
+TICKS, TICK_KILLS = 1_000, 20
 NAMES = {"sqlite": "SQLite", "redis": "Redis", "valkey": "Valkey", "postgres": "PostgreSQL"}
 
 
@@ -101,6 +105,69 @@ def workers_killed_every_second(store: str) -> Proof:
     )
 
 
+def one_of_a_key_at_a_time(store: str) -> Proof:
+    sizes = ["--jobs", str(KEYED_JOBS), "--keys", str(KEYS), "--workers", "4"]
+    done = _run("-m", "lifecycle.storm", "--store", store, *sizes, "--kills", str(STORM_KILLS))
+    found = json.loads(done.stdout)
+    return Proof(
+        f"On {NAMES[store]}: {KEYED_JOBS:,} jobs on {KEYS} keys, four workers, a whole worker "
+        f"killed with -9 every second for {STORM_KILLS} s: never two of a key at once, the order "
+        f"of each kept, every job succeeds.",
+        done.returncode == 0
+        and found["kills"] == STORM_KILLS
+        and found["succeeded"] == KEYED_JOBS
+        and found["left_at_last_kill"] > 0,
+        found["said"],
+        found["troubles"],
+    )
+
+
+def a_flow_with_workers_killed(store: str) -> Proof:
+    sizes = ["--jobs", str(CHILDREN), "--flow", "--workers", "3", "--kills", str(STORM_KILLS)]
+    done = _run("-m", "lifecycle.storm", "--store", store, *sizes)
+    found = json.loads(done.stdout)
+    return Proof(
+        f"On {NAMES[store]}: a flow of {CHILDREN:,} children, three workers, one of them killed "
+        f"with -9 every second for {STORM_KILLS} s: the parent runs once, after all of them, and "
+        f"finds every result.",
+        done.returncode == 0
+        and found["kills"] == STORM_KILLS
+        and found["succeeded"] == CHILDREN + 1
+        and found["left_at_last_kill"] > 0,
+        found["said"],
+        found["troubles"],
+    )
+
+
+def a_rate_is_held(store: str) -> Proof:
+    sizes = ["--seconds", str(RATE_SECONDS), "--workers", str(RATE_WORKERS)]
+    done = _run("-m", "lifecycle.rate", "--store", store, *sizes)
+    found = json.loads(done.stdout)
+    return Proof(
+        f"On {NAMES[store]}: a queue with a rate of 50/s is served at that rate, within "
+        f"{MOST_OFF:.0%}, over {RATE_SECONDS} s by {RATE_WORKERS} workers together.",
+        done.returncode == 0 and found["off"] <= MOST_OFF,
+        found["said"],
+        found["troubles"],
+    )
+
+
+def each_tick_is_fired_once(store: str) -> Proof:
+    sizes = [str(TICKS), str(TICK_KILLS)]
+    done = _run(str(ROOT / "scripts" / "ticks.py"), store, *sizes)
+    found = json.loads(done.stdout)
+    return Proof(
+        f"On {NAMES[store]}: two schedulers in processes of their own at the very same {TICKS:,} "
+        f"ticks, under load, one of them killed with -9 {TICK_KILLS} times: exactly {TICKS:,} "
+        f"jobs.",
+        done.returncode == 0
+        and found["kills"] == TICK_KILLS
+        and found["jobs"] == found["fired"] == TICKS,
+        found["said"],
+        found["troubles"],
+    )
+
+
 def server_killed_at_random(kind: str) -> Proof:
     done = _run(str(ROOT / "scripts" / "server_crash.py"), kind, str(SERVER_KILLS))
     found = json.loads(done.stdout)
@@ -124,7 +191,7 @@ def contract_on_the_older_postgresql() -> Proof:
 def every_store_does_what_the_model_does() -> Proof:
     return _tested(
         "Every store does what a small pure model does, through 220 runs of 50 random steps each; "
-        "`make test` has 120.",
+        "`make test` has 60.",
         [str(TESTS / "contract" / "test_model.py")],
         LIMPET_TEST_LONG="1",
     )
@@ -137,6 +204,15 @@ def stores_that_fail() -> Proof:
         "5 s and for longer than the lease, lost replies, primaries with older data: nothing is "
         "lost, doubled, charged or run twice at once.",
         [str(TESTS / "lifecycle" / f"{name}.py") for name in names],
+        LIMPET_TEST_LONG="1",
+    )
+
+
+def fan_outs_that_are_killed() -> Proof:
+    return _tested(
+        "A worker is killed with -9 while a job stages its children, after that, and while they "
+        "are written out: all of them are there, or none.",
+        [str(TESTS / "lifecycle" / "test_shaping.py"), "-k", "fans_out"],
         LIMPET_TEST_LONG="1",
     )
 
@@ -167,10 +243,15 @@ PROOFS: list[Callable[[], Proof]] = [
     killed_at_random,
     killed_before_each_statement,
     *(partial(workers_killed_every_second, store) for store in NAMES),
+    *(partial(one_of_a_key_at_a_time, store) for store in NAMES),
+    *(partial(a_flow_with_workers_killed, store) for store in NAMES),
+    *(partial(a_rate_is_held, store) for store in NAMES),
+    *(partial(each_tick_is_fired_once, store) for store in NAMES),
     *(partial(server_killed_at_random, kind) for kind in NAMES if kind != "sqlite"),
     contract_on_the_older_postgresql,
     every_store_does_what_the_model_does,
     stores_that_fail,
+    fan_outs_that_are_killed,
 ]
 
 

@@ -30,7 +30,8 @@ RQ = PythonPeer(
     "RQ",
     REDIS,
     "python -m peers.rq_jobs work",
-    settings="`SimpleWorker`, which does not fork, `result_ttl=0`; for recovery `Worker`",
+    settings="`SimpleWorker`, which does not fork, `result_ttl=0`, each call with a `pipeline`, "
+    "which makes it one round trip; for recovery `Worker`",
     tight="`maintenance_interval=1`, `job_monitoring_interval=1`, `worker_ttl=30`, `Retry(max=3)`",
 )
 SAQ = PythonPeer(
@@ -93,7 +94,7 @@ DBOS = PythonPeer(
     "DBOS",
     POSTGRES,
     "python -m peers.dbos_jobs work",
-    settings="a queue polled each 0.1 s, `worker_concurrency=100`, a pool of 20",
+    settings="a queue polled each 0.02 s, `worker_concurrency=500`, a pool of 20",
     bulk=False,
     prepares=True,
 )

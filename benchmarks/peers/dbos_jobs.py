@@ -39,8 +39,8 @@ def launch() -> None:
 
 def work() -> None:
     launch()
-    poll = 0.1 if asked.best else 1.0
-    DBOS.register_queue("bench", polling_interval_sec=poll, worker_concurrency=100)
+    poll = 0.02 if asked.best else 1.0
+    DBOS.register_queue("bench", polling_interval_sec=poll, worker_concurrency=500)
     while True:
         time.sleep(3600)
 

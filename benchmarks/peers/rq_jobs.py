@@ -46,15 +46,21 @@ def main() -> None:
     keep: dict[str, Any] = {"result_ttl": 0}
     again: dict[str, Any] = {"retry": Retry(max=3)} if asked.tight else {}
 
-    # By name, because this module has another one when it is run.
+    # By name, because this module has another one when it is run. With a pipeline of the caller's
+    # a call is one round trip instead of two.
+    def one(name: str, word: object) -> None:
+        with connection.pipeline() as pipeline:
+            queue.enqueue(f"peers.rq_jobs.{name}", word, pipeline=pipeline, **keep)
+            pipeline.execute()
+
     def many(jobs: Sequence[Payload]) -> None:
         queue.enqueue_many(
             [Queue.prepare_data("peers.rq_jobs.noop", (job,), **keep) for job in jobs]
         )
 
     Feed(
-        noop=lambda job: queue.enqueue("peers.rq_jobs.noop", job, **keep),
-        pickup=lambda at: queue.enqueue("peers.rq_jobs.pickup", at, **keep),
+        noop=lambda job: one("noop", job),
+        pickup=lambda at: one("pickup", at),
         hold=lambda key: queue.enqueue("peers.rq_jobs.hold", key, **again),
         many=many,
         chunk=500,

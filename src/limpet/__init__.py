@@ -8,23 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limpet.app import App
+    from limpet.client.breaker import Breaker
+    from limpet.client.group import GroupHandle
     from limpet.client.handle import JobHandle
     from limpet.client.secret import Secret
+    from limpet.client.unique import Unique
     from limpet.context import Context, current
     from limpet.domain.cause import Cause
+    from limpet.domain.child import ChildResult
     from limpet.domain.errors import (
         AttemptStopped,
+        DuplicateJob,
+        FanOut,
+        FlowIncomplete,
         InvalidOption,
         JobCancelled,
         JobFailed,
         JobNotFound,
+        LeaseLost,
         LimpetError,
         MoveRefused,
         PayloadInvalid,
         PayloadTooLarge,
+        QueueDraining,
         QueueFull,
+        RateLimited,
         ResultTimeout,
         RetryAfter,
+        ScheduleNotFound,
         Snooze,
         StoreBusy,
         StoreError,
@@ -38,46 +49,77 @@ if TYPE_CHECKING:
         Unrecoverable,
     )
     from limpet.domain.queue import QueueLimit
+    from limpet.domain.relaunch import Relaunch
+    from limpet.domain.result import Result
     from limpet.domain.retry import Retry
+    from limpet.domain.scan import ScanReport
+    from limpet.domain.schedule import Schedule
     from limpet.domain.state import State
+    from limpet.flow import Child, Flow
     from limpet.task import Call, Task
 
 __version__ = "0.1.0"
 
 _HOME = {
     "App": "limpet.app",
+    "Breaker": "limpet.client.breaker",
     "Call": "limpet.task",
     "Cause": "limpet.domain.cause",
+    "Child": "limpet.flow",
+    "ChildResult": "limpet.domain.child",
     "Context": "limpet.context",
+    "Flow": "limpet.flow",
+    "GroupHandle": "limpet.client.group",
     "JobHandle": "limpet.client.handle",
     "QueueLimit": "limpet.domain.queue",
+    "Relaunch": "limpet.domain.relaunch",
+    "Result": "limpet.domain.result",
     "Retry": "limpet.domain.retry",
+    "ScanReport": "limpet.domain.scan",
+    "Schedule": "limpet.domain.schedule",
     "Secret": "limpet.client.secret",
     "State": "limpet.domain.state",
     "Task": "limpet.task",
+    "Unique": "limpet.client.unique",
     "current": "limpet.context",
 }
 
 __all__ = [
     "App",
     "AttemptStopped",
+    "Breaker",
     "Call",
     "Cause",
+    "Child",
+    "ChildResult",
     "Context",
+    "DuplicateJob",
+    "FanOut",
+    "Flow",
+    "FlowIncomplete",
+    "GroupHandle",
     "InvalidOption",
     "JobCancelled",
     "JobFailed",
     "JobHandle",
     "JobNotFound",
+    "LeaseLost",
     "LimpetError",
     "MoveRefused",
     "PayloadInvalid",
     "PayloadTooLarge",
+    "QueueDraining",
     "QueueFull",
     "QueueLimit",
+    "RateLimited",
+    "Relaunch",
+    "Result",
     "ResultTimeout",
     "Retry",
     "RetryAfter",
+    "ScanReport",
+    "Schedule",
+    "ScheduleNotFound",
     "Secret",
     "Snooze",
     "State",
@@ -90,6 +132,7 @@ __all__ = [
     "StoreUnreachable",
     "Task",
     "TransactionRefused",
+    "Unique",
     "UnknownTask",
     "Unrecoverable",
     "current",

@@ -2,43 +2,49 @@
 
 import atexit
 import weakref
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import timedelta
 from functools import cached_property
-from itertools import groupby, islice
-from operator import itemgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, overload
 
 from limpet import settings
+from limpet.client.breaker import Breaker, Breakers
 from limpet.client.client import Client
 from limpet.client.handle import JobHandle
 from limpet.client.options import JobOptions
 from limpet.client.signature import Signature
+from limpet.client.upgrades import checked_version
 from limpet.context import Context
+from limpet.control import Keys, Queues
+from limpet.domain.breaker import BreakerRules
 from limpet.domain.clock import Clock
 from limpet.domain.duration import Duration
-from limpet.domain.errors import InvalidOption, LimpetError, UnknownTask
+from limpet.domain.errors import InvalidOption, UnknownTask
 from limpet.domain.ids import checked_id
-from limpet.domain.job import NewJob
-from limpet.domain.queue import QueueLimit, checked_name, kept_for
+from limpet.domain.queue import QueueLimit, QueueRules, checked_name, kept_for
+from limpet.domain.state import State
 from limpet.hooks import checked_middleware, checked_moment
-from limpet.storage.base import CHUNK, Store
+from limpet.intake import Intake
+from limpet.schedules import Declarations, checked_vanished
+from limpet.storage.base import Store
 from limpet.storage.registry import open_store
-from limpet.task import Call, Isolation, Task
+from limpet.task import Isolation, Task
+from limpet.timetable import Timetable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class App:
+class App(Intake, Timetable):
     """Tasks, and the store where their jobs live.
 
     `url`: where jobs live; else LIMPET_URL, else `limpet.toml`, else `sqlite:///limpet.db`.
-    `queues`: caps on the length of queues. `retention`: how long finished jobs are kept, by
-    state. `payload_limit`: the most bytes of arguments. `store_patience`: how long `enqueue` goes
-    on trying where the store does not answer, before it raises. Nothing is opened before the first
-    use.
+    `queues`: caps, limits and retention of queues. `retention`: how long finished jobs are kept,
+    by state. `payload_limit`: the most bytes of arguments. `store_patience`: how long `enqueue`
+    goes on trying where the store does not answer, before it raises. `vanished_schedules`: whether
+    a worker removes schedules that are no longer declared, or keeps them. Nothing is opened before
+    the first use.
     """
 
     def __init__(
@@ -49,6 +55,7 @@ class App:
         retention: Mapping[str, Duration] | None = None,
         payload_limit: int | None = None,
         store_patience: Duration | None = None,
+        vanished_schedules: str = "remove",
         clock: Clock | None = None,
     ) -> None:
         found = settings.load(url=url, payload_limit=payload_limit, store_patience=store_patience)
@@ -59,9 +66,14 @@ class App:
         self._clock = clock
         self._shares_writes = True
         self._limits = dict(queues or {})
-        for name in self._limits:
+        for name, limit in self._limits.items():
             checked_name(name)
+            if not isinstance(limit, QueueLimit):
+                raise InvalidOption(f"queue {name!r} is {limit!r}; write limpet.QueueLimit(…).")
         self._tasks: dict[str, Task[Any, Any]] = {}
+        self._declarations = Declarations()
+        self.vanished_schedules = checked_vanished(vanished_schedules)
+        self._breakers = Breakers()
         self._start_hooks: list[Callable[[], Any]] = []
         self._stop_hooks: list[Callable[[], Any]] = []
         self._middlewares: list[Callable[[Context], Any]] = []
@@ -81,7 +93,12 @@ class App:
             self._clock,
             shares_writes=self._shares_writes,
             store_patience=self._store_patience,
+            signature_of=self._signature_of,
         )
+
+    def _signature_of(self, task: str) -> Signature | None:
+        found = self._tasks.get(task)
+        return None if found is None else found.signature
 
     # -- tasks
 
@@ -108,6 +125,8 @@ class App:
         *,
         name: str | None = None,
         isolation: Isolation = "auto",
+        version: int = 1,
+        breaker: Breaker | str | None = None,
         **options: Any,
     ) -> "_Register": ...
 
@@ -118,19 +137,33 @@ class App:
         *,
         name: str | None = None,
         isolation: Isolation = "auto",
+        version: int = 1,
+        breaker: Breaker | str | None = None,
         **options: Any,
     ) -> Any:
         """Register a function as a task, with its options: `@app.task(queue="email")`.
 
-        `isolation="process"` runs an async one in a process of its own.
+        `isolation="process"` runs an async one in a process of its own. `version`: that of its
+        arguments, see `Task.upgrade`. `breaker`: what holds its jobs back, or the name of it.
         """
-        register = _Register(self, name, isolation, options)
+        register = _Register(self, name, isolation, version, breaker, options)
         return register if function is None else register(function)
 
     @property
     def tasks(self) -> Mapping[str, Task[Any, Any]]:
         """The registered tasks, by name."""
         return dict(self._tasks)
+
+    def breaker(self, name: str, **rules: Any) -> Breaker:
+        """Define a breaker that tasks share by its name; takes what `limpet.Breaker` takes."""
+        made = Breaker(name, **rules)
+        self._breakers.define(made)
+        return made
+
+    @property
+    def breaker_rules(self) -> tuple[BreakerRules, ...]:
+        """The breakers that have tasks, as workers declare them."""
+        return self._breakers.rules()
 
     def find(self, name: str) -> Task[Any, Any]:
         """The task of that name; raises `UnknownTask`."""
@@ -140,7 +173,7 @@ class App:
             raise UnknownTask(f"there is no task {name!r}; this app has: {known}.")
         return task
 
-    def _add(self, task: Task[Any, Any]) -> None:
+    def _add(self, task: Task[Any, Any], breaker: Breaker | str | None = None) -> None:
         other = self._tasks.get(task.name)
         if other is not None:
             where = other.function.__code__ if hasattr(other.function, "__code__") else None
@@ -149,7 +182,15 @@ class App:
                 f"there is already a task {task.name!r}{place}; give one of them another name: "
                 f'@app.task(name="…").'
             )
+        self._breakers.guard(task.name, breaker)
         self._tasks[task.name] = task
+
+    def _registered(
+        self, function: Callable[..., Any], name: str | None, options: Mapping[str, Any]
+    ) -> Task[Any, Any]:
+        register: _Register = self.task(name=name, **options)
+        task: Task[Any, Any] = register(function)
+        return task
 
     # -- what runs around tasks
 
@@ -191,56 +232,34 @@ class App:
 
     # -- jobs
 
-    def enqueue_many(self, calls: Iterable[Call]) -> list[JobHandle[Any]]:
-        """Hand in many jobs in few writes: chunks of 1,000, each wholly or not at all.
-
-        If a chunk is refused, the error's `accepted` lists the handles of those before it. Calls
-        that a generator makes are made while those before are written.
-        """
-        if isinstance(calls, Sequence):
-            self._check(calls)  # nothing is handed in where one of them is wrong
-        given: deque[Call] = deque()
-        handles: list[JobHandle[Any]] = []
-        client = self.client
-        try:
-            for receipts in client.enqueue_many(self._chunks(calls, given)):
-                for each in receipts:
-                    task = given.popleft().task
-                    handles.append(
-                        JobHandle(client, each.job, task.name, each.state, task.signature)
-                    )
-        except LimpetError as error:
-            error.accepted = tuple(handles)
-            raise
-        return handles
-
-    def _chunks(self, calls: Iterable[Call], given: deque[Call]) -> Iterator[list[NewJob]]:
-        rest = iter(calls)
-        while chunk := list(islice(rest, CHUNK)):
-            self._check(chunk)
-            given.extend(chunk)
-            jobs: list[NewJob] = []
-            for task, alike in groupby(chunk, itemgetter(0)):
-                jobs += task.new_jobs([call.packed for call in alike])
-            yield jobs
-
-    def _check(self, calls: Sequence[Call]) -> None:
-        for task in {call.task for call in calls}:
-            if task.home is not self:
-                raise InvalidOption(
-                    f"enqueue_many: the call of {task.name!r} belongs to another app."
-                )
-            if task.options.within is not None:
-                raise InvalidOption("enqueue_many takes no calls that were made with within=.")
-            task.moments()
-
     def job(self, id: str) -> JobHandle[Any]:  # noqa: A002 - the word users know
         """A handle on a job by its id; raises `JobNotFound`."""
         handle: JobHandle[Any] = JobHandle(self.client, checked_id(id))
-        task = self._tasks.get(handle.details.task)
-        if task is not None:
-            handle.returns(task.signature)
-        return handle
+        return handle.refresh()
+
+    @property
+    def queues(self) -> Queues:
+        """What can be said of queues at run time: limits, pause, hold, drain."""
+        return Queues(self.client)
+
+    @property
+    def keys(self) -> Keys:
+        """What can be said of keys at run time: limits."""
+        return Keys(self.client)
+
+    @property
+    def queue_rules(self) -> dict[str, QueueRules]:
+        """What the app declares of its queues, for the workers to tell the store; also of those
+        that have no limits any more, which the store would keep else.
+        """
+        return {name: limit.rules for name, limit in self._limits.items()}
+
+    @property
+    def queue_retention(self) -> dict[str, dict[State, timedelta]]:
+        """How long finished jobs of a queue are kept, where that differs from `retention`."""
+        return {
+            name: dict(limit.retention) for name, limit in self._limits.items() if limit.retention
+        }
 
     def move_to(self, url: str) -> None:
         """Use another store from now on; for command lines that name one."""
@@ -263,13 +282,21 @@ class _Register:
     """The decorator that `app.task(...)` with options returns."""
 
     def __init__(
-        self, app: App, name: str | None, isolation: Isolation, options: Mapping[str, Any]
+        self,
+        app: App,
+        name: str | None,
+        isolation: Isolation,
+        version: int,
+        breaker: Breaker | str | None,
+        options: Mapping[str, Any],
     ) -> None:
         if isolation not in get_args(Isolation):
             raise InvalidOption(f'isolation is {isolation!r}; write "auto" or "process".')
         self._app = app
         self._name = name
         self._isolation = isolation
+        self._version = version
+        self._breaker = breaker
         self._options = JobOptions().changed(options)
 
     @overload
@@ -287,6 +314,11 @@ class _Register:
     def __call__(self, function: Callable[P, R]) -> Task[P, R]: ...
 
     def __call__(self, function: Callable[..., Any]) -> Any:
+        if isinstance(function, Task):
+            raise InvalidOption(
+                f"{function.name!r} is a task already; write @app.every(…) and @app.cron(…) above "
+                f"@app.task(…), not below it."
+            )
         if not callable(function):
             raise InvalidOption("@app.task is for functions; options go by name, as in queue=….")
         written = self._name or getattr(function, "__name__", None)
@@ -302,8 +334,9 @@ class _Register:
             Signature(name, function),
             self._app,
             isolation=self._isolation,
+            version=checked_version(name, self._version),
         )
-        self._app._add(task)
+        self._app._add(task, self._breaker)
         return task
 
 

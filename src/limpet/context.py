@@ -1,13 +1,17 @@
 """The context of an attempt: what a running task can know and say of itself."""
 
+import asyncio
 import logging
 import math
 import threading
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from typing import NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol
 
 from limpet.domain.cause import Cause
-from limpet.domain.errors import AttemptStopped, InvalidOption
+from limpet.domain.child import ChildResult
+from limpet.domain.duration import Duration
+from limpet.domain.errors import AttemptStopped, FanOut, InvalidOption, RateLimited
 from limpet.domain.raised import sendable
 
 LONGEST_LINE = 16 * 1024
@@ -30,6 +34,8 @@ class Link(Protocol):
     @property
     def stopping(self) -> Cause | None: ...
 
+    def children(self) -> Sequence[ChildResult]: ...
+
 
 class JobView(NamedTuple):
     """The job that an attempt belongs to; counters are as they were when it began."""
@@ -50,7 +56,7 @@ class Context:
     tell a late one.
     """
 
-    __slots__ = ("_link", "_log", "attempt", "job", "token")
+    __slots__ = ("_children", "_link", "_log", "attempt", "job", "token")
 
     def __init__(self, job: JobView, attempt: int, token: int, link: Link) -> None:
         self.job = job
@@ -58,6 +64,7 @@ class Context:
         self.token = token
         self._link = link
         self._log: _JobLogger | None = None
+        self._children: Sequence[ChildResult] | None = None
 
     def __repr__(self) -> str:
         return f"<Context {self.job.id} {self.job.task} attempt {self.attempt}>"
@@ -88,6 +95,41 @@ class Context:
         cause = self._link.stopping
         if cause is not None:
             raise AttemptStopped(cause)
+
+    # -- other jobs
+
+    @property
+    def children(self) -> Sequence[ChildResult]:
+        """The children of this job, oldest first; none before it has any.
+
+        Those that failed are left out where the flow says "skip". Read once, when first asked for;
+        where they are many, an async task awaits `achildren()` instead.
+        """
+        if self._children is None:
+            self._children = self._link.children()
+        return self._children
+
+    async def achildren(self) -> Sequence[ChildResult]:
+        """As `children`, without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.children)
+
+    def fan_out(
+        self, calls: Iterable[Any], *, failed: Literal["fail", "skip", "keep"] = "fail"
+    ) -> NoReturn:
+        """End this attempt, run the calls as children, and then this job again.
+
+        `failed`: what a child that fails does to this job; "fail", "skip" or "keep".
+        """
+        raise FanOut(calls, failed=failed)
+
+    def rate_limited(self, retry_after: Duration) -> NoReturn:
+        """End this attempt; nothing of its queue begins before `retry_after`. Nothing is spent.
+
+        It may be what an HTTP server says in `Retry-After`, as long as that is a number.
+        """
+        if isinstance(retry_after, str) and retry_after.strip().isdecimal():
+            retry_after = int(retry_after)
+        raise RateLimited(retry_after)
 
 
 running: ContextVar[Context | None] = ContextVar("limpet_running", default=None)

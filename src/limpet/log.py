@@ -47,6 +47,23 @@ WORDING: dict[str, tuple[int, str]] = {
     "recovered": (_W, "recovered {count} orphaned jobs of {whose}: {cause}"),
     "notice_failed": (_E, "the death of session {session} could not be told: {error}"),
     "maintenance_failed": (_W, "{service} could not do its work and will try again: {error}"),
+    # Schedules
+    "tick_passed": (
+        _I,
+        "schedule {schedule}: a tick was passed over, because job {job} is not finished",
+    ),
+    "ticks_skipped": (_I, "schedule {schedule}: ticks were missed and are skipped"),
+    "schedule_unreadable": (
+        _W,
+        "schedule {schedule} cannot be fired here ({error}); put it again, or mend this machine",
+    ),
+    "schedule_vanished": (_I, "schedule {schedule} is no longer in the code and is removed"),
+    "mended": (_W, "the store was not as it must be: {rule}, put right {count} times"),
+    "unmended": (
+        _E,
+        "the store is not as it must be: {rule}, {count} times, for example {example}; see "
+        "`limpet fsck`",
+    ),
     # The store
     "store_failed": (_W, "the store does not answer ({error}); trying on for {seconds:.1f} s"),
     "store_awaited": (_W, "waiting for the store: {error}"),
@@ -83,12 +100,14 @@ WORDING: dict[str, tuple[int, str]] = {
     "loop_blocked": (_W, "the event loop has not answered for {seconds:.1f} s: {blame}"),
     # Jobs
     "job_failed": (_W, "{task} failed and will not be tried again: {cause}"),
+    "job_failed_for_now": (_W, "{task} failed, and is relaunched in {delay}: {cause}"),
     "job_retried": (_I, "{task} failed, next attempt in {delay}: {cause}"),
     "job_quarantined": (_W, "{task} was put aside, its arguments do not fit: {cause}"),
     "job_lost": (_W, "{task} was lost with its executor: {cause}"),
     "job_stopping": (_I, "{task} is asked to stop: {cause}"),
     "job_killed": (_W, "{task} did not stop in {seconds:g} s; its executor is ended"),
     "job_cancelled": (_I, "{task} was cancelled"),
+    "queue_held": (_W, "queue {queue} is held for {delay}, as {task} was told to wait"),
     "job_refused": (_W, "an outcome was refused: the lease of its job was over"),
 }
 

@@ -1,7 +1,7 @@
 """A task: a registered function, and how jobs of it are handed in."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from inspect import iscoroutinefunction
 from typing import Any, Generic, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, overload
@@ -9,13 +9,16 @@ from typing import Any, Generic, Literal, NamedTuple, ParamSpec, Protocol, TypeV
 from limpet.client.client import Client
 from limpet.client.handle import JobHandle
 from limpet.client.json_text import from_text
-from limpet.client.options import JobOptions, at
+from limpet.client.options import TRAVELLING, JobOptions, Shape, at
 from limpet.client.signature import RESERVED, Packed, Signature
+from limpet.client.upgrades import Upgrades
 from limpet.context import Context
-from limpet.domain.errors import InvalidOption, PayloadTooLarge
+from limpet.domain.errors import DuplicateJob, InvalidOption, PayloadTooLarge
 from limpet.domain.job import NewJob, masked
+from limpet.domain.relaunch import Relaunch
 from limpet.domain.retry import Retry
 from limpet.hooks import OrphanHook, orphan_hook
+from limpet.storage.answers import Receipt
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,13 +54,15 @@ class _Shared:
     """What is registered of a task after it was made, and seen by all its copies."""
 
     orphan_hook: OrphanHook | None = None
+    upgrades: Upgrades = field(default_factory=Upgrades)
 
 
 @dataclass(frozen=True, eq=False)
 class Task(Generic[P, R]):
     """A registered function. Calling it runs it here and now; `enqueue` hands in a job.
 
-    `isolation="process"` runs an async one in a process of its own, one at a time.
+    `isolation="process"` runs an async one in a process of its own, one at a time. `version`: that
+    of its arguments, which new jobs carry.
     """
 
     name: str
@@ -66,6 +71,7 @@ class Task(Generic[P, R]):
     signature: Signature
     home: Home
     isolation: Isolation = "auto"
+    version: int = 1
     _shared: _Shared = field(default_factory=_Shared, repr=False)
 
     @overload
@@ -90,7 +96,21 @@ class Task(Generic[P, R]):
                 f"{self.name}: a Retry with a function, retry_on or give_up_on cannot travel with "
                 f"a job; give it to @app.task(retry=…) instead."
             )
-        return replace(self, options=self.options.changed(options))
+        relaunch = options.get("relaunch")
+        if isinstance(relaunch, Relaunch) and not relaunch.travels:
+            raise InvalidOption(
+                f"{self.name}: a Relaunch with unless= cannot travel with a job; give it to "
+                f"@app.task(relaunch=…) instead."
+            )
+        # Made by hand, because one is made for each job that names its own key: without what was
+        # worked out of the options, but for the record where nothing of it has changed.
+        kept = {name: self.__dict__[name] for name in _FIELDS}
+        kept["options"] = self.options.changed(options)
+        if TRAVELLING.isdisjoint(options):
+            kept["_hooked" if self._shared.orphan_hook is not None else "_plain"] = self._record
+        made: Task[P, R] = object.__new__(type(self))
+        made.__dict__.update(kept)
+        return made
 
     @cached_property
     def is_async(self) -> bool:
@@ -120,6 +140,22 @@ class Task(Generic[P, R]):
         self._shared.orphan_hook = orphan_hook(self.name, self.signature, function)
         return function
 
+    @property
+    def upgrades(self) -> Upgrades:
+        """What was registered with `upgrade`."""
+        return self._shared.upgrades
+
+    def upgrade(self, *, from_version: int) -> Callable[[F], F]:
+        """Register how the arguments of one version become those of the next, for jobs that older
+        code has enqueued: `@send.upgrade(from_version=1)`, a function from dict to dict.
+        """
+
+        def register(function: F) -> F:
+            self._shared.upgrades.add(self.name, self.version, from_version, function)
+            return function
+
+        return register
+
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Hand in a job; when this returns, it will reach exactly one final state.
 
@@ -132,7 +168,9 @@ class Task(Generic[P, R]):
             receipt = client.enqueue_within(task.options.within, job)
         else:
             receipt = client.enqueue(job)
-        return JobHandle(client, job.id, self.name, receipt.state, self.signature)
+        if receipt.outcome == "new":
+            return JobHandle(client, job.id, self.name, receipt.state, self.signature)
+        return task.handle(receipt)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As `enqueue`, without blocking the event loop.
@@ -146,7 +184,20 @@ class Task(Generic[P, R]):
             receipt = await client.aenqueue_within(task.options.within, job)
         else:
             receipt = await client.aenqueue(job)
-        return JobHandle(client, job.id, self.name, receipt.state, self.signature)
+        if receipt.outcome == "new":
+            return JobHandle(client, job.id, self.name, receipt.state, self.signature)
+        return task.handle(receipt)
+
+    def handle(self, receipt: Receipt) -> JobHandle[R]:
+        """The handle on a job of this task that was handed in."""
+        made: JobHandle[R]
+        made = JobHandle(self.home.client, receipt.job, self.name, receipt.state, self.signature)
+        if receipt.outcome == "duplicate":
+            made.accepted = False
+            unique = self.options.only_one()
+            if unique is not None and unique.on_conflict == "drop":
+                made.was_dropped(DuplicateJob(unique.name, receipt.job))
+        return made
 
     def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """A request for `app.enqueue_many`."""
@@ -192,10 +243,25 @@ class Task(Generic[P, R]):
         moments = self.moments()
         ids = self.home.client.ids.many(len(every))
         # By place, in the order of its fields: made for every job.
+        if self.shape is None and self.version == 1:
+            return [
+                NewJob(id_, name, args, queue, record, secrets, priority, *moments)
+                for id_, (args, secrets) in zip(ids, every, strict=True)
+            ]
+        key, unique, rules = self.shape or (None, None, None)
+        rest = (*moments, key, unique, None, None, None, self.version, rules)
         return [
-            NewJob(id_, name, args, queue, record, secrets, priority, *moments)
+            NewJob(id_, name, args, queue, record, secrets, priority, *rest)
             for id_, (args, secrets) in zip(ids, every, strict=True)
         ]
+
+    @cached_property
+    def shape(self) -> Shape | None:
+        """What its jobs ask of the store beside being run, or None; refused where that is wrong."""
+        try:
+            return self.options.shape()
+        except InvalidOption as error:
+            raise InvalidOption(f"{self.name}: {error}") from None
 
     @cached_property
     def _is_timed(self) -> bool:
@@ -220,3 +286,6 @@ class Task(Generic[P, R]):
                     f"the delay."
                 )
         return due, expires_at, deadline_at
+
+
+_FIELDS = tuple(each.name for each in fields(Task))

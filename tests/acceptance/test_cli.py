@@ -1,65 +1,19 @@
 """The command line as a person types it."""
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
+from acceptance.command import Run
 
 from limpet import App
 from limpet.domain.cause import Raised
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Fail
 from limpet.storage.base import ANY_QUEUE, Pool, Want
-
-SHOP = """
-from typing import Annotated
-from pydantic import BaseModel
-from limpet import App, Secret
-
-app = App("sqlite:///jobs.db")
-not_an_app = 5
-
-class Template(BaseModel):
-    name: str
-    token: Annotated[str, Secret]
-
-@app.task(queue="email")
-async def send(to: str, template: Template | None = None) -> None: ...
-
-@app.task
-def add(a: int, b: int) -> int:
-    return a + b
-"""
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def limpet(tmp_path: Path) -> Run:
-    (tmp_path / "shop.py").write_text(SHOP)
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("LIMPET_")}
-
-    def run(
-        *words: str, app: str | None = "shop:app", input: str | None = None, **environ: str
-    ) -> subprocess.CompletedProcess[str]:
-        target = ["--app", app] if app else []
-        return subprocess.run(
-            [sys.executable, "-m", "limpet.cli.main", *words, *target],
-            cwd=tmp_path,
-            env={**inherited, **environ},
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    return run
 
 
 def test_a_job_is_enqueued_looked_at_cancelled_and_retried(limpet: Run) -> None:
@@ -87,6 +41,16 @@ def test_a_job_is_enqueued_looked_at_cancelled_and_retried(limpet: Run) -> None:
     refused = limpet("job", "retry", job["id"])
     assert refused.returncode == 1
     assert "only a finished job can be retried" in refused.stderr
+
+
+def test_a_unique_job_is_enqueued_once_and_jobs_of_a_key_wait(limpet: Run) -> None:
+    first = limpet("enqueue", "add", '{"a": 1, "b": 2}', "--unique", "sum", "--key", "k").stdout
+    again = limpet("enqueue", "add", '{"a": 1, "b": 2}', "--unique", "sum", "--key", "k")
+    assert again.returncode == 0
+    assert again.stdout.split()[0] == first.split()[0]
+    assert "it was there before, and nothing was handed in" in again.stdout
+    assert "is blocked" in limpet("enqueue", "add", '{"a": 1, "b": 2}', "--key", "k").stdout
+    assert "key is ''" in limpet("enqueue", "add", '{"a": 1, "b": 2}', "--key", "").stderr
 
 
 def test_pages_are_followed_by_their_cursor(limpet: Run) -> None:

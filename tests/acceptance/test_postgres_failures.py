@@ -1,10 +1,8 @@
 """What the PostgreSQL store says, and what it goes on doing, when its server is wrong or gone."""
 
 import logging
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import timedelta
 from itertools import pairwise
@@ -19,7 +17,6 @@ from servers.process import free_port
 
 from limpet.domain.cause import Drained
 from limpet.domain.errors import (
-    SchemaMismatch,
     StoreBusy,
     StoreReadOnly,
     StoreRefused,
@@ -33,7 +30,6 @@ from limpet.storage.base import Topic
 from limpet.storage.postgres import bell, database, info
 from limpet.storage.postgres.store import PostgresStore
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.registry import open_store, same_store
 
 
 @pytest.fixture(scope="module", params=[15, 18])
@@ -181,54 +177,6 @@ def test_frozen_client_in_a_transaction_is_cut_off(
         frozen.close()
 
 
-def test_two_that_migrate_at_once_make_one_schema(
-    server: PostgresServer, raw: psycopg.Connection
-) -> None:
-    made: list[tuple[str, ...]] = []
-    gate = threading.Barrier(4)
-
-    def migrate() -> None:
-        with closing(PostgresStore(server.url)) as store:
-            gate.wait()
-            made.append(store.migrate())
-
-    threads = [threading.Thread(target=migrate) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(map(len, made)) == [0, 0, 0, 1]
-
-
-def test_schema_of_another_version_is_refused(
-    server: PostgresServer, raw: psycopg.Connection, store: PostgresStore
-) -> None:
-    store.migrate()
-    raw.execute("UPDATE limpet.store SET oldest_allowed = 9, newest_allowed = 9")
-    with closing(PostgresStore(server.url)) as other, pytest.raises(SchemaMismatch, match="newer"):
-        add(other)
-    raw.execute("UPDATE limpet.store SET oldest_allowed = 0, newest_allowed = 0")
-    with closing(PostgresStore(server.url)) as other, pytest.raises(SchemaMismatch, match="older"):
-        add(other)
-
-
-def test_schema_has_the_name_that_the_url_says(
-    server: PostgresServer, raw: psycopg.Connection, store: PostgresStore
-) -> None:
-    raw.execute("DROP SCHEMA IF EXISTS jobs_2 CASCADE")
-    url = f"{server.url}?schema=jobs_2"
-    with closing(open_store(url)) as other:
-        ring = store.listen(Topic.READY)
-        job = add(other)
-        assert get(other, job).state is State.READY
-        assert not ring.wait(timedelta(milliseconds=200))
-        ring.close()
-        assert store.job(job) is None
-        assert other.info().url.endswith("?schema=jobs_2")
-    assert not same_store(url, server.url)
-    assert same_store(f"{server.url}?sslmode=disable", server.url)
-
-
 def test_store_that_was_rolled_back_is_noticed(
     raw: psycopg.Connection, store: PostgresStore
 ) -> None:
@@ -300,12 +248,14 @@ def test_old_snapshot_does_not_make_claims_step_over_more_and_more(
         for _ in range(18):
             leases = [each.lease for each in holder.claim(1_000)]
             assert holder.settle(*(Complete(lease) for lease in leases)) == ()
-        before = stepped()
+        before, began = stepped(), time.monotonic()
         for _ in range(40):
             assert len(holder.claim(10)) == 10
-        # A second is enough for most of them; each would step over 18,000 otherwise.
+        # A look at the line steps over 18,000. There is one in a tenth of a second at most, not one
+        # for each claim; on a busy machine that may be more than half of them.
+        looks = max(20.0, (time.monotonic() - began) / 0.1)
         time.sleep(1.2)
-        assert stepped() - before < 20 * 18_000
+        assert stepped() - before < min(looks, 38) * 18_000
 
         # Nor where there is little to do, and every claim comes to the end of the line.
         while holder.claim(1_000):
@@ -397,27 +347,3 @@ def test_calls_that_somebody_between_has_forgotten_are_said_anew(
         connection.execute("DEALLOCATE ALL")
     add(store)
     assert raw.execute("SELECT count(*) FROM limpet.ready").fetchone() == (4,)
-
-
-def test_calls_that_the_server_keeps_survive_the_tables_being_made_anew(
-    store: PostgresStore, raw: psycopg.Connection
-) -> None:
-    add(store)
-    raw.execute("DROP SCHEMA limpet CASCADE")
-    with suppress(SchemaMismatch):
-        add(store)
-    add(store)
-    assert get(store, add(store)).state is State.READY
-
-
-def test_many_that_find_no_tables_at_the_same_time_make_them_once(
-    server: PostgresServer, raw: psycopg.Connection
-) -> None:
-    for _ in range(4):
-        stores = [PostgresStore(server.url) for _ in range(4)]
-        with ThreadPoolExecutor(len(stores)) as callers:
-            jobs = list(callers.map(add, stores))
-        assert len(set(jobs)) == len(stores)
-        for store in stores:
-            store.close()
-        raw.execute("DROP SCHEMA limpet CASCADE")

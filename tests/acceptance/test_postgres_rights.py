@@ -13,9 +13,14 @@ from acceptance.whole_life import live
 from contract.driver import Holder, add, new_job
 from servers import shared_url
 
+from limpet.domain.breaker import BreakerRules, Observed
+from limpet.domain.cause import Raised
 from limpet.domain.errors import StoreRefused
-from limpet.domain.state import State
-from limpet.domain.transition import Complete
+from limpet.domain.queue import QueueRules
+from limpet.domain.rate import Rate
+from limpet.domain.rules import Rules
+from limpet.domain.state import FINAL, State
+from limpet.domain.transition import Complete, Fail, Quarantine
 from limpet.storage.postgres import schema
 from limpet.storage.postgres.store import PostgresStore
 
@@ -84,6 +89,42 @@ def test_role_with_the_documented_grants_lives_a_whole_life(
         refusal = pytest.raises(psycopg.errors.InsufficientPrivilege)
         with closing(own._db.connect()) as plain, refusal:
             plain.execute(f"DROP TABLE {SCHEMA}.job".encode())
+
+
+def test_role_with_the_documented_grants_shapes_the_work(url: str, raw: psycopg.Connection) -> None:
+    with closing(PostgresStore(url)) as owner:
+        owner.migrate()
+    grant(raw)
+    with (
+        closing(PostgresStore(as_role(url))) as own,
+        psycopg.connect(as_role(url).partition("?")[0]) as user,
+    ):
+        holder = Holder(own)
+        own.declare_queues({"default": QueueRules(concurrency=3, rate=Rate(9, 9, 9), weight=2)})
+        own.limit_key("k", 2, Rate(9, 9, 9))
+        own.declare_breakers([BreakerRules("b", frozenset({"task"}), 0.5, 1, 9, 9)])
+        top = new_job(rules=Rules(children=2))
+        own.enqueue([top, new_job(parent=top.id, key="k", unique="u"), new_job(key="k")])
+        own.enqueue([new_job(unique="u", rules=Rules(replaces=True))])
+        own.stage("flow", 0, [new_job(parent=top.id)])
+        own.commit("flow", 1)
+        own.enqueue_within(user, [new_job(key="other")])
+        user.commit()
+        own.promote()
+        held = [each.lease for each in holder.claim(9)]
+        error = Raised("ValueError", "no")
+        again = Fail(held[1], error, relaunch_at=1)
+        holder.exchange(Quarantine(held[0], error), again, observed=[Observed("b", 0, 1)])
+        own.repair(held[0].job, "{}", 2, ())
+        own.requeue([held[0].job], "elsewhere")
+        own.reset_breaker("b")
+        own.promote()
+        own.cancel(top.id)
+        own.hold_queue("default", 0)
+        own.drain_queue("elsewhere")
+        own.prune(dict.fromkeys(FINAL, timedelta()))
+        assert own.children(top.id).jobs
+        assert own.invariants() == ()
 
 
 def test_function_that_another_role_put_in_the_way_is_not_run(

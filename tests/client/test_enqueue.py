@@ -19,6 +19,7 @@ from limpet import (
     QueueLimit,
     Retry,
     State,
+    StoreUnreachable,
     UnknownTask,
 )
 from limpet.domain.job import JobFilter
@@ -189,6 +190,53 @@ def test_calls_are_made_while_those_before_them_are_written(app: App) -> None:
     assert [job.details.args for job in jobs[::500]] == [
         f'{{"n":{n}}}' for n in range(0, 2500, 500)
     ]
+
+
+def test_a_chunk_is_made_ready_while_the_one_before_is_written(app: App) -> None:
+    @app.task
+    def work(n: int) -> None: ...
+
+    store, second, waited = app.client.store, threading.Event(), []
+    real, asked = store.enqueue, []
+
+    def slow(jobs, *, turn, **options):  # type: ignore[no-untyped-def]
+        asked.append(jobs)
+        if len(asked) > 1:
+            second.set()
+
+        def when_ready() -> None:
+            turn()
+            waited.append(second.wait(10))
+
+        return real(jobs, turn=when_ready, **options)
+
+    store.enqueue = slow  # type: ignore[method-assign,assignment]
+    jobs = app.enqueue_many([work.call(n=n) for n in range(2500)])
+    assert waited == [True] * 3
+    assert [each.id for each in store.jobs(JobFilter(), limit=1).jobs] == [jobs[-1].id]
+
+
+def test_nothing_is_written_after_a_chunk_that_was_not(url: str) -> None:
+    app = App(url, store_patience="0.2s")
+
+    @app.task
+    def work(n: int) -> None: ...
+
+    store = app.client.store
+    store.migrate()
+    real = store.enqueue
+
+    def failing(jobs, *, turn, **options):  # type: ignore[no-untyped-def]
+        if jobs[0].args == '{"n":0}':
+            raise StoreUnreachable("gone")
+        return real(jobs, turn=turn, **options)
+
+    store.enqueue = failing  # type: ignore[method-assign,assignment]
+    with pytest.raises(StoreUnreachable) as caught:
+        app.enqueue_many([work.call(n=n) for n in range(2500)])
+    assert caught.value.accepted == ()
+    assert store.queues() == ()
+    app.close()
 
 
 def test_a_bulk_without_a_thread_to_be_had_is_written_all_the_same(

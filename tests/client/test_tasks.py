@@ -14,6 +14,7 @@ from limpet import App, Cause, Context, InvalidOption, PayloadInvalid, Retry
 from limpet.client.signature import Signature
 from limpet.context import JobView
 from limpet.domain.cause import Drained, TooManyOrphans
+from limpet.domain.child import ChildResult
 
 
 class NoLink:
@@ -21,6 +22,8 @@ class NoLink:
 
     def progress(self, done: float, total: float | None, note: str) -> None: ...
     def line(self, level: str, message: str) -> None: ...
+    def children(self) -> tuple[ChildResult, ...]:
+        return ()
 
 
 CTX = Context(JobView("id", "send", "email", 1, 0, 0, 0), 1, 1, NoLink())

@@ -298,7 +298,7 @@ def test_any_error_of_a_driver_leaves_the_users_transaction_as_it_was(
 
         def fails(say: Any) -> Any:
             answer = send(say)
-            if "v1_enqueue" in say.text:
+            if "v1_admit" in say.text:
                 raise OldError("no")
             return answer
 

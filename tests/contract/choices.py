@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from limpet.domain.cause import Drained
 from limpet.domain.lease import Lease
+from limpet.domain.rules import ChildFailure, Rules
 from limpet.domain.transition import (
     Cancel,
     Complete,
@@ -39,6 +40,11 @@ SLOTS = st.sampled_from(
     [{ANY_QUEUE: 5}, {ANY_QUEUE: 5}, {"one": 2, ANY_QUEUE: 1}, {"two": 3}, {"one": 1, "two": 1}]
 )
 ROOM = st.sampled_from([0, 1, 2, 3, 5, 5])
+
+KEYS = st.sampled_from([None, None, "x", "x", "x", "y"])
+UNIQUES = st.sampled_from([None, None, None, None, "u", "v"])
+TURNS = st.sampled_from([Rules(n, key_strict=strict) for n in (1, 2) for strict in (True, False)])
+FAMILIES = st.sampled_from([Rules(child_failure=each) for each in ChildFailure])
 
 MAKE: dict[str, Callable[[Lease, int], Settlement]] = {
     "complete": lambda lease, _: Complete(lease, "1"),

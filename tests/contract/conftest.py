@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from contract.driver import BACKENDS
+from contract.driver import BACKENDS, Holder
 
 from limpet.storage.base import Store
 from limpet.storage.registry import open_store
@@ -31,3 +31,9 @@ def store(backend: str, clock: FakeClock, tmp_path: Path) -> Iterator[Store]:
         assert opened.invariants() == ()
     finally:
         opened.close()
+
+
+@pytest.fixture
+def holder(store: Store) -> Holder:
+    """A worker that knows `task`."""
+    return Holder(store)

@@ -9,10 +9,12 @@ from typing import Any
 
 from servers.empty import empty_postgres, empty_redis
 
+from limpet.domain.breaker import Observed
 from limpet.domain.cause import Cause, Raised, WorkerKilled
 from limpet.domain.event import Event, EventName, timeline
 from limpet.domain.job import ClaimedJob, Job, NewJob
 from limpet.domain.lease import Lease
+from limpet.domain.queue import QueueView
 from limpet.domain.session import DEFAULT_LEASE, NewSession, Session, SessionKind, SessionLock
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
@@ -83,6 +85,33 @@ def counts(store: Store, queue: str = "default") -> Mapping[State, int]:
     return next((view.counts for view in store.queues() if view.name == queue), {})
 
 
+def state(store: Store, job: str) -> State:
+    return get(store, job).state
+
+
+def states(store: Store, jobs: Sequence[str]) -> list[State]:
+    """The states of jobs that are all there, in their order."""
+    found = store.states(jobs)
+    return [found[job] for job in jobs]
+
+
+def view(store: Store, queue: str = "default") -> QueueView:
+    return next(each for each in store.queues() if each.name == queue)
+
+
+def total(store: Store, move: str, queue: str = "default") -> int:
+    """How often a move was made."""
+    return sum(each.count for each in store.totals() if (each.queue, each.move) == (queue, move))
+
+
+def promote_all(store: Store) -> int:
+    """Promote until nothing is left to do now; how many calls that took."""
+    calls = 1
+    while store.promote().more:
+        calls += 1
+    return calls
+
+
 def session_of(store: Store, session: str) -> Session:
     return next(each for each in store.sessions(with_dead=True) if each.id == session)
 
@@ -128,10 +157,14 @@ class Holder:
         return Want((self.pool(total, slots, suspects),))
 
     def exchange(
-        self, *settlements: Settlement, want: Want | None = None, begun: Sequence[Lease] = ()
+        self,
+        *settlements: Settlement,
+        want: Want | None = None,
+        begun: Sequence[Lease] = (),
+        observed: Sequence[Observed] = (),
     ) -> Exchanged:
         self.seq += 1
-        return self.store.exchange(self.id, self.seq, settlements, want, begun)
+        return self.store.exchange(self.id, self.seq, settlements, want, begun, observed)
 
     def claim(
         self, total: int = 10, slots: Mapping[str, int] | None = None, suspects: int = 0
@@ -148,6 +181,11 @@ class Holder:
         (job,) = self.claim(1, suspects=suspects)
         if begin:
             self.renew(begun=[job.lease])
+        return job.lease
+
+    def take_of(self, queue: str) -> Lease:
+        """Claim the next job of one queue and return its lease."""
+        (job,) = self.claim(1, {queue: 1})
         return job.lease
 
     def settle(self, *settlements: Settlement) -> tuple[Rejected, ...]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from contract.driver import BOOM, HOOK, KILLED, SECOND, Holder, add, add_many, get
 
+from limpet.domain.breaker import Breaker
 from limpet.domain.cause import Drained
 from limpet.domain.event import Event
 from limpet.domain.job import Job, JobFilter, LogLine, Progress, Report
@@ -33,9 +34,6 @@ ODD: dict[str, Any] = {
     "options": '{"timeout": 60, "something_new": [1, {"a": null}]}',
     "secrets": ("pin", "a~1b/c"),
     "priority": -7,
-    "key": "customer:42",
-    "unique": "welcome 42",
-    "parent": "p" * 26,
     "root": "r" * 26,
     "weight_class": "heavy",
     "payload_version": 3,
@@ -92,7 +90,7 @@ class _Furnisher:
         now = self.clock.wall()
         self.jobs += add_many(self.store, 3, queue="waiting")
         self.jobs += add_many(self.store, 2, queue="waiting", priority=5)
-        self.jobs.append(add(self.store, **ODD))
+        self.jobs.append(add(self.store, **ODD, key="customer:42", unique="welcome 42"))
         later: dict[str, Any] = {"scheduled_for": now + HOUR, "queue": "later"}
         self.jobs.append(add(self.store, **later))
         limits = {"expires_at": now + 9 * HOUR, "deadline_at": now + 8 * HOUR}
@@ -104,7 +102,8 @@ class _Furnisher:
 
     def _ended(self) -> None:
         self.settle(Complete(self.begin(), '{"token": "x", "n": [1.5]}', ("token",)))
-        self.settle(Complete(self.begin(**{**ODD, "queue": "strange"})))
+        strange = {"queue": "strange", "key": "customer:43", "unique": "welcome 43"}
+        self.settle(Complete(self.begin(**{**ODD, **strange})))
         self.settle(Fail(self.begin(), BOOM))
         self.settle(Quarantine(self.begin(), BOOM))
         self.jobs.append(add(self.store, queue="later", scheduled_for=self.clock.wall() + HOUR))
@@ -163,6 +162,7 @@ class Seen(NamedTuple):
     logs: dict[str, tuple[LogLine, ...]]
     queues: tuple[QueueView, ...]
     totals: tuple[Total, ...]
+    breakers: tuple[Breaker, ...]
 
 
 def seen(store: Store) -> Seen:
@@ -181,4 +181,5 @@ def seen(store: Store) -> Seen:
         {job.id: store.log(job.id) for job in jobs},
         store.queues(),
         store.totals(),
+        store.breakers(),
     )

@@ -1,12 +1,14 @@
 """The contract as a small pure model: plain values, no SQL, no clever indexes.
 
-It is written from the docstrings of `limpet.storage.base` and from DESIGN, sections 2, 4, 5 and 7.
+It is written from the docstrings of `limpet.storage.base` and from DESIGN, sections 2, 4, 5 and 7;
+what shapes the work is in `contract.model_shape`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from contract.model_rows import ModelJob, ModelSession
+from contract.model_shape import CHILDREN, Shape
 
 from limpet.domain.duration import microseconds
 from limpet.domain.job import NewJob
@@ -44,6 +46,8 @@ class Model:
         self.jobs: dict[str, ModelJob] = {}
         self.sessions: dict[str, ModelSession] = {}
         self.paused: set[str] = set()
+        self.concurrency: dict[str, int] = {}
+        self._shape = Shape(self.jobs, wall)
 
     # -- what others ask
 
@@ -68,25 +72,38 @@ class Model:
 
     # -- enqueue
 
-    def enqueue(self, jobs: Iterable[NewJob]) -> list[tuple[str, State]]:
-        now = self._wall()
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[tuple[str, str, State]]:
+        if self._shape.lacks_parent(jobs):
+            raise Refused("UnknownParent")
         answers = []
         for new in jobs:
+            held = self._shape.holder(new)
             if new.id in self.jobs:
-                answers.append(("already", self.jobs[new.id].state))
-                continue
-            self._count += 1
-            due = new.scheduled_for
-            later = due is not None and due > now
-            state = State.SCHEDULED if later else State.READY
-            ready_at = due if due is not None and later else now
-            self.jobs[new.id] = ModelJob(
-                self._count, new, now, ready_at, state, new.expires_at, new.deadline_at
-            )
-            answers.append(("new", state))
-        return answers
+                answers.append((new.id, "already"))
+            elif held is not None:
+                answers.append((held, "duplicate"))
+            else:
+                self._take_in(new)
+                answers.append((new.id, "new"))
+        self._shape.follow()
+        return [(id_, outcome, self.jobs[id_].state) for id_, outcome in answers]
 
-    def enqueue_under(self, fence: Lease, jobs: Iterable[NewJob]) -> list[tuple[str, State]]:
+    def _take_in(self, new: NewJob) -> None:
+        now = self._wall()
+        self._count += 1
+        due = new.scheduled_for
+        later = due is not None and due > now
+        ready_at = due if due is not None and later else now
+        job = self.jobs[new.id] = ModelJob(
+            self._count, new, now, ready_at, State.SCHEDULED, new.expires_at, new.deadline_at
+        )
+        self._shape.hold(new)
+        if job.rules.children:
+            job.state, job.waits, job.pending = State.BLOCKED, CHILDREN, job.rules.children
+        elif not later:
+            self._shape.ready(job)
+
+    def enqueue_under(self, fence: Lease, jobs: Sequence[NewJob]) -> list[tuple[str, str, State]]:
         known = fence.session in self.sessions
         if not known or self.standing(fence.session) not in ("live", "draining"):
             raise Refused("LeaseLost")
@@ -108,8 +125,9 @@ class Model:
 
     def _unblock(self, tasks: frozenset[str]) -> None:
         for job in self.jobs.values():
-            if job.state is State.BLOCKED and job.new.task in tasks:
-                job.state = State.READY
+            if job.waits == f"task:{job.new.task}" and job.new.task in tasks:
+                self._shape.ready(job)
+        self._shape.follow()
 
     def renew(
         self, session: str, begun: Sequence[Lease], draining: bool, stepped: bool = False
@@ -174,7 +192,9 @@ class Model:
                 self._settle(self.jobs[lease.job], settlement)
             else:
                 rejected.append((lease, self._why_not(session, lease, type(settlement))))
+        self._shape.follow()
         claimed = self._claim(session, pool) if pool and standing == "live" else []
+        self._shape.follow()
         kept.seq, kept.rejected, kept.claimed = seq, rejected, claimed
         return standing, rejected, claimed
 
@@ -186,6 +206,7 @@ class Model:
                 self._hand_back(self.jobs[lease.job])
             else:
                 rejected.append((lease, self._why_not(session, lease, Release)))
+        self._shape.follow()
         return rejected
 
     def _hand_back(self, job: ModelJob) -> None:
@@ -252,6 +273,9 @@ class Model:
             job.new.queue: pool.slots.get(job.new.queue, pool.slots.get(ANY_QUEUE, 0))
             for job in ready
         }
+        for queue, most in self.concurrency.items():
+            running = self.counts().get((queue, State.RUNNING), 0)
+            slots[queue] = max(0, min(slots.get(queue, 0), most - running))
         for queue, places in slots.items():
             if min(places, pool.total) > 0:
                 self._block_strangers(queue, ready)
@@ -275,7 +299,7 @@ class Model:
         known = frozenset[str]().union(*living)
         for job in ready:
             if job.new.queue == queue and job.new.task not in known:
-                job.state = State.BLOCKED
+                job.state, job.waits = State.BLOCKED, f"task:{job.new.task}"
 
     def end(self, session: str, *, charged: bool) -> bool:
         kept = self.sessions.get(session)
@@ -306,20 +330,26 @@ class Model:
                 job = self.jobs[lease.job]
                 self._lose(job, begun=job.begun, charged=kept.charged, alone=None)
                 went[job.state] = went.get(job.state, 0) + 1
+        self._shape.follow()
         return went
 
-    def promote(self) -> tuple[int, int]:
+    def promote(self) -> tuple[int | None, int]:
+        """How many became ready, None where keys have a say in it; how many were too late."""
         now = self._wall()
-        ready = lapsed = 0
-        for job in self.jobs.values():
-            if job.state in WAITING and job.lapsed(now):
-                late = job.deadline is not None and job.deadline <= now
-                job.finish(State.FAILED if late else State.CANCELLED, now)
-                lapsed += 1
-            elif job.state is State.SCHEDULED and job.ready_at <= now:
-                job.state = State.READY
-                ready += 1
-        return ready, lapsed
+        late = [job for job in self.jobs.values() if job.state in WAITING and job.lapsed(now)]
+        for job in late:
+            missed = job.deadline is not None and job.deadline <= now
+            job.finish(State.FAILED if missed else State.CANCELLED, now)
+        due = [
+            job
+            for job in self.jobs.values()
+            if job.state is State.SCHEDULED and job.ready_at <= now
+        ]
+        for job in due:
+            self._shape.ready(job)
+        self._shape.follow()
+        keyed = any(job.new.key for job in [*late, *due])
+        return None if keyed else len(due), len(late)
 
     def prune(self) -> tuple[int, int]:
         now = self._wall()
@@ -330,6 +360,7 @@ class Model:
             if job.finished is not None
             and job.finished < now - microseconds(DEFAULT_RETENTION[job.state])
             and job.created < window
+            and self._shape.pruned_apart_from(job)
         ]
         for id_ in old:
             del self.jobs[id_]
@@ -353,6 +384,7 @@ class Model:
         elif kept.state not in FINAL:
             kept.cancel_requested = True
             kept.finish(State.CANCELLED, self._wall())
+        self._shape.follow()
         return kept.state
 
     def retry(self, job: str, seen: int) -> int:
@@ -361,11 +393,25 @@ class Model:
         kept = self.jobs[job]
         if kept.round == seen + 1:
             return kept.round
-        if kept.state not in FINAL or kept.round != seen:
+        if kept.state not in FINAL or kept.round != seen or self._shape.holder(kept.new):
             raise Refused("MoveRefused")
         kept.round += 1
         kept.failures = kept.orphans = kept.strikes = 0
         kept.suspect = kept.last_run = kept.begun = kept.cancel_requested = False
         kept.expires = kept.deadline = kept.finished = None
-        kept.state, kept.ready_at = State.READY, self._wall()
+        kept.ready_at = self._wall()
+        self._shape.hold(kept.new)
+        self._shape.ready(kept)
+        self._shape.follow()
         return kept.round
+
+    def repair(self, job: str) -> State:
+        if job not in self.jobs:
+            raise Refused("JobNotFound")
+        kept = self.jobs[job]
+        if kept.state is not State.QUARANTINED:
+            raise Refused("MoveRefused")
+        kept.ready_at = self._wall()
+        self._shape.ready(kept)
+        self._shape.follow()
+        return kept.state

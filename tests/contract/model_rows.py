@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
+from limpet.domain.rules import NO_RULES, Rules
 from limpet.domain.state import State
 from limpet.domain.transition import Answer, Settlement
 
@@ -32,11 +33,23 @@ class ModelJob:
     last_run: bool = False
     cancel_requested: bool = False
     finished: int | None = None
+    # What it waits for while it is blocked, as a store keeps it; whether it has a turn of its key.
+    waits: str | None = None
+    turn: bool = False
+    # For how many children; whether it is a parent that has just gone while it waited for them;
+    # whether its own parent has been told that it was finished once.
+    pending: int = 0
+    gone: bool = False
+    told: bool = False
     accepted: set[tuple[str, int, type[Settlement]]] = field(default_factory=set)
 
     @property
     def place(self) -> tuple[int, int]:
         return self.ready_at - self.new.priority * MINUTE, self.number
+
+    @property
+    def rules(self) -> Rules:
+        return self.new.rules or NO_RULES
 
     @property
     def has_hook(self) -> bool:
@@ -49,6 +62,8 @@ class ModelJob:
         self.state = state
         self.finished = now
         self.holder = None
+        self.gone = self.gone or self.waits == "children:"
+        self.waits, self.pending = None, 0
 
     def back(self, state: State, *, ready_at: int | None = None, started: bool) -> None:
         """From running to a state in which it waits."""

@@ -12,6 +12,7 @@ from limpet.domain.transition import (
     Cancel,
     Complete,
     Fail,
+    FanOut,
     Orphan,
     Quarantine,
     Rejected,
@@ -33,6 +34,7 @@ SETTLEMENTS: dict[str, Callable[[Lease], Settlement]] = {
     "release": lambda lease: Release(lease, Drained()),
     "cancel": Cancel,
     "orphan": lambda lease: Orphan(lease, KILLED, begun=True, alone=True),
+    "fan out": lambda lease: FanOut(lease, "f" * 26, 1, 1),
 }
 
 Word = Callable[[Holder, Lease], tuple[Rejected, ...]]

@@ -14,12 +14,13 @@ from limpet.domain.duration import microseconds
 from limpet.domain.errors import LimpetError
 from limpet.domain.job import JobFilter, NewJob
 from limpet.domain.lease import Lease, digest
-from limpet.domain.queue import DEFAULT_RETENTION
+from limpet.domain.queue import DEFAULT_RETENTION, QueueRules
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage.base import Pool, Want
 from limpet.storage.registry import open_store
+from limpet.storage.texts import reason_of
 from limpet.testing.clock import FakeClock
 
 
@@ -90,8 +91,11 @@ class Pair:
         # An id that comes twice in one call has one receipt, that of the first.
         once = list({job.id: job for job in jobs}.values())
         self.asked += [job for job in once if job not in self.asked]
-        receipts = self.store.enqueue(once)
-        assert [(each.outcome, each.state) for each in receipts] == self.model.enqueue(once)
+        receipts, modelled = both(
+            lambda: self.store.enqueue(once), lambda: self.model.enqueue(once)
+        )
+        if receipts is not None:
+            assert [(each.job, each.outcome, each.state) for each in receipts] == modelled
 
     def enqueue_under(self, fence: Lease, jobs: Sequence[NewJob]) -> None:
         receipts, modelled = both(
@@ -100,7 +104,7 @@ class Pair:
         )
         if receipts is not None:
             self.asked += [job for job in jobs if job not in self.asked]
-            assert [(each.outcome, each.state) for each in receipts] == modelled
+            assert [(each.job, each.outcome, each.state) for each in receipts] == modelled
 
     # -- hold
 
@@ -189,7 +193,9 @@ class Pair:
 
     def promote(self) -> None:
         answer = self.store.promote()
-        assert (answer.ready, answer.lapsed) == self.model.promote()
+        ready, lapsed = self.model.promote()
+        assert answer.lapsed == lapsed
+        assert ready is None or answer.ready == ready
 
     def prune(self) -> None:
         answer = self.store.prune(DEFAULT_RETENTION)
@@ -211,6 +217,20 @@ class Pair:
         )
         assert answer == round_
 
+    def repair(self, job: str) -> None:
+        answer, state = both(
+            lambda: self.store.repair(job, "{}", 1, ()), lambda: self.model.repair(job)
+        )
+        assert answer == state
+
+    def limit(self, queue: str, concurrency: int | None) -> None:
+        if concurrency is None:
+            self.store.limit_queue(queue, None)
+            self.model.concurrency.pop(queue, None)
+        else:
+            self.store.limit_queue(queue, QueueRules(concurrency=concurrency))
+            self.model.concurrency[queue] = concurrency
+
     def pause(self, queue: str, paused: bool) -> None:
         self.store.pause(queue, paused)
         (self.model.paused.add if paused else self.model.paused.discard)(queue)
@@ -222,9 +242,10 @@ class Pair:
         assert {job.id for job in jobs} == set(self.model.jobs)
         for job in jobs:
             kept = self.model.jobs[job.id]
-            assert (job.state, job.token, job.round) == (kept.state, kept.token, kept.round)
+            assert (job.state, job.token, job.round) == (kept.state, kept.token, kept.round), kept
             assert job.counters == (kept.failures, kept.orphans, kept.strikes)
             assert (job.ready_at, job.finished_at) == (kept.ready_at, kept.finished)
+            assert (job.blocked_by, job.pending) == (reason_of(kept.waits), kept.pending)
             if job.state not in FINAL:
                 assert (job.suspect, job.last_run) == (kept.suspect, kept.last_run)
                 assert (job.cancel_requested_at is not None) is kept.cancel_requested

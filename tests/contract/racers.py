@@ -10,10 +10,12 @@ from typing import Any
 
 from contract.driver import KILLED
 
+from limpet.domain.errors import MoveRefused
+from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
-from limpet.domain.transition import Complete
-from limpet.storage.answers import Exchanged, Recovered
+from limpet.domain.transition import Complete, Settlement
+from limpet.storage.answers import Exchanged, Receipt, Recovered
 from limpet.storage.base import Store, Want
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
@@ -29,6 +31,38 @@ def claim(store: Store, session: str, seq: int, want: Want) -> Exchanged:
 
 def complete(store: Store, session: str, seq: int, leases: list[Lease]) -> Exchanged:
     return store.exchange(session, seq, [Complete(lease) for lease in leases])
+
+
+def exchange(
+    store: Store, session: str, seq: int, settlements: list[Settlement], want: Want | None
+) -> Exchanged:
+    return store.exchange(session, seq, settlements, want)
+
+
+def enqueue(store: Store, jobs: list[NewJob]) -> list[Receipt]:
+    return store.enqueue(jobs)
+
+
+def promote(store: Store) -> int:
+    """Promote until nothing is left to do; how many jobs that made ready."""
+    ready = 0
+    while True:
+        answer = store.promote()
+        ready += answer.ready
+        if not answer.more:
+            return ready
+
+
+def retry(store: Store, job: str, seen_round: int) -> int | None:
+    """The new round, or None where it is refused."""
+    try:
+        return store.retry(job, seen_round)
+    except MoveRefused:
+        return None
+
+
+def commit(store: Store, flow: str, chunks: int) -> bool:
+    return store.commit(flow, chunks)
 
 
 def end_and_recover(store: Store, session: str) -> Recovered:

@@ -127,6 +127,12 @@ def test_any_queue_means_every_queue_that_is_not_named(store: Store) -> None:
     assert sorted(claimed) == sorted([email[0], *audio[:2], *video[:2]])
 
 
+def test_queue_named_with_no_slots_gives_nothing_beside_any_other(store: Store) -> None:
+    add_many(store, 2, queue="slow")
+    other = add(store, queue="other")
+    assert Holder(store).claim_ids(10, {"slow": 0, ANY_QUEUE: 5}) == [other]
+
+
 def test_total_bounds_all_queues_together(store: Store) -> None:
     jobs = [add(store, queue=queue) for queue in ("a", "b", "c")]
     assert Holder(store).claim_ids(2, {ANY_QUEUE: 2}) == jobs[:2]

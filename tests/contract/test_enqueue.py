@@ -6,11 +6,23 @@ import pytest
 from contract.driver import MINUTE, SECOND, Holder, add, add_many, counts, get, new_id, new_job
 
 from limpet.domain.job import NewJob
+from limpet.domain.rate import Rate
+from limpet.domain.rules import NO_RULES, ChildFailure, Rules, UniqueUntil
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.storage.answers import Receipt
 from limpet.storage.base import CHUNK, Store
 from limpet.testing.clock import FakeClock
+
+EVERY_RULE = Rules(
+    key_limit=3,
+    key_rate=Rate(5, MINUTE, 2),
+    key_strict=True,
+    unique_until=UniqueUntil.TIME,
+    unique_for=MINUTE,
+    replaces=True,
+    child_failure=ChildFailure.KEEP,
+)
 
 
 def test_enqueued_job_reads_back_as_it_was_given(store: Store, clock: FakeClock) -> None:
@@ -27,10 +39,11 @@ def test_enqueued_job_reads_back_as_it_was_given(store: Store, clock: FakeClock)
         deadline_at=now + 2 * MINUTE,
         key="customer:42",
         unique="welcome:42",
-        parent=new_id(),
+        parent=add(store, rules=Rules(children=1)),
         root=new_id(),
         weight_class="heavy",
         payload_version=3,
+        rules=EVERY_RULE,
     )
     assert store.enqueue([job]) == [Receipt(job.id, "new", State.READY)]
     kept = get(store, job.id)
@@ -40,6 +53,13 @@ def test_enqueued_job_reads_back_as_it_was_given(store: Store, clock: FakeClock)
     assert (kept.state, kept.created_at, kept.ready_at) == (State.READY, now, now)
     assert (kept.round, kept.token, kept.counters) == (1, 0, (0, 0, 0))
     assert (kept.session, kept.claimed_at, kept.finished_at) == (None, None, None)
+    assert (kept.pending, kept.relaunch_at, kept.blocked_by) == (0, None, None)
+
+
+def test_job_without_rules_reads_back_with_none_that_say_anything(store: Store) -> None:
+    assert get(store, add(store)).rules == NO_RULES
+    assert get(store, add(store, rules=NO_RULES)).rules == NO_RULES
+    assert get(store, add(store, rules=Rules(children=2))).rules == Rules(children=2)
 
 
 def test_job_for_later_is_scheduled(store: Store, clock: FakeClock) -> None:
@@ -70,6 +90,10 @@ def test_more_than_a_chunk_is_refused_whole(store: Store) -> None:
     with pytest.raises(ValueError, match="at most 1000"):
         store.enqueue(jobs)
     assert store.states([job.id for job in jobs]) == {}
+    with pytest.raises(ValueError, match="at most 1000"):
+        store.stage(new_id(), 0, jobs)
+    with pytest.raises(ValueError, match="at most 1000"):
+        store.requeue([job.id for job in jobs], "other")
 
 
 def test_repeat_is_one_job_and_changes_nothing(store: Store, clock: FakeClock) -> None:
@@ -167,3 +191,25 @@ def test_all_or_none_does_not_deny_a_job_that_is_there(store: Store) -> None:
     receipts = store.enqueue([known, new_job()], caps={"default": 1}, all_or_none=True)
     assert receipts[0] == Receipt(known.id, "already", State.READY)
     assert receipts[1].outcome == "full"
+
+
+def test_nothing_is_written_before_its_turn(store: Store) -> None:
+    job, seen = new_job(), []
+    store.enqueue([job], turn=lambda: seen.append(store.job(job.id)))
+    assert seen == [None]
+    assert get(store, job.id).state is State.READY
+
+
+@pytest.mark.parametrize("caps", [None, {"default": 5}])
+def test_nothing_is_written_where_its_turn_does_not_come(
+    store: Store, caps: dict[str, int] | None
+) -> None:
+    job = new_job()
+
+    def turn() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        store.enqueue([job], caps=caps, turn=turn)
+    assert store.job(job.id) is None
+    assert store.enqueue([job], caps=caps)[0].outcome == "new"

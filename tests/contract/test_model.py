@@ -12,7 +12,10 @@ from tempfile import mkdtemp
 import pytest
 from contract.choices import (
     DELAYS,
+    FAMILIES,
+    KEYS,
     LEASES,
+    MAKE,
     NUMBERS,
     OUTCOMES,
     PASSES,
@@ -20,6 +23,8 @@ from contract.choices import (
     ROOM,
     SLOTS,
     TASKSETS,
+    TURNS,
+    UNIQUES,
     Outcome,
     Pick,
 )
@@ -30,14 +35,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from limpet.domain.job import NewJob
+from limpet.domain.rules import Rules
 from limpet.domain.transition import Orphan
 from limpet.storage.base import ANY_QUEUE, Pool
 
 MODELLED = sorted(BACKENDS)
-RUNS, STEPS = 220 if LONG else 120, 50
+RUNS, STEPS = 220 if LONG else 60, 50
 # Its rules are twenty statements, and would take most of the time.
 SOUND_EVERY = {"postgres": 5, "postgres15": 5}
-LEAST_STEPS = 5_000
+LEAST_STEPS = 2_500
 
 _steps_taken = 0
 
@@ -66,6 +72,9 @@ class Machine(RuleBasedStateMachine):
         expires=DELAYS,
         deadline=DELAYS,
         hook=st.booleans(),
+        key=KEYS,
+        unique=UNIQUES,
+        rules=TURNS,
     )
     def enqueue(
         self,
@@ -76,21 +85,64 @@ class Machine(RuleBasedStateMachine):
         expires: int | None,
         deadline: int | None,
         hook: bool,
+        key: str | None,
+        unique: str | None,
+        rules: Rules | None,
     ) -> None:
         now = self.pair.clock.wall()
+        if key is not None:
+            # Whether a turn that lapses goes to one who waits or to one who is due in the same
+            # step, if their limits differ, is left to the store.
+            expires = deadline = None
         at = [None if each is None else now + each * SECOND for each in (delay, expires, deadline)]
         job = NewJob(
             id=new_id(), task=task, args="{}", queue=queue, priority=priority,
             options=HOOK if hook else "{}",
             scheduled_for=at[0], expires_at=at[1], deadline_at=at[2],
+            key=key, unique=unique, rules=rules,
         )  # fmt: skip
         self.pair.enqueue([job])
 
-    @rule(number=st.integers(1, 4), queue=st.sampled_from(QUEUES), again=NUMBERS)
-    def enqueue_many_and_one_again(self, number: int, queue: str, again: int) -> None:
-        jobs = [NewJob(new_id(), "ab"[n % 2], "{}", queue) for n in range(number)]
+    @rule(
+        number=st.integers(1, 4),
+        queue=st.sampled_from(QUEUES),
+        again=NUMBERS,
+        key=KEYS,
+        rules=TURNS,
+    )
+    def enqueue_many_and_one_again(
+        self, number: int, queue: str, again: int, key: str | None, rules: Rules | None
+    ) -> None:
+        jobs = [
+            NewJob(new_id(), "ab"[n % 2], "{}", queue, key=key, rules=rules) for n in range(number)
+        ]
         asked = self.pair.asked
         self.pair.enqueue([*jobs, asked[again % len(asked)]] if asked else jobs)
+
+    @rule(
+        number=st.integers(1, 3),
+        rules=FAMILIES,
+        nested=st.booleans(),
+        late=st.booleans(),
+        key=KEYS,
+    )
+    def enqueue_flow(
+        self, number: int, rules: Rules, nested: bool, late: bool, key: str | None
+    ) -> None:
+        """A parent and its children, the second of which may be a parent itself."""
+        top = NewJob(new_id(), "a", "{}", "one", key=key, rules=Rules(children=number))
+        jobs = [
+            NewJob(new_id(), "ab"[n % 2], "{}", QUEUES[n % 2], parent=top.id, key=key, rules=rules)
+            for n in range(number)
+        ]
+        if nested:
+            jobs[0] = jobs[0]._replace(rules=rules._replace(children=1))
+            jobs.append(NewJob(new_id(), "b", "{}", "two", parent=jobs[0].id, rules=rules))
+        if late:
+            self.pair.enqueue([top])
+            self.pair.enqueue(jobs)
+        else:
+            self.pair.enqueue([*jobs, top])
 
     @rule(pick=NUMBERS, fences=LEASES, again=NUMBERS, passes=st.sampled_from([0, 0, 29, 30]))
     def enqueue_under_a_fence(self, pick: int, fences: list[Pick], again: int, passes: int) -> None:
@@ -117,6 +169,20 @@ class Machine(RuleBasedStateMachine):
         pool = Pool(self.pair.digests[session], {ANY_QUEUE: 5}, room, room)
         started = self.pair.leases(session, begun)
         self.pair.exchange(session, self.pair.seq(session) + 1, settlements, pool, started)
+
+    @rule(
+        pick=NUMBERS,
+        kind=st.sampled_from(["complete", "complete", "retry", "fail", "release", "quarantine"]),
+        delay=st.sampled_from([0, 1, 40]),
+    )
+    def work_off(self, pick: int, kind: str, delay: int) -> None:
+        """A worker of everything takes what there is, and all of it ends in one way."""
+        session = self.pair.session(pick)
+        pool = Pool(self.pair.digests[session], {ANY_QUEUE: 5}, 5, 5)
+        self.pair.exchange(session, self.pair.seq(session) + 1, (), pool)
+        at = self.pair.clock.wall() + delay * SECOND
+        settlements = [MAKE[kind](lease, at) for lease in self.pair.model.held(session)]
+        self.pair.exchange(session, self.pair.seq(session) + 1, settlements, pool)
 
     @rule(pick=NUMBERS, outcomes=OUTCOMES)
     def settle(self, pick: int, outcomes: list[Outcome]) -> None:
@@ -163,6 +229,7 @@ class Machine(RuleBasedStateMachine):
         what=st.sampled_from(
             ["end", "begin", "expire", "sweep", "prune", "promote", "recover", "pause", "resume"]
             + ["strike", "vanish", "register again", "clock forward", "clock back"]
+            + ["limit", "repair"]
         ),
         pick=NUMBERS,
         tasks=TASKSETS,
@@ -192,6 +259,11 @@ class Machine(RuleBasedStateMachine):
                     pair.register(session, pair.model.sessions[session].tasks)
             case "clock forward" | "clock back":
                 pair.clock.step_wall(timedelta(hours=1 if what == "clock forward" else -1))
+            case "limit":
+                pair.limit(QUEUES[pick % 2], (None, 1, 2, 3)[pick // 2 % 4])
+            case "repair":
+                stuck = [id_ for id_, job in pair.model.jobs.items() if job.state == "quarantined"]
+                pair.repair(stuck[pick % len(stuck)] if stuck else pair.job(pick))
             case _:
                 pair.pause(QUEUES[pick % 2], what == "pause")
 

@@ -18,11 +18,13 @@ from contract.driver import (
 from contract.everything import seen
 from contract.moving import ARRIVING, CLOSED, CLOSING, MOVED, at, step
 
+from limpet.domain.breaker import BreakerRules
 from limpet.domain.cause import Drained
 from limpet.domain.errors import LimpetError, StoreMoved
-from limpet.domain.job import LogLine, Report
+from limpet.domain.job import LogLine, NewJob, Report
 from limpet.domain.lease import Lease
-from limpet.domain.queue import DEFAULT_RETENTION
+from limpet.domain.queue import DEFAULT_RETENTION, QueueRules
+from limpet.domain.schedule import Schedule, Timing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
 from limpet.storage.base import Store
@@ -31,6 +33,12 @@ from limpet.storage.relocation import (
     Stage,
 )
 from limpet.testing.clock import FakeClock
+
+LIMIT = QueueRules(concurrency=1)
+SCHEDULE = Schedule(
+    id="s", job=NewJob("", "task", "{}"), timing=Timing(every=SECOND), next_at=1, changed_at=1
+)
+BREAKER = BreakerRules("crm", frozenset({"task"}), 0.5, 4, SECOND, SECOND)
 
 # -- what is refused
 
@@ -88,6 +96,23 @@ def verbs(store: Store, job: str, holder: str) -> dict[str, Callable[[], object]
         "cancel": lambda: store.cancel(job),
         "retry": lambda: store.retry(job, 1),
         "pause": lambda: store.pause("default"),
+        "stage": lambda: store.stage(new_id(), 0, [new_job()]),
+        "commit": lambda: store.commit(new_id(), 1),
+        "declare_queues": lambda: store.declare_queues({"default": LIMIT}),
+        "limit_queue": lambda: store.limit_queue("default", LIMIT),
+        "hold_queue": lambda: store.hold_queue("default", 2**60),
+        "limit_key": lambda: store.limit_key("k", 2),
+        "drain_queue": lambda: store.drain_queue("default"),
+        "declare_breakers": lambda: store.declare_breakers([BREAKER]),
+        "reset_breaker": lambda: store.reset_breaker(BREAKER.name),
+        "repair": lambda: store.repair(job, "{}", 1, ()),
+        "requeue": lambda: store.requeue([job], "other"),
+        "put_schedule": lambda: store.put_schedule(SCHEDULE),
+        "remove_schedule": lambda: store.remove_schedule("s"),
+        "pause_schedule": lambda: store.pause_schedule("s"),
+        "tick": lambda: store.tick(SCHEDULE, [SCHEDULE.job_of(1)], 2),
+        "skip": lambda: store.tick(SCHEDULE, [], 2),
+        "trigger": lambda: store.trigger(SCHEDULE, SCHEDULE.job_at(new_id(), 1)),
     }
 
 
@@ -95,6 +120,7 @@ def verbs(store: Store, job: str, holder: str) -> dict[str, Callable[[], object]
 def test_store_that_is_closed_is_not_written(
     store: Store, clock: FakeClock, stages: tuple[Relocation, ...]
 ) -> None:
+    store.declare_breakers([BREAKER])
     ready, due = add(store), add(store, scheduled_for=clock.wall() + SECOND)
     store.cancel(add(store))
     holder = Holder(store)
@@ -116,7 +142,7 @@ def test_store_that_is_being_filled_takes_nothing_else(store: Store) -> None:
     for name, verb in verbs(store, new_id(), new_id()).items():
         with pytest.raises(LimpetError) as refusal:
             pytest.fail(f"{name} answered {verb()!r}")
-        if name in ("enqueue", "register", "promote", "prune", "pause"):
+        if name in ("enqueue", "register", "promote", "prune", "pause", "stage", "limit_queue"):
             assert "being filled" in str(refusal.value)
     assert seen(store)[:3] == ({}, {}, {})
 

@@ -5,8 +5,10 @@ from datetime import timedelta
 
 from contract.driver import BOOM, KILLED, LEASE, Holder, add, add_many, counts, get, new_job
 
+from limpet.domain.duration import microseconds
 from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.queue import DEFAULT_RETENTION, REPEAT_WINDOW
+from limpet.domain.rules import Rules, UniqueUntil
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Complete, Fail, Quarantine
 from limpet.storage.answers import Pruned
@@ -175,3 +177,79 @@ def test_word_of_a_forgotten_session_is_lost(store: Store, clock: FakeClock) -> 
     (rejected,) = store.release(holder.id, [lease], KILLED)
     assert rejected.answer == "lost"
     assert get(store, job).state is State.READY
+
+
+def test_queue_may_have_a_retention_of_its_own(store: Store, clock: FakeClock) -> None:
+    jobs = {queue: add(store, queue=queue) for queue in ("short", "long", "other")}
+    for job in jobs.values():
+        store.cancel(job)
+    queues = {
+        "short": {State.CANCELLED: timedelta(hours=2)},
+        "long": {State.CANCELLED: timedelta(days=9)},
+        "other": {State.FAILED: timedelta()},
+    }
+    clock.advance(timedelta(hours=2))
+    assert store.prune(DEFAULT_RETENTION, queues).jobs == 0
+    clock.advance(INSTANT)
+    assert store.prune(DEFAULT_RETENTION, queues).jobs == 1
+    assert set(store.states(list(jobs.values()))) == {jobs["long"], jobs["other"]}
+    clock.advance(timedelta(days=1))
+    assert store.prune(DEFAULT_RETENTION, queues).jobs == 1
+    assert set(store.states(list(jobs.values()))) == {jobs["long"]}
+    clock.advance(timedelta(days=8))
+    assert store.prune(DEFAULT_RETENTION, queues) == Pruned(1, 0, more=False)
+
+
+def test_queue_with_a_short_retention_is_pruned_to_the_end_behind_one_with_a_long_one(
+    store: Store, clock: FakeClock
+) -> None:
+    for size, queue in ((CHUNK, "long"), (CHUNK, "short"), (10, "short")):
+        for job in add_many(store, size, queue=queue):
+            store.cancel(job)
+    queues = {
+        "short": {State.CANCELLED: timedelta(hours=2)},
+        "long": {State.CANCELLED: timedelta(days=9)},
+    }
+    clock.advance(timedelta(days=2))
+    removed = 0
+    for _ in range(10):
+        answer = store.prune(DEFAULT_RETENTION, queues)
+        assert answer.jobs <= CHUNK
+        removed += answer.jobs
+        if not answer.more:
+            break
+    assert removed == CHUNK + 10
+    assert counts(store, "long") == {State.CANCELLED: CHUNK}
+
+
+def test_nothing_younger_than_the_repeat_window_is_pruned_whatever_its_queue_says(
+    store: Store, clock: FakeClock
+) -> None:
+    store.cancel(add(store, queue="short"))
+    queues = {"short": AT_ONCE}
+    clock.advance(REPEAT_WINDOW)
+    assert store.prune({}, queues).jobs == 0
+    clock.advance(INSTANT)
+    assert store.prune({}, queues).jobs == 1
+
+
+def test_queue_whose_state_has_no_retention_at_all_is_kept(store: Store, clock: FakeClock) -> None:
+    store.cancel(add(store, queue="kept"))
+    clock.advance(timedelta(days=99))
+    assert store.prune({State.FAILED: timedelta()}, {"kept": {}}).jobs == 0
+
+
+def test_unique_that_is_held_for_a_time_outlives_the_retention_of_its_job(
+    store: Store, holder: Holder, clock: FakeClock
+) -> None:
+    week = timedelta(days=7)
+    rules = Rules(unique_until=UniqueUntil.TIME, unique_for=microseconds(week))
+    first = add(store, unique="report", rules=rules)
+    holder.settle(Complete(holder.take()))
+    clock.advance(week - INSTANT)
+    assert store.prune(AT_ONCE).jobs == 0
+    again = new_job(unique="report", rules=rules)
+    assert store.enqueue([again])[0].job == first
+    clock.advance(INSTANT)
+    assert store.prune(AT_ONCE).jobs == 1
+    assert store.enqueue([again])[0].outcome == "new"

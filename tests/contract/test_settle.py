@@ -17,6 +17,7 @@ from contract.driver import (
     get,
     history,
     told,
+    total,
 )
 
 from limpet.domain.cause import DeadlinePassed, Drained, NotStarted, TooManyStrikes
@@ -269,6 +270,16 @@ def test_expiry_still_counts_for_a_job_handed_back_before_it_began(
     assert get(store, job).state is State.CANCELLED
 
 
+def test_expiry_no_longer_counts_for_a_job_handed_back_after_it_began(
+    store: Store, clock: FakeClock, holder: Holder
+) -> None:
+    job = add(store, expires_at=clock.wall() + SECOND)
+    holder.settle(Release(holder.take(begin=True), Drained()))
+    clock.advance(timedelta(seconds=1))
+    store.promote()
+    assert get(store, job).state is State.READY
+
+
 def test_many_outcomes_are_settled_in_one_step(store: Store, holder: Holder) -> None:
     add_many(store, 4)
     leases = [each.lease for each in holder.claim()]
@@ -354,3 +365,34 @@ def test_late_holder_is_recorded_once_however_often_it_asks(
     for _ in range(3):
         assert holder.settle(Complete(lease), Complete(lease))[0].answer == "lost"
     assert told(store, lease.job).count(EventName.LEASE_LOST) == 1
+
+
+def test_what_a_job_counted_is_added_to_the_totals_of_its_queue(
+    store: Store, holder: Holder
+) -> None:
+    for queue in ("email", "email", "other"):
+        add(store, queue=queue)
+    first, second, third = (each.lease for each in holder.claim())
+    assert holder.settle(Complete(first, "1", (), (("emails", 40), ("bounced", 2)))) == ()
+    holder.settle(
+        Complete(second, "1", (), (("emails", 2), ("nothing", 0))),
+        Complete(third, "1", (), (("emails", 1_000_000_000_000),)),
+    )
+    assert total(store, "count:emails", "email") == 42
+    assert total(store, "count:bounced", "email") == 2
+    assert total(store, "count:emails", "other") == 1_000_000_000_000
+    assert total(store, "complete", "email") == 2
+
+
+def test_what_a_job_counted_is_added_once(store: Store, holder: Holder, lease: Lease) -> None:
+    said = Complete(lease, "1", (), (("emails", 5),))
+    holder.settle(said)
+    assert [each.answer for each in holder.settle(said)] == ["already"]
+    store.exchange(holder.id, holder.seq, [said])
+    assert total(store, "count:emails") == 5
+
+
+def test_late_holder_counts_nothing(store: Store, holder: Holder, lease: Lease) -> None:
+    holder.vanish()
+    holder.settle(Complete(lease, "1", (), (("emails", 5),)))
+    assert total(store, "count:emails") == 0

@@ -19,10 +19,15 @@ from typing import Literal, NoReturn
 
 from lifecycle.intervals import EVERY_SECONDS, LONGEST_SECONDS, Recorder, start_daemon
 
-from limpet import App, Context, Retry
+from limpet import App, Context, QueueLimit, Retry
 from limpet.domain.cause import Cause
 
-app = App("sqlite://" if "LIMPET_URL" not in os.environ else None)
+RATE = 50
+
+app = App(
+    "sqlite://" if "LIMPET_URL" not in os.environ else None,
+    queues={"rated": QueueLimit(rate=f"{RATE}/s")},
+)
 once = Retry(attempts=1)
 
 if os.environ.get("LIMPET_TEST_THREAD"):
@@ -141,6 +146,51 @@ async def hands_in(ctx: Context, word: str) -> int:
             await asyncio.sleep(5 * EVERY_SECONDS)
         record.write("end")
     return number
+
+
+# -- with children
+
+
+@app.task
+def gathers(ctx: Context) -> list[int]:
+    """Runs after its children, and returns what each of them did."""
+    with recording(ctx) as record:
+        record.write("begin")
+        found = [child.result for child in ctx.children]
+        record.write("end")
+    return found
+
+
+@app.task
+def fans_out(ctx: Context, children: int, seconds: float = LONGEST_SECONDS) -> int:
+    """Its children run in lanes, with a subprocess each; returns how many."""
+    with recording(ctx) as record:
+        record.write("begin")
+        record.write("end")
+    if not ctx.children:
+        ctx.fan_out([steady_sync.call(seconds=seconds, child=True) for _ in range(children)])
+    return len(ctx.children)
+
+
+@app.task
+def fans_out_widely(ctx: Context, children: int) -> int:
+    """Its children are quick; returns how many it found."""
+    with recording(ctx) as record:
+        record.write("begin")
+        if not ctx.children:
+            ctx.fan_out([quick.call(number=number) for number in range(children)])
+        record.write("end")
+    return sum(child.succeeded for child in ctx.children)
+
+
+# -- in a queue with a rate
+
+
+@app.task(queue="rated")
+async def ticks(ctx: Context) -> None:
+    with recording(ctx) as record:
+        record.write("begin")
+        record.write("end")
 
 
 # -- failing

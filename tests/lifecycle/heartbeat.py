@@ -22,6 +22,8 @@ class Heartbeat:
         self._beats: defaultdict[str, list[int]] = defaultdict(list)
         self._trouble: BaseException | None = None
         self.ended: dict[str, int] = {}
+        # For how long the machine ran nothing of ours, judged by a sleep that nobody else can hold.
+        self.stall = 0.0
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -47,7 +49,9 @@ class Heartbeat:
                         beats.append(session.renewed_at)
                     if session.ended_at is not None:
                         self.ended[session.id] = session.ended_at
+                before = time.monotonic()
                 time.sleep(EVERY_SECONDS)
+                self.stall = max(self.stall, time.monotonic() - before - EVERY_SECONDS)
         except BaseException as error:
             self._trouble = error
 

@@ -1,6 +1,7 @@
 """Many jobs, some workers, one of which is killed every second, whole: nothing is lost or doubled.
 
-`make prove` runs it at full size; by hand, with `tests` on the Python path:
+What the jobs are is said by a `Work` of `lifecycle.work`: plain ones, jobs on keys, a flow. `make
+prove` runs it at full size; by hand, with `tests` on the Python path:
 `python -m lifecycle.storm --jobs 2000 --workers 3 --kills 30`. Prints what it found as JSON.
 """
 
@@ -13,12 +14,12 @@ import time
 from dataclasses import asdict, dataclass, field
 from itertools import cycle
 
-from lifecycle.app import app, steady, steady_sync
 from lifecycle.intervals import attempts
 from lifecycle.modes import BEST, Case, Mode
 from lifecycle.orphans import all_jobs, troubles
 from lifecycle.place import PATIENCE_SECONDS, START_SECONDS, Place
 from lifecycle.tree import ORDERS, Order, Settings, Worker
+from lifecycle.work import Flow, Keyed, Plain, Work
 from servers.shared import KINDS
 
 from limpet.domain.event import EventName
@@ -31,8 +32,6 @@ SETTINGS = Settings(lease=3.0, lanes=2, async_jobs=8)
 # How much work there is, as a share of what could be done until the last kill.
 WORK = 1.1
 STALE = '"written by a late holder"'
-# Every so many jobs run in a lane, and every other of those has a subprocess.
-LANE_EVERY, CHILD_EVERY = 5, 10
 
 
 @dataclass
@@ -65,13 +64,16 @@ class Found:
         )
 
 
-def storm(place: Place, jobs: int, workers: int, kills: int, seed: int) -> Found:
+def storm(
+    place: Place, jobs: int, workers: int, kills: int, seed: int, work: Work | None = None
+) -> Found:
     """Kill a worker every second, that many times, and judge what is left."""
     chance = random.Random(seed)
-    found = Found(jobs=jobs, workers=workers, seed=seed)
+    work = work or Plain()
+    found = Found(workers=workers, seed=seed)
     # So long that there is work until the last kill, if no worker ever were down.
-    slots = workers * (SETTINGS.lanes + SETTINGS.async_jobs)
-    _enqueue(jobs, WORK * kills * slots / jobs, chance)
+    slots = work.at_once(workers * (SETTINGS.lanes + SETTINGS.async_jobs))
+    found.jobs = work.hand_in(jobs, WORK * kills * slots / jobs, chance)
     running = [place.begin_worker("w", SETTINGS) for _ in range(workers)]
     place.until(lambda: len(_live(place)) == workers, START_SECONDS, "all have a session")
     began = time.monotonic()
@@ -86,20 +88,9 @@ def storm(place: Place, jobs: int, workers: int, kills: int, seed: int) -> Found
     found.seconds = time.monotonic() - began
     place.stop()
     found.troubles += troubles(place)
-    _judge(place, found, killed)
+    _judge(place, found, killed, work)
+    found.troubles += work.troubles(place)
     return found
-
-
-def _enqueue(jobs: int, mean_seconds: float, chance: random.Random) -> None:
-    calls = []
-    for number in range(jobs):
-        seconds = mean_seconds * chance.uniform(0.2, 1.8)
-        if number % LANE_EVERY == 0:
-            child = number % CHILD_EVERY == 0
-            calls.append(steady_sync.call(seconds=seconds, child=child))
-        else:
-            calls.append(steady.call(seconds=seconds))
-    app.enqueue_many(calls)
 
 
 def _live(place: Place) -> list[Session]:
@@ -149,7 +140,7 @@ def _finish(place: Place, found: Found) -> None:
         found.troubles.append(f"{left} jobs are not finished, and none was for a while")
 
 
-def _judge(place: Place, found: Found, killed: dict[str, float]) -> None:
+def _judge(place: Place, found: Found, killed: dict[str, float], work: Work) -> None:
     recorded = attempts(place.records())
     found.attempts = sum(map(len, recorded.values()))
     there = 0
@@ -159,7 +150,7 @@ def _judge(place: Place, found: Found, killed: dict[str, float]) -> None:
         found.orphans += job.counters.orphans
         if job.state is not State.SUCCEEDED:
             found.troubles.append(f"job {job.id} is {job.state}: {job.error}")
-        elif job.result != str(job.token):
+        elif job.result != work.result_of(job):
             found.troubles.append(f"job {job.id} has a result that its last attempt did not write")
         elif job.counters.failures:
             found.troubles.append(f"job {job.id} was charged with a failure: {job.counters}")
@@ -180,11 +171,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--mode", type=Mode, default=BEST)
     parser.add_argument("--store", choices=("sqlite", *KINDS), default="sqlite")
+    parser.add_argument("--keys", type=int, default=0, help="spread the jobs over so many keys")
+    parser.add_argument("--flow", action="store_true", help="the jobs are children of one")
     given = parser.parse_args()
     os.umask(0)
     place = Place.make(Case(given.mode, given.store))
     try:
-        found = storm(place, given.jobs, given.workers, given.kills, given.seed)
+        work: Work = Flow() if given.flow else Keyed(given.keys) if given.keys else Plain()
+        found = storm(place, given.jobs, given.workers, given.kills, given.seed, work)
     finally:
         place.clear()
     print(json.dumps({**asdict(found), "said": found.said()}))

@@ -23,7 +23,8 @@ from limpet.domain.state import State
 
 pytestmark = pytest.mark.timeout(120)
 
-LEASE = 2.0
+# A quarter of it is how long the machine itself may stand still in a test.
+LEASE = 4.0
 THREE_LEASES = 3 * LEASE
 RENEW_EVERY_SECONDS = LEASE / 5
 LATEST_SECONDS = 0.25
@@ -46,7 +47,7 @@ def judge(place: Place, calls: list[Call]) -> None:
     for session in sessions:
         assert session not in heart.ended
         assert len(heart.beats(session)) > THREE_LEASES / RENEW_EVERY_SECONDS / 2
-        assert heart.latest(session, RENEW_EVERY_SECONDS) <= LATEST_SECONDS
+        assert heart.latest(session, RENEW_EVERY_SECONDS) <= LATEST_SECONDS + heart.stall
     assert_no_orphans(place)
 
 

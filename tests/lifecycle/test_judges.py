@@ -14,7 +14,7 @@ from datetime import timedelta
 import apsw
 from lifecycle.app import app, quick
 from lifecycle.heartbeat import Heartbeat
-from lifecycle.intervals import Recorder, start_daemon
+from lifecycle.intervals import Attempt, Recorder, start_daemon
 from lifecycle.orphans import assert_no_orphans, troubles
 from lifecycle.place import Handle, Place
 from lifecycle.processes import (
@@ -30,6 +30,7 @@ from lifecycle.processes import (
     turn_holder,
 )
 from lifecycle.tree import MARK
+from lifecycle.work import Keyed
 
 from limpet.domain.cause import WorkerKilled
 from limpet.domain.lease import Lease
@@ -187,3 +188,20 @@ def test_a_late_renewal_is_measured(one_place: Place) -> None:
     with contextlib.suppress(IndexError):
         place.store.exchange(session, 2, [Complete(leases[0])])
     assert_no_orphans(place)
+
+
+# -- work
+
+
+def test_two_of_a_key_at_once_and_out_of_order_are_found() -> None:
+    def ran(job: str, first: int, last: int) -> Attempt:
+        return Attempt(job, 1, first, last, "job", 1, 1)
+
+    def found(*runs: Attempt) -> list[str]:
+        return list(Keyed.of_key("k", list(runs)))
+
+    assert found(ran("a", 0, 5), ran("a", 6, 8), ran("b", 9, 12)) == []
+    assert found(ran("a", 0, 5), ran("b", 5, 8)) == ["a and b of key k ran at once"]
+    assert found(ran("a", 0, 5), ran("b", 6, 7), ran("a", 8, 9)) == [
+        "a of key k ran after b, which came later"
+    ]

@@ -45,7 +45,7 @@ APP = "lifecycle.app:app"
 class Settings:
     """How a worker of these tests is set; times in seconds."""
 
-    lease: float = 3.0
+    lease: float = 4.0
     drain: float = 20.0
     grace: float | None = None
     lanes: int = 2

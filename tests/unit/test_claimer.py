@@ -1,43 +1,55 @@
 """When the supervisor asks the store for jobs."""
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from limpet.domain.job import ClaimedJob, Counters
+from limpet.domain.breaker import BreakerRules, Observed
+from limpet.domain.job import ClaimedJob, Counters, NewJob
 from limpet.domain.lease import Lease
+from limpet.domain.queue import QueueRules
+from limpet.domain.rate import rate_of
 from limpet.domain.session import Standing
+from limpet.domain.transition import Complete
 from limpet.storage.answers import Exchanged
+from limpet.storage.registry import open_store
 from limpet.worker import claimer as claimer_module
+from limpet.worker import services as services_module
 from limpet.worker.claimer import Claimer
 from limpet.worker.frames import LOOP
 from limpet.worker.holds import Hold, Ledger
 from limpet.worker.plan import Plan
+from limpet.worker.services import Services
+
+CLAIMED = ClaimedJob(
+    Lease("job", "s", 1), "task", "q", 1, 1, Counters(), False, False, 1, "{}", "{}", (), None
+)
 
 
 class Line:
     """Stands for the store: nothing is ready there, ever."""
 
     def __init__(self, standing: Standing = Standing.LIVE) -> None:
-        self.asked = 0
+        self.asked = self.promotions = 0
         self.during: Callable[[], None] = lambda: None
-        self.standing = standing
         self.by_itself: asyncio.Future[Exchanged] | None = None
+        self.answer = Exchanged(standing, (), ())
+        self.said: list[tuple[Any, ...]] = []
 
-    async def exchange(
-        self, *args: Any, begins: Callable[[], None], first: Any = None
-    ) -> Exchanged:
+    async def exchange(self, *args: Any, first: Any = None) -> Exchanged:
         if first is not None:
             answer: Exchanged = await first.answer
             return answer
         self.asked += 1
+        self.said.append(args)
         await asyncio.sleep(0)
         self.during()
         await asyncio.sleep(0)
-        return Exchanged(self.standing, (), ())
+        return self.answer
 
     def stand_by(self, *args: Any, begins: Callable[[], None]) -> Any:
         self.begins = begins
@@ -51,7 +63,10 @@ class Line:
 def claimer_of(line: Line) -> Claimer:
     async def report() -> None: ...
 
-    services = SimpleNamespace(report=report, told=lambda batch: None)
+    def promote() -> None:
+        line.promotions += 1
+
+    services = SimpleNamespace(report=report, told=lambda batch: None, promote_now=promote)
     placement = SimpleNamespace(room=lambda kind: (0, 5, True), suspect_room=lambda: 1)
     stubs: list[Any] = [line, Ledger(), placement, services, lambda: None]
     claimer = Claimer("s", Plan("app:app"), *stubs)
@@ -115,22 +130,7 @@ def test_what_was_claimed_by_itself_is_given_and_counted() -> None:
             await asyncio.sleep(0)
         line.begins()  # as the thread does when the bell rings
         assert claimer.in_flight
-        claimed = ClaimedJob(
-            Lease("job", "s", 1),
-            "task",
-            "q",
-            1,
-            1,
-            Counters(),
-            False,
-            False,
-            1,
-            "{}",
-            "{}",
-            (),
-            None,
-        )
-        line.by_itself.set_result(Exchanged(Standing.LIVE, (), (claimed,)))
+        line.by_itself.set_result(Exchanged(Standing.LIVE, (), (CLAIMED,)))
         while line.asked < 2:
             await asyncio.sleep(0)  # there may be more
         serving.cancel()
@@ -140,3 +140,153 @@ def test_what_was_claimed_by_itself_is_given_and_counted() -> None:
     assert given == ["job"]
     assert claimer.exchanges == 3
     assert not claimer.in_flight
+
+
+def later(seconds: float) -> Exchanged:
+    """Nothing now, more after so long."""
+    return Exchanged(Standing.LIVE, (), (), next_at=time.time_ns() // 1000 + round(seconds * 1e6))
+
+
+def _asked_within(seconds: float, answer: Callable[[], Exchanged]) -> int:
+    async def go_on() -> int:
+        line = Line()
+        line.answer = answer()
+
+        def anew() -> None:
+            line.answer = answer()
+
+        line.during = anew
+        claimer = claimer_of(line)
+
+        async def give(holds: list[Hold]) -> None: ...
+
+        serving = asyncio.create_task(claimer.run(give))
+        await asyncio.sleep(seconds)
+        serving.cancel()
+        return line.asked
+
+    return asyncio.run(go_on())
+
+
+def test_what_is_kept_back_is_asked_for_at_the_moment_when_it_may_be_had() -> None:
+    asked = _asked_within(0.5, lambda: later(0.1))
+    assert 4 <= asked <= 6, asked
+
+
+def test_what_is_due_but_not_to_be_had_is_not_asked_for_again_and_again() -> None:
+    """As where the store's clock is behind, or other workers are faster each time."""
+    asked = _asked_within(0.5, lambda: later(-1.0))
+    assert asked <= 14, asked
+
+
+def test_what_is_kept_back_for_long_does_not_stop_the_slow_poll(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(claimer_module, "_SLOW_POLL_SECONDS", 0.1)
+    asked = _asked_within(0.5, lambda: later(3600))
+    assert 4 <= asked <= 6, asked
+
+
+def test_the_promoter_is_woken_for_what_was_left_unfinished() -> None:
+    async def unfinished() -> int:
+        line = Line()
+        line.answer = Exchanged(Standing.LIVE, (), (), unfinished=True)
+        await _asked(claimer_of(line), line)
+        return line.promotions
+
+    assert asyncio.run(unfinished()) == 1
+
+
+def test_a_worker_that_leaves_when_idle_waits_for_what_a_rate_gives_soon() -> None:
+    async def found_nothing(answer: Exchanged) -> bool:
+        line = Line()
+        line.answer = answer
+        claimer = claimer_of(line)
+        for _ in range(3):
+            claimer.rang()
+            await _asked(claimer, line)
+        return claimer.found_nothing
+
+    assert asyncio.run(found_nothing(Exchanged(Standing.LIVE, (), ())))
+    assert asyncio.run(found_nothing(later(3600)))
+    assert not asyncio.run(found_nothing(later(0.5)))
+
+
+def test_a_bounded_queue_is_never_claimed_ahead() -> None:
+    async def slots(*words: Any) -> Mapping[str, int]:
+        line = Line()
+        claimer = claimer_of(line)
+        claimer.begin({LOOP: "digest"}, ["slow"])
+        claimer._plan = Plan("app:app", queues=dict.fromkeys(words))
+        claimer._rates[LOOP].per_second = 200.0  # ten in 50 ms
+        await _asked(claimer, line)
+        want = line.said[0][3]
+        assert want.pools[0].total > 5
+        found: Mapping[str, int] = want.pools[0].slots
+        return found
+
+    assert asyncio.run(slots()) == {"*": 15, "slow": 5}
+    assert asyncio.run(slots("slow", "fast")) == {"slow": 5, "fast": 15}
+
+
+def test_a_queue_that_was_limited_at_run_time_is_not_claimed_ahead_either() -> None:
+    async def slots() -> list[Mapping[str, int]]:
+        line = Line()
+        claimer = claimer_of(line)
+        claimer.begin({LOOP: "digest"}, ["slow"])
+        for limited in (["slower"], []):
+            claimer.bound(limited)
+            claimer._rates[LOOP].per_second = 200.0
+            claimer.rang()
+            await _asked(claimer, line)
+        return [said[3].pools[0].slots for said in line.said]
+
+    assert asyncio.run(slots()) == [{"*": 15, "slow": 5, "slower": 5}, {"*": 15, "slow": 5}]
+
+
+def test_workers_learn_of_limits_that_were_set_at_run_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(services_module, "_BOUNDS_SECONDS", 0)
+    store = open_store("sqlite://")
+    store.migrate()
+    store.enqueue([NewJob(f"{n:026}", "t", "{}", queue) for n, queue in enumerate(("a", "b", "c"))])
+    store.declare_queues({"a": QueueRules(weight=3), "b": QueueRules(concurrency=1)})
+    store.limit_queue("c", QueueRules(rate=rate_of("5/s")))
+
+    async def do(work: Callable[[], Any]) -> Any:
+        return work()
+
+    async def learn() -> list[str]:
+        heard: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+
+        def bound(queues: list[str]) -> None:
+            if not heard.done():
+                heard.set_result(queues)
+
+        line: Any = SimpleNamespace(store=store, do=do, failing_since=None)
+        services = Services(line, "s", Ledger(), lambda: False)
+        learning = asyncio.create_task(services._learn_bounds_forever(bound))
+        try:
+            return await asyncio.wait_for(heard, 5)
+        finally:
+            learning.cancel()
+
+    assert sorted(asyncio.run(learn())) == ["b", "c"]
+    store.close()
+
+
+def test_how_attempts_ended_is_told_once_with_their_outcomes() -> None:
+    async def told() -> list[tuple[Any, ...]]:
+        line = Line()
+        claimer = claimer_of(line)
+        ledger = claimer._ledger
+        ledger.observer.watch([BreakerRules("api", frozenset({"task"}), 0.5, 1, 1, 1)])
+        (hold,) = ledger.take([CLAIMED])
+        ledger.settle(hold, Complete(hold.lease))
+        await _asked(claimer, line)
+        claimer.rang()
+        await _asked(claimer, line)
+        return [each[5:] for each in line.said]
+
+    assert asyncio.run(told()) == [((Observed("api", 1, 0),),), ()]

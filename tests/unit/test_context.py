@@ -7,13 +7,15 @@ import time
 import timeit
 from collections.abc import Iterator
 from contextvars import copy_context
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from limpet import AttemptStopped, Context, InvalidOption, current
+from limpet import AttemptStopped, Context, FanOut, InvalidOption, RateLimited, State, current
 from limpet.context import JobLogHandler, JobView, running
 from limpet.domain.cause import Cause, Drained
+from limpet.domain.child import ChildResult
 
 JOB = JobView("id", "send", "email", round=1, failures=0, orphans=0, strikes=0)
 
@@ -23,6 +25,11 @@ class FakeLink:
         self.said: list[tuple[float, float | None, str]] = []
         self.lines: list[tuple[str, str]] = []
         self.stopping: Cause | None = None
+        self.reads = 0
+
+    def children(self) -> tuple[ChildResult, ...]:
+        self.reads += 1
+        return (ChildResult("c", "resize", State.SUCCEEDED, 7),)
 
     def progress(self, done: float, total: float | None, note: str) -> None:
         self.said.append((done, total, note))
@@ -208,3 +215,30 @@ def test_a_context_costs_next_to_nothing(link: FakeLink) -> None:
         )
     )
     assert best / 10_000 < 5e-6, "it is made for every job; about 0.3 us is usual"
+
+
+def test_children_are_read_once_and_only_when_asked_for(ctx: Context, link: FakeLink) -> None:
+    assert link.reads == 0
+    assert [child.result for child in ctx.children] == [7]
+    assert asyncio.run(ctx.achildren()) is ctx.children
+    assert link.reads == 1
+
+
+def test_a_fan_out_ends_the_attempt_with_its_calls(ctx: Context) -> None:
+    with pytest.raises(FanOut, match="waits for 2 jobs") as raised:
+        ctx.fan_out(iter(["a", "b"]), failed="keep")
+    assert (raised.value.calls, raised.value.failed) == (("a", "b"), "keep")
+
+
+def test_a_fan_out_into_nothing_or_with_another_word_is_refused(ctx: Context) -> None:
+    with pytest.raises(InvalidOption, match="nothing to wait for"):
+        ctx.fan_out([])
+    with pytest.raises(InvalidOption, match='write "fail", "skip" or "keep"'):
+        ctx.fan_out(["a"], failed="ignore")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("told", [30, "30s", "30", " 30 "])
+def test_a_rate_limit_ends_the_attempt_until_then(ctx: Context, told: Any) -> None:
+    with pytest.raises(RateLimited) as raised:
+        ctx.rate_limited(told)
+    assert raised.value.delay == timedelta(seconds=30)

@@ -11,6 +11,7 @@ from limpet.domain.cause import Cause, DeadlinePassed, Drained, Raised, Stalled,
 from limpet.domain.errors import (
     AttemptStopped,
     InvalidOption,
+    RateLimited,
     RetryAfter,
     Snooze,
     Unrecoverable,
@@ -53,7 +54,14 @@ def test_snooze_spends_nothing_however_often() -> None:
     assert judge(Snooze("5m"), STEADY, 99, 0.5) == Later(timedelta(minutes=5))
 
 
-@pytest.mark.parametrize("kind", [RetryAfter, Snooze])
+def test_a_rate_limit_spends_nothing_and_holds_the_queue() -> None:
+    limited = Later(timedelta(seconds=3), holds=True)
+    assert judge(RateLimited(3), STEADY, 99, 0.5) == limited
+    both = BaseExceptionGroup("two", [Snooze(1), RateLimited(3)])
+    assert judge(both, STEADY, 0, 0.5) == limited
+
+
+@pytest.mark.parametrize("kind", [RetryAfter, Snooze, RateLimited])
 def test_a_delay_that_cannot_be_read_is_refused_where_it_is_raised(kind: Any) -> None:
     with pytest.raises(InvalidOption, match=f"the delay of {kind.__name__} is 'soon'"):
         kind("soon")
@@ -81,7 +89,7 @@ def test_a_timeout_or_a_stall_is_a_failure_with_that_cause(cause: Cause) -> None
 def test_a_stop_that_is_nobodys_fault_spends_nothing_and_a_deadline_ends_it() -> None:
     assert judge(AttemptStopped(Drained()), STEADY, 0, 0.5) == Later(timedelta())
     late = DeadlinePassed(at=1)
-    assert judge(AttemptStopped(late), STEADY, 0, 0.5) == GiveUp(late)
+    assert judge(AttemptStopped(late), STEADY, 0, 0.5) == GiveUp(late, final=True)
 
 
 def test_what_a_task_says_is_heard_through_an_exception_group() -> None:

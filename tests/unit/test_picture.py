@@ -75,7 +75,7 @@ def test_everything_is_shown_where_there_is_room() -> None:
     whole = "\n".join(texts(160))
     for part in (
         "sqlite:////a/b.db", "survives a crash", "overdue", "0.4s ago", "10s", "3.2",
-        "paused; 2 needs task send", "75%", "cancel requested", "every process is dead", "8 more",
+        "paused; 2 need task send", "75%", "cancel requested", "every process is dead", "8 more",
     ):  # fmt: skip
         assert part in whole
 

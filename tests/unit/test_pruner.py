@@ -48,3 +48,25 @@ def test_a_pruner_that_is_told_to_stop_stops_after_its_step() -> None:
     pruned = Pruner(store, RETENTION).run(stop)
     assert (pruned.jobs, pruned.more) == (1000, True)
     store.close()
+
+
+def test_a_queue_may_keep_its_jobs_for_another_time() -> None:
+    clock = FakeClock()
+    store = store_with_cancelled(clock, 3)
+    ids = IdSource(clock)
+    kept, short = (NewJob(ids.new(), "t", "{}", queue) for queue in ("kept", "short"))
+    store.enqueue([kept, short])
+    for job in (kept, short):
+        store.cancel(job.id)
+    clock.advance(timedelta(minutes=90))
+    by_queue = {
+        "kept": {State.CANCELLED: timedelta(days=9)},
+        "short": {State.CANCELLED: timedelta(hours=1)},
+    }
+    pruner = Pruner(store, RETENTION, by_queue)
+    assert pruner.run().jobs == 1
+    assert store.job(short.id) is None
+    clock.advance(timedelta(hours=1))
+    assert pruner.run().jobs == 3
+    assert store.job(kept.id) is not None
+    store.close()

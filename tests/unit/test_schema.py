@@ -10,8 +10,9 @@ from schema import FILE, schema
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.errors import SchemaMismatch
+from limpet.domain.job import NewJob
+from limpet.domain.state import State
 from limpet.storage.boot import boot_id
-from limpet.storage.relocation import Relocation, Stage
 from limpet.storage.sqlite import schema as store_schema
 from limpet.storage.sqlite.location import parse
 from limpet.storage.sqlite.store import SqliteStore
@@ -91,7 +92,13 @@ def test_store_of_version_1_is_refused_until_it_is_migrated(
         for use in (lambda: store.pause("email"), store.info):
             with pytest.raises(SchemaMismatch, match=r"schema 1.*run `limpet migrate`"):
                 use()
-        assert store.migrate() == ("0002_worker", "0003_lean", "0004_move")
+        assert store.migrate() == (
+            "0002_worker",
+            "0003_lean",
+            "0004_move",
+            "0005_shaping",
+            "0006_schedules",
+        )
         assert store.migrate() == ()
         assert store.info().schema_version == store_schema.NEWEST
         (kept,) = store.sessions()
@@ -99,36 +106,42 @@ def test_store_of_version_1_is_refused_until_it_is_migrated(
         assert store.invariants() == ()
 
 
-def test_code_of_version_1_may_work_on_a_store_of_this_version(
+def test_code_that_knows_no_turns_may_not_work_on_a_store_that_gives_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path}/jobs.db"
     with closing(SqliteStore(url)) as store:
         store.migrate()
-    newest = store_schema.NEWEST
-    monkeypatch.setattr(store_schema, "NEWEST", 1)
-    monkeypatch.setattr(store_schema, "OLDEST", 1)
-    with closing(SqliteStore(url)) as store:
-        assert store.info().schema_version == newest
+    monkeypatch.setattr(store_schema, "NEWEST", 4)
+    monkeypatch.setattr(store_schema, "OLDEST", 4)
+    with closing(SqliteStore(url)) as old, pytest.raises(SchemaMismatch, match="Upgrade Limpet"):
+        old.pause("email")
 
 
-def test_code_that_knows_no_moves_may_not_open_a_store_that_moves(
+def test_keys_and_uniques_of_before_are_kept_from_the_migration_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = f"sqlite:///{tmp_path}/jobs.db"
-    closing_ = Relocation("m", Stage.CLOSING, "redis://elsewhere", "e")
-    with closing(SqliteStore(url)) as store, monkeypatch.context() as older:
-        assert store.relocate(None, closing_).done
-        older.setattr(store_schema, "NEWEST", 3)
-        older.setattr(store_schema, "OLDEST", 2)
-        with closing(SqliteStore(url)) as old, pytest.raises(SchemaMismatch):
-            old.pause("email")
+    url = f"sqlite:///{tmp_path}/old.db"
+    package = package_of(tmp_path, monkeypatch, "fourth_limpet", steps_up_to(4))
+    connection = apsw.Connection(str(tmp_path / "old.db"))
+    store_schema.apply(connection, parse(url), SystemClock(), package)
+    connection.execute(
+        "INSERT INTO limpet_job (n, id, task, queue, state, priority, sort_key, ready_at,"
+        " created_at, key, unique_key, payload_version)"
+        " VALUES (1, 'a', 't', 'q', 'ready', 0, 1, 1, 1, 'k', 'u', 1),"
+        " (2, 'b', 't', 'q', 'ready', 0, 1, 1, 1, 'k', 'u', 1);"
+        "INSERT INTO limpet_payload (n, args, options) VALUES (1, '{}', '{}'), (2, '{}', '{}');"
+        "INSERT INTO limpet_gauge VALUES ('q', 'ready', 2)"
+    )
+    connection.close()
     with closing(SqliteStore(url)) as store:
-        assert store.relocate(closing_, None).done
-        monkeypatch.setattr(store_schema, "NEWEST", 3)
-        monkeypatch.setattr(store_schema, "OLDEST", 2)
-        with closing(SqliteStore(url)) as old:
-            assert old.info().epoch
+        assert store.migrate() == ("0005_shaping", "0006_schedules")
+        assert store.invariants() == ()
+        (second, waiting) = store.enqueue(
+            [NewJob("c", "t", "{}", unique="u"), NewJob("d", "t", "{}", key="k")]
+        )
+        assert (second.job, second.outcome) == ("b", "duplicate")
+        assert waiting.state is State.BLOCKED
 
 
 def test_a_store_is_brought_forward_with_its_jobs_and_only_once(tmp_path: Path, later: str) -> None:
@@ -152,7 +165,14 @@ def test_a_store_is_brought_forward_with_its_jobs_and_only_once(tmp_path: Path, 
 def test_names_of_tables_follow_the_name_space(tmp_path: Path) -> None:
     one = SqliteStore(f"sqlite:///{tmp_path}/jobs.db")
     two = SqliteStore(f"sqlite:///{tmp_path}/jobs.db?namespace=other")
-    steps = ("0001_ground", "0002_worker", "0003_lean", "0004_move")
+    steps = (
+        "0001_ground",
+        "0002_worker",
+        "0003_lean",
+        "0004_move",
+        "0005_shaping",
+        "0006_schedules",
+    )
     assert one.migrate() == two.migrate() == steps
     assert one.info().epoch != two.info().epoch
     one.pause("email")

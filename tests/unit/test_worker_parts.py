@@ -23,7 +23,7 @@ from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete
 from limpet.log import WORDING
-from limpet.worker import frames, locks, page, processes
+from limpet.worker import frames, locks, marks, page, processes
 from limpet.worker.crew import Crew
 from limpet.worker.desk import _Reader
 from limpet.worker.executor_link import Executor
@@ -173,11 +173,28 @@ def test_a_finder_ends_what_carries_the_mark_before_it_is_sure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = _take(tmp_path, monkeypatch)
-    marked = f"test-{os.getpid()}"
-    stray = subprocess.Popen(["sleep", "60"], env={**os.environ, processes.MARK: marked})
     held.let_go()
-    assert locks.proves_death(marked, held.path, held.inode, held.nonce)
-    assert stray.wait(timeout=5) == -signal.SIGKILL
+    for turn in range(20):
+        # It has only just become another program, and mostly shows no environment yet.
+        marked = f"test-{os.getpid()}-{turn}"
+        stray = subprocess.Popen(["sleep", "60"], env={**os.environ, marks.MARK: marked})
+        monkeypatch.setattr(processes, "pids", lambda pid=stray.pid: [pid])
+        try:
+            assert locks.proves_death(marked, held.path, held.inode, held.nonce)
+            assert stray.wait(timeout=5) == -signal.SIGKILL
+        finally:
+            stray.kill()
+            stray.wait()
+
+
+def test_what_shows_no_mark_or_is_of_the_kernel_is_left_alone() -> None:
+    bare = subprocess.Popen(["sleep", "60"], env={})
+    try:
+        assert marks.end_marked(f"test-{os.getpid()}", seconds=5)
+        assert is_running(bare)
+    finally:
+        bare.kill()
+        bare.wait()
 
 
 def test_a_lock_is_free_only_when_the_last_heir_is_gone(

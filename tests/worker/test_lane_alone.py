@@ -14,7 +14,7 @@ from worker.place import TESTS
 
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
-from limpet.worker import frames, page, processes
+from limpet.worker import frames, marks, page
 from limpet.worker.plan import Plan
 
 
@@ -37,7 +37,7 @@ class Lane:
         plan = Plan("worker.jobs:app", url=f"sqlite:///{folder}/jobs.db")
         environment = {
             **os.environ, **plan.environment(), "LIMPET_ORDER": json.dumps(order),
-            processes.MARK: "session", "PYTHONPATH": str(TESTS),
+            marks.MARK: "session", "PYTHONPATH": str(TESTS),
         }  # fmt: skip
         kept = (*given, sheet, int(str(order["lock"])))
         command = [sys.executable, "-m", "limpet.worker.executor"]

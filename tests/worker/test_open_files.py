@@ -34,9 +34,9 @@ def test_many_executors_and_async_jobs_run_under_a_low_limit_of_open_files(place
     in_lanes: list[Handle] = [crowds.meets.enqueue(place.notes, LANES) for _ in range(LANES)]
     in_loop: list[Handle] = [crowds.meets_async.enqueue(ASYNC_JOBS) for _ in range(ASYNC_JOBS)]
     place.until_over(*in_lanes, *in_loop, seconds=40)
+    assert {place.job(job).counters for job in [*in_lanes, *in_loop]} == {(0, 0, 0)}
     assert {job.result(timeout=1) for job in in_lanes} == {LANES}
     assert {job.result(timeout=1) for job in in_loop} == {ASYNC_JOBS}
-    assert {place.job(job).counters for job in [*in_lanes, *in_loop]} == {(0, 0, 0)}
     assert not worker.log("executor_failed")
     # Tasks and their programs have what the user gave them: some loop over all that is allowed.
     for task in (crowds.limits_of_files, crowds.limits_of_files_async):

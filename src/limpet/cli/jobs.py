@@ -1,40 +1,54 @@
-"""`limpet jobs` and `limpet job`: look at jobs, cancel them, run them again."""
+"""`limpet jobs`: list jobs; retry, discard or move many."""
 
 import argparse
 from typing import Any
 
+from limpet.cli.asking import add_asking, carry_out
+from limpet.cli.filters import add_filters, selection_of
 from limpet.cli.output import ago, say, say_json, shortened, table
 from limpet.cli.target import add_target, find_store
-from limpet.domain.ids import checked_id
-from limpet.domain.job import JobFilter
-from limpet.domain.queue import checked_name
-from limpet.domain.state import State
-from limpet.ops.control import cancel_job, retry_job
-from limpet.ops.inspect import list_jobs, show_job
+from limpet.domain.errors import InvalidOption
+from limpet.ops.bulk import discard_many, requeue_many, retry_many
+from limpet.ops.inspect import list_jobs
+from limpet.ops.selection import Selection
+
+_TEXTS = {
+    "retry": "Run finished jobs again, each in a new round: the failed ones, unless --state names "
+    "others.",
+    "discard": "Cancel jobs that wait or are quarantined, ask running ones to stop, and let none "
+    "that failed be relaunched. Nothing is deleted: they can be looked at, and retried.",
+    "move": "Move jobs that wait to another queue, in the order that they had.",
+}
 
 
 def add(commands: Any) -> None:
-    """Add the commands to the command line."""
-    many = commands.add_parser("jobs", help="list jobs, newest first")
-    many.add_argument("--state", choices=[state.value for state in State], metavar="STATE")
-    many.add_argument("--queue")
-    many.add_argument("--task")
+    """Add the command to the command line."""
+    many = commands.add_parser(
+        "jobs",
+        help="list jobs, newest first; retry, discard or move many",
+        description="List jobs, newest first. With retry, discard or move, do that to all that "
+        "the filters choose; it says how many and asks first.",
+    )
     many.add_argument("--limit", type=_count, default=50, help="how many (50)")
     many.add_argument("--cursor", help="go on where the last page ended")
+    add_filters(many)
     add_target(many)
     many.set_defaults(run=_list)
-    one = commands.add_parser("job", help="show, retry or cancel one job")
-    actions = one.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, run, text in (
-        ("show", _show, "everything about a job, with its timeline"),
-        ("retry", _retry, "run a finished job again, in a new round"),
-        ("cancel", _cancel, "cancel a job; a running one is asked to stop"),
-    ):
-        action = actions.add_parser(name, help=text)
-        action.add_argument("id", metavar="ID")
-        if name == "cancel":
-            action.add_argument("--reason", default="", help="kept on the job's timeline")
-        add_target(action)
+    actions = many.add_subparsers(dest="action", metavar="[ACTION]")
+    for name, run in (("retry", _retry), ("discard", _discard), ("move", _move)):
+        action = actions.add_parser(
+            name, help=_TEXTS[name].partition(":")[0].partition(",")[0].lower().rstrip("."),
+            description=_TEXTS[name] + " Can be stopped and run again; what is done stays done.",
+        )  # fmt: skip
+        if name == "discard":
+            action.add_argument("--reason", default="", help="kept on the jobs' timelines")
+        if name == "move":
+            action.add_argument("--to", required=True, metavar="QUEUE", help="where to")
+        if name != "retry":
+            action.add_argument("--all", action="store_true", help="every job, with no filter")
+        add_asking(action)
+        add_filters(action, under=True)
+        add_target(action, under=True)
         action.set_defaults(run=run)
 
 
@@ -46,10 +60,7 @@ def _count(text: str) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    state = State(arguments.state) if arguments.state else None
-    queue = arguments.queue and checked_name(arguments.queue)
-    task = arguments.task and checked_name(arguments.task, "task")
-    which = JobFilter(state, queue, task)
+    which = selection_of(arguments)
     jobs, cursor = list_jobs(find_store(arguments), which, arguments.cursor, arguments.limit)
     if arguments.json:
         say_json({"jobs": jobs, "cursor": cursor})
@@ -81,8 +92,12 @@ def _remark(job: dict[str, Any]) -> str:
         return f"due {ago(job['ready_at'])}" + (_why(job) and f", after {_why(job)}")
     if job["state"] == "running" and job["cancel_requested_at"]:
         return "cancel requested"
+    if job["pending"]:
+        return f"waits for {job['pending']} {'child' if job['pending'] == 1 else 'children'}"
     if job["blocked_by"]:
         return str(job["blocked_by"])
+    if job["relaunch_at"]:
+        return f"relaunched {ago(job['relaunch_at'])}, after {_why(job)}"
     return _why(job)
 
 
@@ -90,48 +105,41 @@ def _why(job: dict[str, Any]) -> str:
     return shortened(job["error"]["text"], 60) if job["error"] else ""
 
 
-def _show(arguments: argparse.Namespace) -> int:
-    job = show_job(find_store(arguments), checked_id(arguments.id))
-    if arguments.json:
-        say_json(job)
-        return 0
-    hidden = {"timeline", "log"}
-    for name, value in job.items():
-        if name not in hidden and value not in (None, False, {}):
-            text = value["text"] if name == "error" else value
-            say(f"{name + ':':<16}{text}")
-    say("timeline:")
-    for event in job["timeline"]:
-        cause = f"  {event['cause']['text']}" if event["cause"] else ""
-        holder = f"  session {event['session']} token {event['token']}" if event["session"] else ""
-        say(f"  {event['at']}  {event['event']:<16}{holder}{cause}".rstrip())
-    for line in job["log"]:
-        say(f"  {line['at']}  {line['level']}: {line['message']}")
-    return 0
-
-
 def _retry(arguments: argparse.Namespace) -> int:
-    store = find_store(arguments)
-    round_ = retry_job(store, arguments.id)
-    return _done(arguments, store, f"{arguments.id} is ready again, in round {round_}")
+    which, store = selection_of(arguments), find_store(arguments)
+    return carry_out(
+        arguments,
+        "retry",
+        "retried",
+        lambda dry, tell: retry_many(store, which, dry_run=dry, tell=tell),
+    )
 
 
-def _cancel(arguments: argparse.Namespace) -> int:
-    store = find_store(arguments)
-    state = cancel_job(store, arguments.id, arguments.reason)
-    if state is State.RUNNING:
-        text = f"{arguments.id} is running; its worker was asked to stop it"
-    elif state is State.CANCELLED:
-        text = f"{arguments.id} is cancelled"
-    else:
-        text = f"{arguments.id} was already {state}; nothing changed"
-    _done(arguments, store, text)
-    return 0 if state in (State.RUNNING, State.CANCELLED) else 1
+def _discard(arguments: argparse.Namespace) -> int:
+    which, store = _chosen(arguments), find_store(arguments)
+    return carry_out(
+        arguments,
+        "discard",
+        "discarded",
+        lambda dry, tell: discard_many(store, which, arguments.reason, dry_run=dry, tell=tell),
+    )
 
 
-def _done(arguments: argparse.Namespace, store: Any, text: str) -> int:
-    if arguments.json:
-        say_json(show_job(store, arguments.id))
-    else:
-        say(text)
-    return 0
+def _move(arguments: argparse.Namespace) -> int:
+    which, store = _chosen(arguments), find_store(arguments)
+    return carry_out(
+        arguments,
+        f"move to {arguments.to}",
+        f"moved to {arguments.to}",
+        lambda dry, tell: requeue_many(store, which, arguments.to, dry_run=dry, tell=tell),
+    )
+
+
+def _chosen(arguments: argparse.Namespace) -> Selection:
+    which = selection_of(arguments)
+    if which == Selection() and not arguments.all:
+        raise InvalidOption(
+            f"limpet jobs {arguments.action} needs a filter, such as --queue or --task; --all "
+            f"means every job."
+        )
+    return which

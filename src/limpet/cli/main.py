@@ -6,8 +6,28 @@ import sys
 from collections.abc import Sequence
 
 import limpet
-from limpet.cli import demo, enqueue, jobs, move, queues, store, top, worker, workers
+from limpet.cli import (
+    breakers,
+    demo,
+    enqueue,
+    job,
+    jobs,
+    keys,
+    move,
+    quarantine,
+    queues,
+    schedules,
+    store,
+    top,
+    worker,
+    workers,
+)
 from limpet.domain.errors import InvalidOption, LimpetError, PayloadInvalid, UnknownTask
+
+_COMMANDS = (
+    demo, worker, top, enqueue, jobs, job, quarantine, queues, keys, breakers,
+    schedules, workers, store, move,
+)  # fmt: skip
 
 DONE, NOT_WELL, WRONG_USAGE = 0, 1, 2
 
@@ -23,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"limpet {limpet.__version__}")
     commands = whole.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (demo, worker, top, enqueue, jobs, queues, workers, store, move):
+    for module in _COMMANDS:
         module.add(commands)
     return whole
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from limpet.cli.remark import queue_remark
 from limpet.cli.style import (
     Column,
     Line,
@@ -154,8 +155,7 @@ def _queues(seen: Mapping[str, Any], rates: Mapping[str, float] | None, width: i
 
 
 def _remark(queue: Mapping[str, Any]) -> Span:
-    told = ["paused"] if queue["paused"] else []
-    told += [f"{count} {clean(reason)}" for reason, count in sorted(queue["blocked_by"].items())]
+    told = [remark] if (remark := queue_remark(queue)) else []
     if queue["quarantined"]:
         told.append(f"{queue['quarantined']} quarantined")
     return ("; ".join(told), Style.WARN)

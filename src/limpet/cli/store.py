@@ -6,6 +6,7 @@ from typing import Any
 
 from limpet.cli.output import say, say_json
 from limpet.cli.target import add_target, find_store
+from limpet.maintenance.scanner import mend
 
 
 def add(commands: Any) -> None:
@@ -14,6 +15,11 @@ def add(commands: Any) -> None:
     add_target(migrate)
     migrate.set_defaults(run=_migrate)
     fsck = commands.add_parser("fsck", help="check what must always hold; exit 1 if it does not")
+    fsck.add_argument(
+        "--repair",
+        action="store_true",
+        help="put right what can be told from the jobs themselves; no job is removed",
+    )
     add_target(fsck)
     fsck.set_defaults(run=_fsck)
 
@@ -34,13 +40,18 @@ def _migrate(arguments: argparse.Namespace) -> int:
 
 def _fsck(arguments: argparse.Namespace) -> int:
     store = find_store(arguments)
-    broken = store.invariants()
+    mended, broken = mend(store) if arguments.repair else ((), store.invariants())
     if arguments.json:
-        say_json([asdict(each) for each in broken])
-    elif not broken:
+        told: Any = [asdict(each) for each in broken]
+        if arguments.repair:
+            told = {"mended": [asdict(each) for each in mended], "broken": told}
+        say_json(told)
+        return 1 if broken else 0
+    for done in mended:
+        say(f"{done.invariant}: put right {done.count} times")
+    if not broken:
         say(f"{store.info().url}: everything holds")
-    else:
-        for each in broken:
-            say(f"{each.invariant}: broken {each.count} times, for example {each.example}")
-            say(f"    it must hold that {each.sentence}")
+    for each in broken:
+        say(f"{each.invariant}: broken {each.count} times, for example {each.example}")
+        say(f"    it must hold that {each.sentence}")
     return 1 if broken else 0

@@ -1,6 +1,7 @@
 """Which store and which app a command is about."""
 
 import argparse
+from typing import Any
 
 from limpet import settings
 from limpet.app import App
@@ -10,13 +11,22 @@ from limpet.storage.base import Store
 from limpet.storage.registry import open_store
 
 
-def add_target(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
-    """The options that every command has."""
-    parser.add_argument("--url", help="the store, as in sqlite:///jobs.db (else LIMPET_URL)")
-    parser.add_argument("--app", metavar="MODULE:APP", help="the app (else LIMPET_APP)")
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+def add_target(parser: argparse.ArgumentParser, *, json: bool = True, under: bool = False) -> None:
+    """The options that every command has.
+
+    `under`: a command of a command that has them too; what was said there stays.
+    """
+    text: Any = argparse.SUPPRESS if under else None
+    flag: Any = argparse.SUPPRESS if under else False
+    parser.add_argument(
+        "--url", default=text, help="the store, as in sqlite:///jobs.db (else LIMPET_URL)"
+    )
+    parser.add_argument(
+        "--app", default=text, metavar="MODULE:APP", help="the app (else LIMPET_APP)"
+    )
+    parser.add_argument("--debug", action="store_true", default=flag, help="show tracebacks")
     if json:
-        parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument("--json", action="store_true", default=flag, help="print JSON")
 
 
 def find_store(arguments: argparse.Namespace) -> Store:

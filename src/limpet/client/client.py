@@ -3,17 +3,21 @@
 import asyncio
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import timedelta
+from typing import ParamSpec, TypeVar
 
 from limpet.client.coalescer import Coalescer
+from limpet.client.signature import Signature
+from limpet.client.staging import hand_in, without_room
 from limpet.client.waiter import Waiter
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import (
     JobNotFound,
+    QueueDraining,
     QueueFull,
     ResultTimeout,
     StoreBusy,
@@ -26,7 +30,10 @@ from limpet.domain.job import Job, NewJob
 from limpet.domain.queue import QueueLimit
 from limpet.domain.state import FINAL, State
 from limpet.storage.answers import Receipt
-from limpet.storage.base import AwaitedWithin, Store
+from limpet.storage.base import CHUNK, AwaitedWithin, Store, at_once
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25
@@ -45,18 +52,23 @@ class Client:
         *,
         shares_writes: bool = True,
         store_patience: timedelta = timedelta(0),
+        signature_of: Callable[[str], Signature | None] = lambda task: None,
     ) -> None:
         """`shares_writes`: enqueues of several callers may be one write. Not so in an executor,
         where each is fenced by the attempt that it is made in. `store_patience`: how long an
-        enqueue is said again where the store does not answer.
+        enqueue is said again where the store does not answer. `signature_of`: of a task by its
+        name, so that results come back as what the task returned.
         """
+        self.signature_of = signature_of
         self._store_patience = store_patience.total_seconds()
         self._shares_writes = shares_writes
         self.store = store
         self.clock = clock or SystemClock()
         self.ids = IdSource(self.clock)
         self._limits = dict(limits or {})
-        self._caps = {queue: limit.cap for queue, limit in self._limits.items()} or None
+        self._caps = {
+            queue: limit.cap for queue, limit in self._limits.items() if limit.cap is not None
+        } or None
         self._coalescer = Coalescer(self._write)
         self._waiter = Waiter(store)
 
@@ -66,33 +78,55 @@ class Client:
         """Write one job; returns when it is durable. Raises `QueueFull`."""
         write = self._coalescer.enqueue if self._shares_writes else self._alone
         receipt = write(job)
+        if receipt.outcome == "new":
+            return receipt
         if receipt.outcome == "full":
             patience = _Patience(self._limits.get(job.queue))
             while receipt.outcome == "full":
                 time.sleep(patience.pause(job.queue, receipt))
                 receipt = write(job)
-        return receipt
+        return self._open(job, receipt)
 
     async def aenqueue(self, job: NewJob) -> Receipt:
         """As `enqueue`, without blocking the event loop."""
-        patience = _Patience(self._limits.get(job.queue))
-        while True:
-            if self._shares_writes:
-                receipt = await self._coalescer.aenqueue(job)
-            else:
-                receipt = await asyncio.to_thread(self._alone, job)
-            if receipt.outcome != "full":
-                return receipt
-            await asyncio.sleep(patience.pause(job.queue, receipt))
+        write = self._coalescer.aenqueue if self._shares_writes else self._aalone
+        receipt = await write(job)
+        if receipt.outcome == "new":
+            return receipt
+        if receipt.outcome == "full":
+            patience = _Patience(self._limits.get(job.queue))
+            while receipt.outcome == "full":
+                await asyncio.sleep(patience.pause(job.queue, receipt))
+                receipt = await write(job)
+        return self._open(job, receipt)
+
+    def _open(self, job: NewJob, receipt: Receipt) -> Receipt:
+        if receipt.outcome == "draining":
+            raise QueueDraining(job.queue)
+        return receipt
 
     def _alone(self, job: NewJob) -> Receipt:
         return self._write([job])[0]
 
-    def _write(self, jobs: Sequence[NewJob], *, all_or_none: bool = False) -> list[Receipt]:
+    async def _aalone(self, job: NewJob) -> Receipt:
+        return await asyncio.to_thread(self._alone, job)
+
+    def _write(
+        self,
+        jobs: Sequence[NewJob],
+        *,
+        all_or_none: bool = False,
+        turn: Callable[[], None] = at_once,
+    ) -> list[Receipt]:
+        return self._patiently(
+            self.store.enqueue, jobs, caps=self._caps, all_or_none=all_or_none, turn=turn
+        )
+
+    def _patiently(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         until, pause = time.monotonic() + self._store_patience, _FIRST_PAUSE
         while True:
             try:
-                return self.store.enqueue(jobs, caps=self._caps, all_or_none=all_or_none)
+                return verb(*args, **kwargs)
             except _PASSING:
                 # The ids stay the same: what was written although nobody heard of it is one job.
                 if time.monotonic() + pause > until:
@@ -103,31 +137,42 @@ class Client:
     def enqueue_many(self, chunks: Iterable[Sequence[NewJob]]) -> Iterator[list[Receipt]]:
         """Write chunks one after the other, each wholly or not at all, up to one that is refused.
 
-        While one is written, `chunks` is asked for the next; what it raises comes after the
-        receipts of all that it gave.
+        While one is written, the next is made ready to be sent, and `chunks` is asked for one more;
+        what it raises comes after the receipts of all that it gave.
         """
-        under_way: Future[list[Receipt]] | None = None
+        under_way: deque[Future[list[Receipt]]] = deque()
+        trouble: Exception | None = None
+        made = iter(chunks)
         try:
-            for chunk in chunks:
-                receipts = under_way.result() if under_way else []
-                under_way = self._begin(chunk)
-                yield receipts
-        except Exception:
-            if under_way:
-                yield under_way.result()
-            raise
+            while True:
+                try:
+                    chunk = next(made, None)
+                except Exception as error:
+                    chunk, trouble = None, error
+                if chunk is None:
+                    break
+                if len(under_way) == 2:
+                    yield under_way.popleft().result()
+                under_way.append(self._begin(chunk, after=under_way[-1] if under_way else None))
+            while under_way:
+                yield under_way.popleft().result()
         finally:
-            if under_way:
-                wait([under_way])
-        if under_way:
-            yield under_way.result()
+            wait(under_way)
+        if trouble is not None:
+            raise trouble
 
-    def _begin(self, chunk: Sequence[NewJob]) -> "Future[list[Receipt]]":
+    def _begin(
+        self, chunk: Sequence[NewJob], after: "Future[list[Receipt]] | None"
+    ) -> "Future[list[Receipt]]":
         future: Future[list[Receipt]] = Future()
+
+        def turn() -> None:
+            if after is not None and after.exception() is not None:
+                raise _OneBeforeRefused
 
         def write() -> None:
             try:
-                future.set_result(self._chunk(chunk))
+                future.set_result(self._chunk(chunk, turn))
             except BaseException as error:
                 future.set_exception(error)
 
@@ -140,22 +185,50 @@ class Client:
             write()
         return future
 
-    def _chunk(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        asked = Counter(job.queue for job in jobs)
-        for queue, count in asked.items():
-            limit = self._limits.get(queue)
-            if limit is not None and count > limit.cap:
-                raise QueueFull(queue, 0, limit.cap, asked=count)
+    def _chunk(self, jobs: Sequence[NewJob], turn: Callable[[], None]) -> list[Receipt]:
+        self._check_caps(Counter(job.queue for job in jobs))
         patience: _Patience | None = None
         while True:
-            receipts = self._write(jobs, all_or_none=True)
-            over = [each for each in zip(jobs, receipts, strict=True) if each[1].outcome == "full"]
+            receipts = self._write(jobs, all_or_none=True, turn=turn)
+            odd = [each for each in zip(jobs, receipts, strict=True) if each[1].outcome != "new"]
+            for job, receipt in odd:
+                self._open(job, receipt)
+            over = [each for each in odd if each[1].outcome == "full"]
             if not over:
                 return receipts
             # The one that names a number is the one for which there was no room.
             job, receipt = max(over, key=lambda each: each[1].waiting)
             patience = patience or _Patience(self._limits.get(job.queue))
             time.sleep(patience.pause(job.queue, receipt))
+
+    def _check_caps(self, asked: Mapping[str, int]) -> None:
+        for queue, count in asked.items():
+            cap = (self._caps or {}).get(queue)
+            if cap is not None and count > cap:
+                raise QueueFull(queue, 0, cap, asked=count)
+
+    def enqueue_whole(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """Write jobs at one moment, all of them or none, however many; parents come first.
+
+        Those that one write cannot take are staged and committed; then caps are looked at before
+        anything is staged, and the receipts tell no state.
+        """
+        if len(jobs) <= CHUNK:
+            return self._chunk(jobs, at_once)
+        self._find_room(Counter(job.queue for job in jobs))
+        # For a job that runs, the supervisor of its worker writes out what is committed.
+        hand_in(self.store, jobs, self._patiently, writes_out=self._shares_writes)
+        return [Receipt(job.id, "new", None) for job in jobs]
+
+    def _find_room(self, asked: Mapping[str, int]) -> None:
+        self._check_caps(asked)
+        patience: dict[str, _Patience] = {}
+        while over := without_room(self.store, asked, self._caps or {}, self._shares_writes):
+            queue, waiting = over
+            if queue not in patience:
+                patience[queue] = _Patience(self._limits.get(queue))
+            receipt = Receipt("", "full", None, waiting)
+            time.sleep(patience[queue].pause(queue, receipt, asked[queue]))
 
     def enqueue_within(self, connection: object, job: NewJob) -> Receipt:
         """Write one job in the caller's own transaction; a full queue refuses at once."""
@@ -173,8 +246,8 @@ class Client:
 
     def _taken(self, job: NewJob, receipt: Receipt) -> Receipt:
         if receipt.outcome == "full":
-            raise QueueFull(job.queue, receipt.waiting, self._limits[job.queue].cap)
-        return receipt
+            raise QueueFull(job.queue, receipt.waiting, (self._caps or {})[job.queue])
+        return self._open(job, receipt)
 
     # -- following
 
@@ -184,6 +257,16 @@ class Client:
         if found is None:
             raise JobNotFound(job)
         return found
+
+    def children_of(self, job: str) -> Iterator[Job]:
+        """The jobs whose parent it is, oldest first."""
+        cursor: str | None = None
+        while True:
+            page = self.store.children(job, cursor, CHUNK)
+            yield from page.jobs
+            cursor = page.cursor
+            if cursor is None:
+                return
 
     def wait(self, job: str, timeout: timedelta | None) -> Job:
         """The job once it is in a final state; raises `ResultTimeout` when the time is up."""
@@ -240,6 +323,10 @@ class Client:
         self.store.close()
 
 
+class _OneBeforeRefused(Exception):
+    """A chunk was not written because the one before it was not."""
+
+
 class _Patience:
     """How long to go on trying while a queue is full."""
 
@@ -248,10 +335,11 @@ class _Patience:
         self._until = time.monotonic() + (limit.patience.total_seconds() if limit else 0)
         self._pause = _FIRST_PAUSE
 
-    def pause(self, queue: str, receipt: Receipt) -> float:
+    def pause(self, queue: str, receipt: Receipt, asked: int = 1) -> float:
         """Seconds to wait before the next try, or `QueueFull`."""
         limit = self._limit
         if limit is None or limit.when_full == "refuse" or time.monotonic() > self._until:
-            raise QueueFull(queue, receipt.waiting, limit.cap if limit else 0)
+            cap = limit.cap or 0 if limit else 0
+            raise QueueFull(queue, receipt.waiting, cap, asked)
         self._pause = min(self._pause * 1.5, _LONGEST_PAUSE)
         return self._pause

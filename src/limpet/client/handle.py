@@ -1,13 +1,14 @@
 """A handle on a job: its id, what was last seen of it, and what can be done to it."""
 
 import asyncio
-from typing import Generic, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from limpet.client.client import Client
 from limpet.client.json_text import from_text
 from limpet.client.signature import Signature
 from limpet.domain.duration import Duration, duration
-from limpet.domain.errors import JobCancelled, JobFailed
+from limpet.domain.errors import DuplicateJob, JobCancelled, JobFailed
 from limpet.domain.job import Job
 from limpet.domain.state import State
 
@@ -15,7 +16,14 @@ R = TypeVar("R")
 
 
 class JobHandle(Generic[R]):
-    """A job that was handed in; `state` is as last seen, `refresh()` looks again."""
+    """A job that was handed in; `state` is as last seen, `refresh()` looks again.
+
+    `accepted` is False where another job holds its `unique`: the handle is on that one. If the job
+    was to be dropped then, whatever is asked of it raises `DuplicateJob`.
+    """
+
+    accepted: bool = True
+    _children: "tuple[JobHandle[Any], ...] | None" = None
 
     def __init__(
         self,
@@ -35,9 +43,9 @@ class JobHandle(Generic[R]):
     def __repr__(self) -> str:
         return f"<JobHandle {self.id} {self.task or '?'} {self._state or '?'}>"
 
-    def returns(self, signature: Signature) -> None:
-        """Restore results to the type that this signature says."""
-        self._signature = signature
+    def was_dropped(self, error: DuplicateJob) -> None:
+        """Say that the job was not taken in, and tell no more from now on."""
+        self._client, self._state = cast("Client", _Nobody(error)), None
 
     @property
     def state(self) -> State:
@@ -52,6 +60,7 @@ class JobHandle(Generic[R]):
     def refresh(self) -> "JobHandle[R]":
         """Look again; raises `JobNotFound` for a job that was pruned."""
         self._seen(self._client.job(self.id))
+        self._children = None  # a job that fanned out has more than it was handed in with
         return self
 
     async def arefresh(self) -> "JobHandle[R]":
@@ -89,6 +98,37 @@ class JobHandle(Generic[R]):
         """As `retry`, without blocking the event loop."""
         return await asyncio.to_thread(self.retry)
 
+    @property
+    def parent(self) -> "JobHandle[Any] | None":
+        """The job that waits for this one, or None."""
+        parent = self.details.parent
+        return None if parent is None else JobHandle(self._client, parent)
+
+    @property
+    def children(self) -> "tuple[JobHandle[Any], ...]":
+        """The jobs that this one waits for, or waited for, oldest first."""
+        if self._children is not None:
+            return self._children
+        return tuple(
+            JobHandle._of(self._client, each) for each in self._client.children_of(self.id)
+        )
+
+    def has(self, children: "Sequence[JobHandle[Any]]") -> None:
+        """Say which children it was handed in with, so that nobody has to ask the store for them
+        before the next `refresh`.
+        """
+        self._children = tuple(children)
+
+    async def achildren(self) -> "tuple[JobHandle[Any], ...]":
+        """As `children`, without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.children)
+
+    @classmethod
+    def _of(cls, client: Client, job: Job) -> "JobHandle[Any]":
+        handle: JobHandle[Any] = JobHandle(client, job.id)
+        handle._seen(job)
+        return handle
+
     def _seen(self, job: Job) -> Job:
         self._details, self._state, self.task = job, job.state, job.task
         return job
@@ -99,6 +139,17 @@ class JobHandle(Generic[R]):
             raise JobFailed(job.id, job.error) from job.error
         if job.state is State.CANCELLED:
             raise JobCancelled(job.id, job.error) from job.error
-        if self._signature is None:
+        signature = self._signature or self._client.signature_of(job.task)
+        if signature is None:
             return cast("R", from_text(job.result or "null"))
-        return cast("R", self._signature.unpack_result(job.result or "null"))
+        return cast("R", signature.unpack_result(job.result or "null"))
+
+
+class _Nobody:
+    """In place of a client, for a job that was not taken in: there is nothing to be asked."""
+
+    def __init__(self, error: DuplicateJob) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise DuplicateJob(self._error.unique, self._error.job)

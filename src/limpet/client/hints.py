@@ -8,12 +8,16 @@ from collections.abc import Callable
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from limpet.context import Context
+from limpet.domain.result import Result
 
 # What reading an annotation that names something unknown, or nonsense, raises.
 UNREADABLE = (NameError, TypeError, AttributeError, SyntaxError)
 
 # Found last, so that an annotation holds that names what only type checkers import.
-_OURS = {"Context": Context, "limpet": sys.modules["limpet"]}
+_OURS = {"Context": Context, "Result": Result, "limpet": sys.modules["limpet"]}
+
+# What `in_result` says of anything else.
+NO_RESULT = object()
 
 
 def read_hints(function: Callable[..., Any], annotations: dict[str, Any]) -> dict[str, Any]:
@@ -33,6 +37,16 @@ def is_context(function: Callable[..., Any], annotation: Any) -> bool:
     if get_origin(hint) in (Union, types.UnionType):
         return set(get_args(hint)) == {Context, types.NoneType}
     return hint is Context
+
+
+def in_result(hint: Any) -> Any:
+    """The T of `Result[T]` or `Result[T] | None`, Any where it is not said; else `NO_RESULT`."""
+    if get_origin(hint) in (Union, types.UnionType):
+        rest = [each for each in get_args(hint) if each is not types.NoneType]
+        return in_result(rest[0]) if len(rest) == 1 else NO_RESULT
+    if hint is Result:
+        return Any
+    return get_args(hint)[0] if get_origin(hint) is Result else NO_RESULT
 
 
 def _names_of(function: Callable[..., Any]) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.client import secret
-from limpet.client.hints import UNREADABLE, is_context, read_hints
+from limpet.client.hints import NO_RESULT, UNREADABLE, in_result, is_context, read_hints
 from limpet.client.json_text import from_text, to_text
 from limpet.domain.errors import InvalidOption, PayloadInvalid
+from limpet.domain.result import Result, has_shape
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -143,6 +144,10 @@ class Signature:
 
     def unpack(self, text: str) -> dict[str, Any]:
         """Stored arguments as the task takes them, or `PayloadInvalid` where they do not fit."""
+        return self.read(self.tree(text))
+
+    def tree(self, text: str) -> dict[str, Any]:
+        """What the JSON of stored arguments says, or `PayloadInvalid`."""
         try:
             tree = from_text(text)
         except (ValueError, RecursionError) as error:
@@ -151,6 +156,10 @@ class Signature:
             ) from None
         if not isinstance(tree, dict):
             raise PayloadInvalid(f"{self._task}: the stored arguments are not a JSON object.")
+        return tree
+
+    def read(self, tree: dict[str, Any]) -> dict[str, Any]:
+        """As `unpack`, from what their JSON says."""
         arguments = self._bind((), tree)
         plain = self._as_stored
         for name, value in arguments.items():
@@ -165,6 +174,8 @@ class Signature:
         if value is None:
             return _NOTHING
         hint = self._hints.get("return")
+        if isinstance(value, Result) or (hint is not None and in_result(hint) is not NO_RESULT):
+            return self._pack_around(value, hint)
         secrets: list[str] = []
         plain = hint is None or hint is Any or (hint in _PLAIN_TYPES and type(value) is hint)
         if not plain:
@@ -176,7 +187,28 @@ class Signature:
         """A stored result as the task returned it."""
         value = from_text(text)
         hint = self._hints.get("return")
+        inner = Any if hint is None or hint is Any else in_result(hint)
+        if inner is not NO_RESULT and has_shape(value):
+            found = value["value"]
+            read = None if found is None else self._read("return", inner, found)
+            return Result(read, value["counts"], value["warnings"])
         return value if value is None else self._read("return", hint, value)
+
+    def _pack_around(self, result: Any, hint: Any) -> Packed:
+        """A result with counts and warnings, as JSON text."""
+        inner = Any if hint is None or hint is Any else in_result(hint)
+        if inner is NO_RESULT or not isinstance(result, Result):
+            raise PayloadInvalid(
+                f"{self._task} returned {type(result).__qualname__}, but is annotated to return "
+                f"{_spelled(hint)}; one of them must change.",
+                field="return",
+            )
+        value, secrets = result.value, list[str]()
+        if inner is not Any and value is not None:
+            value, paths = self._dump("return", inner, value)
+            secrets = ["value" + path.removeprefix("return") for path in paths]
+        text = to_text(result.around(value), what=f"the result of {self._task}")
+        return Packed(text, tuple(secrets))
 
     def _hint(self, name: str) -> Any:
         if name in self._by_name:

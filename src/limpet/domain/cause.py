@@ -266,6 +266,40 @@ class Requested(Cause):
 
 
 @dataclass(eq=True, unsafe_hash=True)
+class ChildFailed(Cause):
+    """A child without which the job is not to run has failed or was cancelled."""
+
+    charged: ClassVar[bool] = False
+    job: str
+    state: str
+
+    def sentence(self) -> str:
+        return f"its child {self.job} is {self.state}"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class ParentGone(Cause):
+    """The job belongs to one that failed or was cancelled, so nobody waits for it any more."""
+
+    charged: ClassVar[bool] = False
+    job: str
+
+    def sentence(self) -> str:
+        return f"its parent {self.job} failed or was cancelled"
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class Replaced(Cause):
+    """A newer job with the same `unique` took its place."""
+
+    charged: ClassVar[bool] = False
+    by: str
+
+    def sentence(self) -> str:
+        return f"the newer job {self.by} took its place"
+
+
+@dataclass(eq=True, unsafe_hash=True)
 class LateHolder(Cause):
     """A holder that no longer had the lease tried to report."""
 

@@ -67,3 +67,8 @@ def spoken(value: timedelta) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts[:2])
+
+
+def spoken_microseconds(value: int) -> str:
+    """As `spoken`, for whole microseconds."""
+    return spoken(timedelta(microseconds=value))

@@ -6,7 +6,13 @@ LimpetError
 ├── PayloadInvalid          arguments do not fit the signature
 │   └── PayloadTooLarge     they fit, but are over the limit
 ├── QueueFull               the queue is at its cap
+├── QueueDraining           the queue takes in no new jobs
+├── DuplicateJob            another job holds its `unique`, and it was dropped
+├── UnknownParent           a job of a flow names a parent that is not there
+├── FlowIncomplete          a flow is committed of which a part is not staged
 ├── JobNotFound             no job of that id (or pruned)
+├── ScheduleNotFound        no schedule of that id
+├── BreakerNotFound         no circuit breaker of that name
 ├── MoveRefused             the job's state does not allow it
 ├── JobFailed               raised by `result()` for a failed job
 ├── JobCancelled            raised by `result()` for a cancelled job
@@ -18,6 +24,8 @@ LimpetError
 ├── Unrecoverable           raised by a task: fail without a retry
 ├── RetryAfter              raised by a task: a failure, to be tried again then
 ├── Snooze                  raised by a task: come back later, nothing is spent
+│   └── RateLimited         the same, and nothing else of its queue begins before
+├── FanOut                  raised by a task: run again when these jobs are finished
 ├── StoreError
 │   ├── StoreUnavailable    cannot be opened or used
 │   │   └── StoreUnreachable    its server does not answer; it may come back
@@ -35,8 +43,8 @@ LimpetError
 AttemptStopped              (a BaseException) raised in a running task that must stop
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from limpet.domain.cause import Cause
@@ -87,8 +95,9 @@ class QueueFull(LimpetError):
     """The queue is at its cap; nothing was enqueued."""
 
     def __init__(self, queue: str, waiting: int, cap: int, asked: int = 1) -> None:
+        what = "is full" if waiting >= cap else f"has no room for {asked} more"
         super().__init__(
-            f"queue {queue!r} is full: {waiting} jobs are waiting and its cap is {cap}. "
+            f"queue {queue!r} {what}: {waiting} jobs are waiting and its cap is {cap}. "
             f"Try again later, raise the cap, or use when_full='wait'."
             if asked <= cap
             else f"queue {queue!r} has a cap of {cap} jobs and can never take {asked} at once. "
@@ -97,6 +106,52 @@ class QueueFull(LimpetError):
         self.queue = queue
         self.waiting = waiting
         self.cap = cap
+
+
+class QueueDraining(LimpetError):
+    """The queue is being drained and takes in no new jobs; nothing was enqueued."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(
+            f"queue {queue!r} is being drained and takes in no new jobs. Name another queue, or "
+            f"open it again with `limpet queues resume {queue}`."
+        )
+        self.queue = queue
+
+
+class DuplicateJob(LimpetError):
+    """The job was dropped, because another one holds its `unique`; `job` is the other."""
+
+    def __init__(self, unique: str, job: str) -> None:
+        super().__init__(
+            f"this job was not enqueued, because job {job} holds unique {unique!r}, and it was to "
+            f"be dropped then."
+        )
+        self.unique = unique
+        self.job = job
+
+
+class UnknownParent(LimpetError, LookupError):
+    """A job names a parent that is neither handed in with it nor waits for children."""
+
+    def __init__(self, job: str, parent: str) -> None:
+        super().__init__(
+            f"job {job} names the parent {parent}, which is not there, or does not wait for "
+            f"children; nothing was enqueued. Hand in both together with app.flow(…)."
+        )
+        self.job = job
+        self.parent = parent
+
+
+class FlowIncomplete(LimpetError):
+    """A flow cannot be committed, because a part of it is not there; nothing was enqueued."""
+
+    def __init__(self, flow: str) -> None:
+        super().__init__(
+            f"flow {flow} cannot be committed: a part of it is not staged, or was pruned because "
+            f"an hour had passed. Hand it in again."
+        )
+        self.flow = flow
 
 
 class JobNotFound(LimpetError, LookupError):
@@ -108,6 +163,26 @@ class JobNotFound(LimpetError, LookupError):
             f"retention time."
         )
         self.job = job
+
+
+class ScheduleNotFound(LimpetError, LookupError):
+    """The store has no schedule of that id."""
+
+    def __init__(self, schedule: str) -> None:
+        super().__init__(
+            f"there is no schedule {schedule!r}; `limpet schedules` lists those that there are."
+        )
+        self.schedule = schedule
+
+
+class BreakerNotFound(LimpetError, LookupError):
+    """The store has no breaker of that name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(
+            f"there is no breaker {name!r}; this store has: {', '.join(known) or 'none'}."
+        )
+        self.name = name
 
 
 class MoveRefused(LimpetError):
@@ -183,6 +258,37 @@ class RetryAfter(_ComesBack):
 
 class Snooze(_ComesBack):
     """Raised by a task that wants to come back later; nothing is spent."""
+
+
+class RateLimited(Snooze):
+    """Raised by a task that was told to ask less often: it comes back later, nothing is spent, and
+    nothing of its queue is begun before, by any worker.
+    """
+
+
+class FanOut(LimpetError):
+    """Raised by a task that waits for other jobs: its attempt ends, and it runs again, with
+    `ctx.children`, when they are finished. Nothing is spent.
+
+    `calls`: what those jobs are, made with `task.call(…)`, or flows of their own. `failed`: what
+    it does to this job when one of them fails or is cancelled: "fail" (it fails too), "skip" (that
+    one is left out) or "keep" (it is among the children, with its error).
+    """
+
+    def __init__(
+        self, calls: Iterable[Any], *, failed: Literal["fail", "skip", "keep"] = "fail"
+    ) -> None:
+        from limpet.domain.rules import ChildFailure  # which needs InvalidOption
+
+        if failed not in tuple(ChildFailure):
+            raise InvalidOption(f'FanOut(failed={failed!r}): write "fail", "skip" or "keep".')
+        self.calls = tuple(calls)
+        self.failed: Literal["fail", "skip", "keep"] = failed
+        if not self.calls:
+            raise InvalidOption(
+                "FanOut has no calls, so there is nothing to wait for; go on without it."
+            )
+        super().__init__(f"waits for {len(self.calls)} jobs")
 
 
 class AttemptStopped(BaseException):

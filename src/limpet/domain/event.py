@@ -28,6 +28,10 @@ class EventName(StrEnum):
     UNBLOCKED = "unblocked"
     REOPENED = "reopened"
     LEASE_LOST = "lease_lost"
+    FANNED_OUT = "fanned_out"
+    RELAUNCHED = "relaunched"
+    REPAIRED = "repaired"
+    REQUEUED = "requeued"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ The alphabet is base-32 "extended hex" (0-9, a-v), because Python's `int(text, 3
 `tonumber(text, 32)` and a plain string comparison all read it as the same number.
 """
 
+import hashlib
 import os
 import random
 import re
@@ -70,6 +71,12 @@ def _chance_text(number: int) -> str:
         f"{pairs[high & 1023]}{pairs[low >> 30]}{pairs[low >> 20 & 1023]}"
         f"{pairs[low >> 10 & 1023]}{pairs[low & 1023]}"
     )
+
+
+def derived_id(milliseconds: int, seed: str) -> str:
+    """An id that is always the same for the same time and text, and no other's."""
+    low = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=_RANDOM_BITS // 8).digest())
+    return _time_text(milliseconds) + _chance_text(low)
 
 
 def is_id(text: str) -> bool:

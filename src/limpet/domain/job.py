@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from limpet.domain.cause import Cause
 from limpet.domain.lease import Lease
 from limpet.domain.queue import DEFAULT_QUEUE
+from limpet.domain.rules import Rules
 from limpet.domain.state import State
 
 
@@ -38,6 +39,7 @@ class NewJob(NamedTuple):
     root: str | None = None
     weight_class: str | None = None
     payload_version: int = 1
+    rules: Rules | None = None  # None: as `NO_RULES`
 
     def __repr__(self) -> str:
         return f"<NewJob {self.id} {self.task}>"  # the arguments may hold secrets
@@ -95,6 +97,10 @@ class Job:
     unique: str | None
     weight_class: str | None
     payload_version: int
+    # How many children it still waits for; when it is given another chance by itself (wall time).
+    pending: int
+    relaunch_at: int | None
+    rules: Rules
     # Not in the repr, because they may hold secrets.
     args: str = field(repr=False)
     options: str

@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from limpet.domain.count import counted
 from limpet.domain.duration import Duration, duration
 from limpet.domain.errors import InvalidOption
+from limpet.domain.rate import Rate, rate_of
 from limpet.domain.state import FINAL, State
 
 DEFAULT_QUEUE = "default"
 HIGHEST_PRIORITY = 1_000
+HEAVIEST_WEIGHT = 1_000
 _AGEING_US = 60 * 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}")
 
@@ -54,35 +57,97 @@ def priority_level(priority: int) -> int:
     return priority
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class QueueLimit:
-    """The most jobs that may wait in a queue, and what `enqueue` does when they do.
+class QueueRules(NamedTuple):
+    """How much of a queue may be under way in the whole cluster; None: as much as there is room.
 
-    `when_full="refuse"` raises `QueueFull` at once; "wait" tries for as long as `patience`.
+    `concurrency`: how many of its jobs run at once. `rate`: how often one begins. `weight`: its
+    share where several queues have jobs; 1 for those that name none.
     """
 
-    cap: int
+    concurrency: int | None = None
+    rate: Rate | None = None
+    weight: int | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether only so much of it may be under way."""
+        return self.rate is not None or self.concurrency is not None
+
+    def over(self, other: "QueueRules") -> "QueueRules":
+        """These, and where they say nothing the others."""
+        return QueueRules._make(b if a is None else a for a, b in zip(self, other, strict=True))
+
+
+NO_QUEUE_RULES = QueueRules()
+
+
+def queue_rules(
+    concurrency: int | None = None,
+    rate: str | Rate | None = None,
+    weight: int | None = None,
+    *,
+    what: str = "queue",
+) -> QueueRules:
+    """Rules as people write them, each checked, or refused with a sentence that names `what`."""
+    return QueueRules(
+        None if concurrency is None else counted(concurrency, f"{what}: concurrency"),
+        None if rate is None else rate_of(rate, what=f"{what}: rate"),
+        None if weight is None else counted(weight, f"{what}: weight", HEAVIEST_WEIGHT),
+    )
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class QueueLimit:
+    """What an app says of a queue; each part may be left out. One that says nothing takes back what
+    was declared before.
+
+    `cap`: the most jobs that may wait in it; at it `when_full="refuse"` raises `QueueFull` at once,
+    and "wait" tries for as long as `patience`. `concurrency`: how many of its jobs run at once in
+    the whole cluster. `rate`: how often one begins, as "100/m" or "100/m bursty". `weight`: its
+    share where several queues have jobs. `retention`: how long its finished jobs are kept, by
+    state, where that differs from the app's.
+    """
+
+    cap: int | None
     when_full: Literal["refuse", "wait"]
     patience: timedelta
+    rules: QueueRules
+    retention: Mapping[State, timedelta] = field(hash=False)
 
     def __init__(
         self,
-        cap: int,
+        cap: int | None = None,
         when_full: Literal["refuse", "wait"] = "refuse",
         patience: Duration = timedelta(seconds=30),
+        *,
+        concurrency: int | None = None,
+        rate: str | Rate | None = None,
+        weight: int | None = None,
+        retention: Mapping[str, Duration] | None = None,
     ) -> None:
-        if isinstance(cap, bool) or not isinstance(cap, int) or cap < 1:
-            raise InvalidOption(f"QueueLimit(cap={cap!r}): write a whole number from 1 up.")
+        if cap is not None:
+            counted(cap, "QueueLimit: cap")
         if when_full not in ("refuse", "wait"):
             raise InvalidOption(f'QueueLimit(when_full={when_full!r}): write "refuse" or "wait".')
+        if when_full == "wait" and cap is None:
+            raise InvalidOption(
+                'QueueLimit(when_full="wait") says what happens at a cap; give it one: cap=….'
+            )
+        rules = queue_rules(concurrency, rate, weight, what="QueueLimit")
         object.__setattr__(self, "cap", cap)
         object.__setattr__(self, "when_full", when_full)
         object.__setattr__(self, "patience", duration(patience, what="QueueLimit(patience=…)"))
+        object.__setattr__(self, "rules", rules)
+        object.__setattr__(self, "retention", _kept(retention))
 
 
 def kept_for(given: Mapping[str, Duration] | None) -> dict[State, timedelta]:
     """The retention of each final state, the given ones over the defaults."""
-    kept = dict(DEFAULT_RETENTION)
+    return {**DEFAULT_RETENTION, **_kept(given)}
+
+
+def _kept(given: Mapping[str, Duration] | None) -> dict[State, timedelta]:
+    kept = {}
     for name, value in (given or {}).items():
         if name not in FINAL:
             raise InvalidOption(
@@ -97,10 +162,18 @@ def kept_for(given: Mapping[str, Duration] | None) -> dict[State, timedelta]:
 class QueueView:
     """A queue as the store has it: how many jobs are in each state.
 
-    `head_ready_at`: since when the job that comes first is ready, in wall time.
+    `head_ready_at`: since when the job that comes first is ready, in wall time. `rules`: those in
+    force; `adjusted` are the ones among them that were set at run time. `held_until`: nothing is
+    claimed before, because a job was told to come back later (wall time). `next_at`: when the rate
+    lets the next one begin, where it does not now. `draining`: it takes in no new jobs.
     """
 
     name: str
     paused: bool
     counts: Mapping[State, int]
     head_ready_at: int | None
+    rules: QueueRules = NO_QUEUE_RULES
+    adjusted: QueueRules = NO_QUEUE_RULES
+    held_until: int | None = None
+    next_at: int | None = None
+    draining: bool = False

@@ -8,7 +8,14 @@ from typing import Any, Literal, TypeAlias
 
 from limpet.domain.cause import Cause, DeadlinePassed
 from limpet.domain.duration import Duration, duration
-from limpet.domain.errors import AttemptStopped, InvalidOption, RetryAfter, Snooze, Unrecoverable
+from limpet.domain.errors import (
+    AttemptStopped,
+    InvalidOption,
+    RateLimited,
+    RetryAfter,
+    Snooze,
+    Unrecoverable,
+)
 from limpet.domain.raised import raised as raised  # noqa: PLC0414 - also had from here
 from limpet.domain.verdict import Again, GiveUp, Later, Verdict
 
@@ -173,15 +180,15 @@ def judge(error: BaseException, policy: Retry, failures: int, chance: float) -> 
     an exception group carries it. A stop that is not charged to the job, as a drain, spends
     nothing.
     """
-    leaves = tuple(_leaves(error))
+    leaves = leaves_of(error)
     said = _said(leaves)
     if isinstance(said, Snooze):
-        return Later(said.delay)
+        return Later(said.delay, holds=isinstance(said, RateLimited))
     if isinstance(said, AttemptStopped) and not said.cause.charged:
         return Later(timedelta())
     cause = said.cause if isinstance(said, AttemptStopped) else raised(error)
     if isinstance(said, Unrecoverable) or isinstance(cause, DeadlinePassed):
-        return GiveUp(cause)
+        return GiveUp(cause, final=True)
     if isinstance(said, RetryAfter):
         return Again(said.delay, cause) if failures + 1 < policy.attempts else GiveUp(cause)
     if any(isinstance(each, policy.give_up_on) for each in (error, *leaves)):
@@ -192,8 +199,12 @@ def judge(error: BaseException, policy: Retry, failures: int, chance: float) -> 
     return _by_attempts(error, policy, failures + 1, chance, cause)
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
+def leaves_of(error: BaseException) -> tuple[BaseException, ...]:
     """The exceptions of a group, at any depth; of any other, itself."""
+    return tuple(_leaves(error))
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from _leaves(each)
@@ -208,7 +219,10 @@ def _said(leaves: Sequence[BaseException]) -> BaseException | None:
             if isinstance(each, kind):
                 return each
     # One that wants to come back must not hide one that failed.
-    return leaves[0] if all(isinstance(each, Snooze) for each in leaves) else None
+    if not all(isinstance(each, Snooze) for each in leaves):
+        return None
+    # The whole queue is to wait where one of them says so.
+    return next((each for each in leaves if isinstance(each, RateLimited)), leaves[0])
 
 
 def _by_attempts(

@@ -41,6 +41,9 @@ class Move(StrEnum):
     EXPIRE = "expire"
     REOPEN = "reopen"
     REPAIR = "repair"
+    FAN_OUT = "fan_out"
+    ABANDON = "abandon"
+    REQUEUE = "requeue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,11 @@ _WAITING: list[State | None] = [_S.SCHEDULED, _S.READY, _S.BLOCKED]
 _FINAL: list[State | None] = [_S.SUCCEEDED, _S.FAILED, _S.CANCELLED]
 
 TABLE: tuple[Arrow, ...] = (
-    *_arrows(Move.ENQUEUE, [None], [_S.READY, _S.SCHEDULED]),
-    *_arrows(Move.PROMOTE, [_S.SCHEDULED], [_S.READY]),
-    *_arrows(Move.BLOCK, [_S.READY, _S.RUNNING], [_S.BLOCKED]),
+    # Blocked: it waits for its children, or for a turn of its key; so too below.
+    *_arrows(Move.ENQUEUE, [None], [_S.READY, _S.SCHEDULED, _S.BLOCKED]),
+    *_arrows(Move.PROMOTE, [_S.SCHEDULED], [_S.READY, _S.BLOCKED]),
+    *_arrows(Move.BLOCK, [_S.READY, _S.BLOCKED], [_S.BLOCKED]),
+    *_arrows(Move.FAN_OUT, [_S.RUNNING], [_S.BLOCKED, _S.CANCELLED]),
     *_arrows(Move.UNBLOCK, [_S.BLOCKED], [_S.READY]),
     *_arrows(Move.CLAIM, [_S.READY], [_S.RUNNING]),
     *_arrows(Move.COMPLETE, [_S.RUNNING], [_S.SUCCEEDED]),
@@ -79,8 +84,12 @@ TABLE: tuple[Arrow, ...] = (
     *_arrows(Move.CANCEL, [*_WAITING, _S.RUNNING, _S.QUARANTINED], [_S.CANCELLED]),
     # `expires` drops a job that did not start in time; `deadline` fails one.
     *_arrows(Move.EXPIRE, _WAITING, [_S.CANCELLED, _S.FAILED]),
-    *_arrows(Move.REOPEN, _FINAL, [_S.READY]),
-    *_arrows(Move.REPAIR, [_S.QUARANTINED], [_S.READY]),
+    *_arrows(Move.REOPEN, _FINAL, [_S.READY, _S.BLOCKED]),
+    *_arrows(Move.REPAIR, [_S.QUARANTINED], [_S.READY, _S.BLOCKED]),
+    # A child failed without which the parent is not to run.
+    *_arrows(Move.ABANDON, [_S.BLOCKED], [_S.FAILED]),
+    # To another queue, waiting as before.
+    *[Arrow(Move.REQUEUE, state, state) for state in (_S.SCHEDULED, _S.READY, _S.BLOCKED)],
 )
 
 _ALLOWED = frozenset((arrow.move, arrow.source, arrow.target) for arrow in TABLE)

@@ -18,11 +18,15 @@ MOST_STRIKES = 3
 
 
 class Complete(NamedTuple):
-    """running → succeeded, with the result as JSON and the paths in it that are secret."""
+    """running → succeeded, with the result as JSON and the paths in it that are secret.
+
+    `counts`: what the job counted, by name; added to the totals of its queue as `count:NAME`.
+    """
 
     lease: Lease
     result: str = "null"
     secrets: tuple[str, ...] = ()
+    counts: tuple[tuple[str, int], ...] = ()
 
     def __repr__(self) -> str:
         return f"<Complete {self.lease}>"  # the result may hold secrets
@@ -39,18 +43,26 @@ class RetryAt:
 
 @dataclass(frozen=True, slots=True)
 class Snooze:
-    """running → scheduled for `at` (wall time, microseconds); nothing is spent."""
+    """running → scheduled for `at` (wall time, microseconds); nothing is spent.
+
+    `holds`: nothing of its queue is claimed before `at` either, by anybody.
+    """
 
     lease: Lease
     at: int
+    holds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """running → failed; one failure is spent."""
+    """running → failed; one failure is spent.
+
+    `relaunch_at`: when `promote` opens a new round of it by itself (wall time, microseconds).
+    """
 
     lease: Lease
     error: Cause
+    relaunch_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +101,24 @@ class Orphan:
     alone: bool
 
 
-Settlement: TypeAlias = Complete | RetryAt | Snooze | Fail | Quarantine | Release | Cancel | Orphan
+@dataclass(frozen=True, slots=True)
+class FanOut:
+    """running → blocked until the children are finished, then it runs again; nothing is spent.
+
+    `flow`: where they were staged, in `chunks` parts; they are committed in the same step. With
+    a cancellation requested, running → cancelled, and the children are dropped; with a part of
+    the flow missing, running → failed.
+    """
+
+    lease: Lease
+    flow: str
+    chunks: int
+    children: int
+
+
+Settlement: TypeAlias = (
+    Complete | RetryAt | Snooze | Fail | Quarantine | Release | Cancel | Orphan | FanOut
+)
 
 MOVE_OF: dict[type[Settlement], Move] = {
     Complete: Move.COMPLETE,
@@ -100,6 +129,7 @@ MOVE_OF: dict[type[Settlement], Move] = {
     Release: Move.RELEASE,
     Cancel: Move.CANCEL,
     Orphan: Move.ORPHAN,
+    FanOut: Move.FAN_OUT,
 }
 
 Answer: TypeAlias = Literal["already", "gone", "lost"]

@@ -21,16 +21,18 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """No further attempt: the job fails."""
+    """No further attempt: the job fails. `final`: nor does it get another chance by itself."""
 
     cause: Cause
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The job comes back after `delay`; nothing is spent."""
+    """The job comes back after `delay`; nothing is spent. `holds`: its queue waits as well."""
 
     delay: timedelta
+    holds: bool = False
 
 
 Verdict: TypeAlias = Again | GiveUp | Later

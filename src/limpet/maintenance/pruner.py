@@ -15,16 +15,23 @@ _BREATH = timedelta(milliseconds=20)
 class Pruner:
     """Prunes by retention; `run` is called from time to time."""
 
-    def __init__(self, store: SweepVerbs, retention: Mapping[State, timedelta]) -> None:
+    def __init__(
+        self,
+        store: SweepVerbs,
+        retention: Mapping[State, timedelta],
+        queues: Mapping[str, Mapping[State, timedelta]] | None = None,
+    ) -> None:
+        """`queues`: queue → the retention of its jobs, where it has one of its own."""
         self._store = store
         self._retention = retention
+        self._queues = queues or None
 
     def run(self, stop: threading.Event | None = None) -> Pruned:
         """Prune until nothing is left to prune, or `stop` is set; the answer is the sum."""
         halt = stop or threading.Event()
         jobs = sessions = 0
         while True:
-            step = self._store.prune(self._retention)
+            step = self._store.prune(self._retention, self._queues)
             jobs += step.jobs
             sessions += step.sessions
             if not step.more or halt.wait(_BREATH.total_seconds()):

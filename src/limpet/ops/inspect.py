@@ -1,28 +1,29 @@
 """What the store knows, as plain data that can be printed as JSON."""
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from limpet.domain.cause import Cause
+from limpet.domain.clock import SystemClock
+from limpet.domain.duration import spoken
 from limpet.domain.errors import JobNotFound
 from limpet.domain.event import Event, timeline
-from limpet.domain.job import Job, JobFilter, Page, masked
-from limpet.domain.queue import QueueView
+from limpet.domain.job import Job, masked
+from limpet.domain.queue import QueueRules, QueueView
+from limpet.domain.rules import Rules
 from limpet.domain.session import Session
 from limpet.domain.state import State
+from limpet.ops.record import Record, iso
+from limpet.ops.selection import Readable, Selection
+from limpet.ops.why import Explicable, Reason, blocked_by, queue_reasons, reason_of
 from limpet.storage.base import InspectVerbs
 
-Record = dict[str, Any]
-
-
-def iso(wall: int | None) -> str | None:
-    """A wall time in microseconds as ISO 8601 in UTC."""
-    if wall is None:
-        return None
-    return datetime.fromtimestamp(wall / 1e6, UTC).isoformat(timespec="milliseconds")
+# How many failed children are told one by one; the others are counted.
+MOST_FAILED = 20
 
 
 def job_record(job: Job) -> Record:
@@ -42,6 +43,14 @@ def job_record(job: Job) -> Record:
         "strikes": job.counters.strikes,
         "suspect": job.suspect,
         "session": job.session,
+        "key": job.key,
+        "unique": job.unique,
+        "parent": job.parent,
+        "root": job.root,
+        "pending": job.pending,
+        "relaunch_at": iso(job.relaunch_at),
+        "rules": _rules_record(job.rules),
+        "payload_version": job.payload_version,
         "args": masked(msgspec.json.decode(job.args), job.secrets),
         "options": msgspec.json.decode(job.options),
         "created_at": iso(job.created_at),
@@ -62,6 +71,15 @@ def job_record(job: Job) -> Record:
         "result": _masked_result(job),
         "error": cause_record(job.error),
     }
+
+
+def _rules_record(rules: Rules) -> Record:
+    told = rules.record()
+    if rules.key_rate is not None:
+        told["key_rate"] = str(rules.key_rate)
+    if rules.unique_for is not None:
+        told["unique_for"] = spoken(timedelta(microseconds=rules.unique_for))
+    return told
 
 
 def _masked_result(job: Job) -> Any:
@@ -87,14 +105,18 @@ def _event_record(event: Event) -> Record:
     }
 
 
-def show_job(store: InspectVerbs, id_: str) -> Record:
-    """A job with its timeline and its log; raises `JobNotFound`."""
+def show_job(store: Explicable, id_: str) -> Record:
+    """A job with why it does not run, its children, its timeline and its log; raises
+    `JobNotFound`.
+    """
     job = store.job(id_)
     if job is None:
         raise JobNotFound(id_)
     told = timeline(job, list(store.events(id_)))
     return {
         **job_record(job),
+        "why": reason_of(store, job, SystemClock().wall()).record(),
+        "children": children_record(store, id_),
         "timeline": [_event_record(event) for event in told],
         "log": [
             {"at": iso(line.at), "level": line.level, "message": line.message}
@@ -103,23 +125,65 @@ def show_job(store: InspectVerbs, id_: str) -> Record:
     }
 
 
+def children_record(store: Readable, id_: str) -> Record | None:
+    """How many children a job has in each state, and the first of those that failed; None for a
+    job without children.
+    """
+    counts: Counter[State] = Counter()
+    failed: list[Record] = []
+    for jobs in Selection(parent=id_).pages(store):
+        counts.update(each.state for each in jobs)
+        ended_badly = [each for each in jobs if each.state is State.FAILED]
+        failed += [
+            {"id": each.id, "task": each.task, "error": cause_record(each.error)}
+            for each in ended_badly[: MOST_FAILED - len(failed)]
+        ]
+    if not counts:
+        return None
+    return {
+        "counts": {state.value: counts[state] for state in State if counts[state]},
+        "failed": failed,
+    }
+
+
 def list_jobs(
-    store: InspectVerbs, which: JobFilter, cursor: str | None = None, limit: int = 50
+    store: Readable, which: Selection, cursor: str | None = None, limit: int = 50
 ) -> tuple[list[Record], str | None]:
     """A page of jobs, newest first, and the cursor of the next."""
-    page: Page = store.jobs(which, cursor, limit)
-    return [job_record(job) for job in page.jobs], page.cursor
+    jobs, cursor = which.page(store, cursor, limit)
+    return [job_record(job) for job in jobs], cursor
 
 
-def list_queues(store: InspectVerbs) -> list[Record]:
-    """Every queue with its counts."""
-    return [_queue_record(queue) for queue in store.queues()]
+def list_queues(store: Explicable) -> list[Record]:
+    """Every queue with its counts, its limits, and why nothing, or no more, of it runs."""
+    queues = store.queues()
+    reasons = queue_reasons(store, queues, SystemClock().wall())
+    blocked = blocked_by(store, queues)
+    return [
+        _queue_record(queue, reasons.get(queue.name), blocked.get(queue.name, {}))
+        for queue in queues
+    ]
 
 
-def _queue_record(queue: QueueView) -> Record:
+def rules_of_queue(rules: QueueRules) -> Record:
+    """What is limited, as plain data; what is not named is not limited."""
+    told = {name: value for name, value in rules._asdict().items() if value is not None}
+    if rules.rate is not None:
+        told["rate"] = str(rules.rate)
+    return told
+
+
+def _queue_record(queue: QueueView, reason: Reason | None, blocked: Mapping[str, int]) -> Record:
     return {
         "queue": queue.name,
         "paused": queue.paused,
+        "draining": queue.draining,
+        "held_until": iso(queue.held_until),
+        "rules": rules_of_queue(queue.rules),
+        "adjusted": rules_of_queue(queue.adjusted),
+        "next_at": iso(queue.next_at),
+        "why": None if reason is None else reason.record(),
+        "blocked_by": dict(blocked),
         **{state.value: queue.counts.get(state, 0) for state in State},
         "head_ready_at": iso(queue.head_ready_at),
     }

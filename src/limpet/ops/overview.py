@@ -10,27 +10,29 @@ from urllib.parse import urlsplit, urlunsplit
 
 from limpet.domain.job import Job, JobFilter
 from limpet.domain.queue import QueueView
+from limpet.domain.result import COUNT
 from limpet.domain.session import Session, SessionKind
 from limpet.domain.state import Move, State
-from limpet.ops.inspect import Record, cause_record, iso
+from limpet.ops.inspect import cause_record
+from limpet.ops.record import Record, iso
+from limpet.ops.why import Explicable, Reason, blocked_by, queue_reasons
 from limpet.storage.base import InspectVerbs
 
-# How many running jobs, blocked jobs and events are looked at, so that a look stays cheap.
+# How many running jobs and events are looked at, so that a look stays cheap.
 MOST_JOBS = 100
 MOST_EVENTS = 10
 
 # The moves by which a job comes to its end.
-_FINISHING = (Move.COMPLETE, Move.FAIL, Move.CANCEL, Move.EXPIRE)
+_FINISHING = (Move.COMPLETE, Move.FAIL, Move.CANCEL, Move.EXPIRE, Move.ABANDON)
 
 
-def overview(store: InspectVerbs) -> Record:
+def overview(store: Explicable) -> Record:
     """Store, workers, queues, running jobs (longest first) and what went wrong last."""
     now = datetime.now(UTC)
     sessions = [each for each in store.sessions() if each.kind is SessionKind.WORKER]
     queues = store.queues()
     counts = sum((Counter(queue.counts) for queue in queues), Counter[State]())
     running = _some(store, State.RUNNING) if counts[State.RUNNING] else ()
-    blocked = _some(store, State.BLOCKED) if counts[State.BLOCKED] else ()
     names = {each.id: each.name for each in sessions}
     info = store.info()
     return {
@@ -41,7 +43,7 @@ def overview(store: InspectVerbs) -> Record:
             "engine": info.engine,
         },
         "workers": [_worker_record(each, now) for each in sessions],
-        "queues": _queue_records(queues, store, blocked),
+        "queues": _queue_records(queues, store, now),
         "running": [
             _running_record(job, names, now)
             for job in sorted(running, key=lambda job: (job.claimed_at or 0, job.id))
@@ -104,28 +106,32 @@ def _worker_record(session: Session, now: datetime) -> Record:
     }
 
 
-def _queue_records(
-    queues: tuple[QueueView, ...], store: InspectVerbs, blocked: tuple[Job, ...]
-) -> list[Record]:
+def _queue_records(queues: tuple[QueueView, ...], store: Explicable, now: datetime) -> list[Record]:
     moves: dict[str, dict[str, int]] = {}
     for total in store.totals():
         moves.setdefault(total.queue, {})[total.move] = total.count
-    reasons: dict[str, Counter[str]] = {}
-    for job in blocked:
-        reasons.setdefault(job.queue, Counter())[job.blocked_by or "unknown"] += 1
+    reasons = blocked_by(store, queues)
+    why = queue_reasons(store, queues, round(now.timestamp() * 1e6))
     return [
-        _queue_record(queue, moves.get(queue.name, {}), reasons.get(queue.name, {}))
+        _queue_record(
+            queue, moves.get(queue.name, {}), reasons.get(queue.name, {}), why.get(queue.name)
+        )
         for queue in queues
     ]
 
 
-def _queue_record(queue: QueueView, moves: Mapping[str, int], reasons: Mapping[str, int]) -> Record:
+def _queue_record(
+    queue: QueueView, moves: Mapping[str, int], reasons: Mapping[str, int], why: Reason | None
+) -> Record:
     """`orphaned`: attempts lost with their holder; `recovered`: those of them whose whole worker
-    was dead. `blocked_by`: reason → jobs, of those that were looked at.
+    was dead. `blocked_by`: reason → jobs, of those that were looked at. `why`: what keeps the
+    queue back. `counts`: what its jobs have counted with `Result`, and their warnings.
     """
     return {
         "queue": queue.name,
         "paused": queue.paused,
+        "draining": queue.draining,
+        "why": None if why is None else why.record(),
         **{state.value: queue.counts.get(state, 0) for state in State},
         "blocked_by": dict(reasons),
         "head_ready_at": iso(queue.head_ready_at),
@@ -133,6 +139,11 @@ def _queue_record(queue: QueueView, moves: Mapping[str, int], reasons: Mapping[s
         "retried": moves.get(Move.RETRY, 0),
         "orphaned": moves.get(Move.ORPHAN, 0) + moves.get(Move.RECOVER, 0),
         "recovered": moves.get(Move.RECOVER, 0),
+        "counts": {
+            move.removeprefix(COUNT): count
+            for move, count in sorted(moves.items())
+            if move.startswith(COUNT)
+        },
     }
 
 

@@ -16,11 +16,13 @@ class Receipt(NamedTuple):
     """What became of one job of an `enqueue`.
 
     `new`: it was written. `already`: the id was there, nothing changed. `full`: its queue is at
-    the cap, and it was not written; `waiting` says how many are ahead.
+    the cap, and it was not written; `waiting` says how many are ahead. `duplicate`: another job of
+    the task holds its `unique`; nothing was written, and `job` and `state` are those of the other.
+    `draining`: its queue takes in no new jobs, and it was not written.
     """
 
     job: str
-    outcome: Literal["new", "already", "full"]
+    outcome: Literal["new", "already", "full", "duplicate", "draining"]
     state: State | None
     waiting: int = 0
 
@@ -31,17 +33,37 @@ class Receipt(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Ticked:
+    """What became of a tick.
+
+    `fired`: its jobs were handed in, as the receipts tell. `passed`: it was passed over, because
+    the job of an earlier one is not finished. `late`: another fired it before, or the schedule was
+    changed. `paused`, `gone`: it does not tick. `next_at`: the tick to come, as the store has it
+    now. `last_job`: the one that was handed in last.
+    """
+
+    outcome: Literal["fired", "passed", "late", "paused", "gone"]
+    receipts: tuple[Receipt, ...] = ()
+    next_at: int | None = None
+    last_job: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Exchanged:
     """The answer to an `exchange`: settlements that were not applied, and jobs to run.
 
     `quiet`: nothing is claimed just now, whatever is ready, because another server has taken over
-    and may have older data; see `HolderVerbs.exchange`.
+    and may have older data; see `HolderVerbs.exchange`. `next_at`: when more may be had of what a
+    rate, a hold or a breaker kept back from this claim (wall time). `unfinished`: `promote` has
+    something to do now, because of what was settled.
     """
 
     standing: Standing
     rejected: tuple[Rejected, ...]
     claimed: tuple[ClaimedJob, ...]
     quiet: bool = False
+    next_at: int | None = None
+    unfinished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +130,10 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """What one step of `promote` did; `next_due` is the wall time of the next one to come."""
+    """What one step of `promote` did; `next_due` is the wall time of the next one to come.
+
+    `ready`: jobs that time made ready; one that was due and waits for its key is not among them.
+    """
 
     ready: int
     lapsed: int
@@ -133,6 +158,14 @@ class Broken:
     sentence: str
     count: int
     example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """An invariant that did not hold, and how often it was put right."""
+
+    invariant: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ The lease of a session runs on the store's lease clock, everything else on wall 
 microseconds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from limpet.domain.breaker import Observed
 from limpet.domain.cause import Cause
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
@@ -22,8 +23,8 @@ from limpet.domain.queue import QueueView
 from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
+from limpet.storage.admin import AdminVerbs
 from limpet.storage.answers import (
-    Broken,
     Exchanged,
     Outlook,
     Promoted,
@@ -36,6 +37,8 @@ from limpet.storage.answers import (
     Total,
 )
 from limpet.storage.relocation import MoveVerbs
+from limpet.storage.scheduling import ScheduleVerbs
+from limpet.storage.shaping import ShapingVerbs
 
 # The most rows that one call of a verb reads or writes.
 CHUNK = 1_000
@@ -79,6 +82,10 @@ class Want:
     pools: tuple[Pool, ...] = ()
 
 
+def at_once() -> None:
+    """It is always this caller's turn."""
+
+
 class EnqueueVerbs(Protocol):
     """What a client needs to hand in work."""
 
@@ -89,18 +96,28 @@ class EnqueueVerbs(Protocol):
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
+        turn: Callable[[], None] = at_once,
     ) -> list[Receipt]:
-        """(nothing) → ready, or scheduled when `scheduled_for` is to come. Atomic, at most 1,000.
+        """(nothing) → ready, or scheduled when `scheduled_for` is to come, or blocked where it
+        waits for its key or for children (`storage.shaping`). Atomic, at most 1,000.
 
         `caps`: queue → the most jobs that may wait in it; a job over the cap is answered `full`
-        and not written; with `all_or_none`, one `full` means that none is written. A repeat of
-        an id is answered `already` and changes nothing, within `REPEAT_WINDOW` of the first.
+        and not written; with `all_or_none`, one `full` or `draining` means that none is written. A
+        repeat of an id is answered `already` and changes nothing, within `REPEAT_WINDOW` of the
+        first. One whose `unique` is held is answered `duplicate`. Of the answers the first that is
+        right is given: `already`, `duplicate`, `draining`, `full`.
+
+        A `parent` has counted it in its `children`, and must be handed in with it, in any order, or
+        be blocked by its children; otherwise raises `UnknownParent`, and nothing is written.
 
         `fence`: the attempt that enqueues. The jobs are written only while that lease holds: its
         job runs under that session and token, and the session is live or draining, so that an
         attempt which may have been given to another leaves no jobs behind. Otherwise raises
         `LeaseLost`, also for a repeat of what was written before, and the timeline of the fence's
         job tells it; nothing else is written.
+
+        `turn`: called once all is ready to be sent, and before anything is; it returns when this
+        call may write, or raises, and then nothing is written.
         """
         ...
 
@@ -122,12 +139,17 @@ class HolderVerbs(Protocol):
         settlements: Sequence[Settlement] = (),
         want: Want | None = None,
         begun: Sequence[Lease] = (),
+        observed: Sequence[Observed] = (),
     ) -> Exchanged:
         """Settle and claim in one step: running → what each settlement says; ready → running
         under this session with the next token, as far as `want` has room. Atomic.
 
         A settlement is applied only while the job runs under that session and token; the others
         are in `rejected`. `begun` says which held jobs have started, so that a loss is charged.
+        `observed`: how attempts ended whose task has a breaker; told before jobs are claimed, and
+        whether or not their settlements are applied. Of a task whose breaker is not closed nothing
+        is claimed, but one job once `probe_at` has come, which then is one `probe_after` from now.
+        What queues, keys, weights and children do to it is told in `storage.shaping`.
         `seq` is one more than the last one; the same `seq` gets the same answer and does nothing
         again. A `seq` older than the last raises `SequenceError`; one that shows that the store
         forgot an exchange raises `StoreRolledBack`, and so does a session that is not there.
@@ -205,14 +227,25 @@ class SweepVerbs(Protocol):
         ...
 
     def promote(self) -> Promoted:
-        """Scheduled → ready for jobs that are due; waiting → cancelled where `expires` passed,
-        → failed where `deadline` passed. Atomic, at most 1,000 each. A repeat finds nothing left.
+        """Scheduled → ready (or blocked, for its key) for jobs that are due; waiting → cancelled
+        where `expires` passed, → failed where `deadline` passed; failed → ready in a new round
+        where `relaunch_at` came (event `relaunched`, as `retry` else); blocked → ready where a
+        rate lets a key give turns again; committed flows are written out; the descendants of
+        parents that are gone are cancelled. Atomic, at most 1,000 each. A repeat finds nothing
+        left. `next_due` looks at all of these.
         """
         ...
 
-    def prune(self, retention: Mapping[State, timedelta]) -> Pruned:
-        """(final state) → (nothing) for jobs that finished longer ago than their retention and
-        are older than `REPEAT_WINDOW`. Atomic, at most 1,000. A repeat goes on.
+    def prune(
+        self,
+        retention: Mapping[State, timedelta],
+        queues: Mapping[str, Mapping[State, timedelta]] | None = None,
+    ) -> Pruned:
+        """(final state) → (nothing) for jobs that finished longer ago than their retention (that of
+        their queue and state in `queues`, where there is one, else that of their state) and
+        are older than `REPEAT_WINDOW`, but for those whose parent is not finished and those that
+        hold their `unique` for a time that is not over; what was staged and not committed in that
+        window too. Atomic, at most 1,000. A repeat goes on.
         """
         ...
 
@@ -227,12 +260,14 @@ class ControlVerbs(Protocol):
     def cancel(self, job: str, reason: str = "") -> State:
         """Waiting or quarantined → cancelled; running → running with cancellation requested,
         until its holder confirms; the bell `cancel` wakes the holders. Atomic; the answer is the
-        state after it. Repeats, and final jobs, change nothing. Raises `JobNotFound`.
+        state after it. Repeats, and final jobs, change nothing, but that a failed one is not
+        relaunched any more. Raises `JobNotFound`.
         """
         ...
 
     def retry(self, job: str, seen_round: int) -> int:
-        """succeeded, failed or cancelled → ready in a new round, counters at zero. Atomic.
+        """succeeded, failed or cancelled → ready (or blocked, for its key) in a new round, counters
+        at zero. Atomic. Raises `MoveRefused` also where another job holds its `unique` now.
 
         `seen_round` is the one that the caller saw; the answer is the new one. A repeat (the job is
         already in the next round) gets the same answer. Raises `MoveRefused` for a job that is
@@ -291,20 +326,6 @@ class InspectVerbs(Protocol):
         ...
 
 
-class AdminVerbs(Protocol):
-    """What keeps the store itself sound."""
-
-    def migrate(self) -> tuple[str, ...]:
-        """Bring the schema up to this version; the answer names the steps. Atomic. A repeat
-        has nothing to do.
-        """
-        ...
-
-    def invariants(self) -> tuple[Broken, ...]:
-        """Check what must always hold; the answer lists what does not. Reads only."""
-        ...
-
-
 class Bell(Protocol):
     """Wakes whoever waits for something to happen; a missed ring costs a slow poll, not a job."""
 
@@ -327,6 +348,8 @@ class Store(
     InspectVerbs,
     AdminVerbs,
     MoveVerbs,
+    ShapingVerbs,
+    ScheduleVerbs,
     Protocol,
 ):
     """All of it, as a backend implements it."""

@@ -1,6 +1,6 @@
 """Which new jobs are over the cap of their queue."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
@@ -10,7 +10,7 @@ from limpet.storage.answers import Receipt
 def over_cap(
     jobs: Sequence[NewJob],
     caps: Mapping[str, int],
-    known: Mapping[str, State],
+    known: Container[str],
     waiting_in: Callable[[str], int],
 ) -> dict[str, Receipt]:
     """The jobs for which there is no room; those that are `known` need none."""

@@ -22,6 +22,7 @@ from limpet.domain.transition import (
     Cancel,
     Complete,
     Fail,
+    FanOut,
     Loss,
     Orphan,
     Quarantine,
@@ -33,7 +34,7 @@ from limpet.domain.transition import (
 )
 
 # A suspect that ends an attempt in one of these ways has been seen to run alone.
-_RAN_ALONE = frozenset({Move.RETRY, Move.SNOOZE})
+_RAN_ALONE = frozenset({Move.RETRY, Move.SNOOZE, Move.FAN_OUT})
 
 
 class Held(NamedTuple):
@@ -119,6 +120,11 @@ def decide(row: Held, settlement: Settlement, facts: Facts) -> Decision:
         case Quarantine(error=error):
             told = (Told(EventName.QUARANTINED, error),)
             return _moved(row, Move.QUARANTINE, State.QUARANTINED, told, row.counters)
+        case FanOut() if row.cancel_requested:
+            return _cancelled(row, Move.FAN_OUT, None, row.counters, facts)
+        case FanOut():
+            told = (Told(EventName.FANNED_OUT, None),)
+            return _moved(row, Move.FAN_OUT, State.BLOCKED, told, row.counters)
         case Cancel():
             return _cancelled(row, Move.CANCEL, None, row.counters, facts)
         case Release(cause=cause):

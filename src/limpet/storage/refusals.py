@@ -50,6 +50,17 @@ def not_finished(job: str, state: State, round_: int, seen_round: int) -> MoveRe
     )
 
 
+def unique_held(job: str) -> MoveRefused:
+    return MoveRefused(
+        f"job {job} cannot be retried, because another job of its task holds its `unique` now; "
+        f"wait for that one, or cancel it."
+    )
+
+
+def not_quarantined(job: str, state: State) -> MoveRefused:
+    return MoveRefused(f"job {job} is {state}; only a quarantined job can be repaired.")
+
+
 def cursor_not_given(cursor: str) -> InvalidOption:
     return InvalidOption(f"cursor {cursor!r}: use the one that the last page gave.")
 

@@ -91,8 +91,8 @@ Need = Literal["", "idle", "empty"]
 
 
 def need_of(was: Relocation | None, wanted: Relocation | None) -> Need:
-    """What must hold in the same step: nothing runs (`idle`), or there is no job and no living
-    session (`empty`).
+    """What must hold in the same step: nothing runs and no committed flow is to be written out
+    (`idle`), or there is no job and no living session (`empty`).
     """
     if wanted is not None and wanted.stage is Stage.CLOSED:
         return "idle"
@@ -155,7 +155,8 @@ class Parcel(NamedTuple):
     its lines. Times are wall time in microseconds; `secrets` and `error` are JSON.
 
     `number`: its place among all that were enqueued. `blocked`: reason:what. `said_token` to
-    `said_at`: the progress that an attempt told last.
+    `said_at`: the progress that an attempt told last. `rules`: JSON, None for none. `turn`: whether
+    it has a turn of its key. Who holds a `unique`, and turns, are made anew from the jobs.
     """
 
     number: int
@@ -197,6 +198,10 @@ class Parcel(NamedTuple):
     total: float | None
     note: str | None
     said_at: int | None
+    rules: str | None = None
+    pending: int = 0
+    relaunch_at: int | None = None
+    turn: bool = False
 
     def __repr__(self) -> str:
         return f"<Parcel {self.id} {self.task}>"  # the arguments may hold secrets
@@ -239,13 +244,16 @@ class Cargo(NamedTuple):
 
 class Manifest(NamedTuple):
     """What a store has, counted: jobs by queue and state (rows, not gauges), queues that ever had
-    jobs, those that are paused, and how often each move was made.
+    jobs, those that are paused, and how often each move was made. `furniture`: everything else
+    that is not a job, as kind, name and JSON, sorted (`storage.furniture`: `queue`, `key`,
+    `breaker`; only those that say something). Flows that are staged and not committed stay behind.
     """
 
     counts: tuple[tuple[str, str, int], ...]
     queues: tuple[str, ...]
     paused: tuple[str, ...]
     totals: tuple[Total, ...]
+    furniture: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def jobs(self) -> int:
@@ -284,8 +292,8 @@ class MoveVerbs(Protocol):
         ...
 
     def furnish(self, move: str, manifest: Manifest) -> None:
-        """Pause the queues and set the totals that the manifest tells, and name its queues. Atomic;
-        a repeat changes nothing. Raises as `adopt` does.
+        """Pause the queues, set the totals and the furniture that the manifest tells, and name
+        its queues. Atomic; a repeat changes nothing. Raises as `adopt` does.
         """
         ...
 

@@ -9,7 +9,7 @@ from limpet.domain.event import Event
 from limpet.domain.job import Counters, Job, Progress
 from limpet.domain.session import Session, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
-from limpet.storage.texts import error_of, event_name, reason_of
+from limpet.storage.texts import error_of, event_name, reason_of, rules_read
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -44,6 +44,9 @@ def job_of(row: Row) -> Job:
         unique=row[26],
         weight_class=row[27],
         payload_version=row[28],
+        pending=row[39],
+        relaunch_at=row[40],
+        rules=rules_read(row[41]),
         args=row[29],
         options=row[30],
         secrets=_secrets(row[31]),

@@ -1,12 +1,14 @@
 """Values as the text that every store keeps, and the nouns that are read from it."""
 
 import json
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 
 from limpet.domain.cause import Cause, Needs, cause_of
 from limpet.domain.event import EventName
+from limpet.domain.rules import NO_RULES, Rules, rules_of
 
 T = TypeVar("T")
 
@@ -51,4 +53,21 @@ def reason_of(blocked: str | None) -> str | None:
     if blocked is None:
         return None
     reason, _, what = blocked.partition(":")
+    if reason == "children":
+        return "waits for its children"
+    if reason == "key":
+        return f"waits for its turn of key {what}"
     return Needs(reason, what).sentence()
+
+
+@lru_cache(maxsize=1_000)  # the jobs of a task share theirs
+def rules_text(rules: Rules | None) -> str | None:
+    """What a job asks of the store, as it keeps it; None for nothing."""
+    record = rules.record() if rules else None
+    return to_json(record) if record else None
+
+
+@lru_cache(maxsize=1_000)
+def rules_read(text: str | None) -> Rules:
+    """What a job asks of the store, from what `rules_text` wrote."""
+    return rules_of(msgspec.json.decode(text)) if text else NO_RULES

@@ -4,12 +4,13 @@ Retry decisions that need the user's code are taken here, in the executor; the s
 turns the outcome into a settlement.
 """
 
+import asyncio
 import contextlib
 import os
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -22,10 +23,19 @@ from limpet.domain.cause import (
     TooManyStrikes,
     cause_of,
 )
-from limpet.domain.errors import AttemptStopped, PayloadInvalid, Unrecoverable
+from limpet.domain.child import ChildResult
+from limpet.domain.errors import (
+    AttemptStopped,
+    FanOut,
+    InvalidOption,
+    PayloadInvalid,
+    Unrecoverable,
+)
 from limpet.domain.job import ClaimedJob
 from limpet.domain.raised import raised
+from limpet.domain.result import Result as CountedResult
 from limpet.domain.transition import MOST_STRIKES, Complete
+from limpet.worker import children
 from limpet.worker.containment import Offspring, offspring
 from limpet.worker.frames import Outcome
 from limpet.worker.policy import judged, stopped
@@ -34,17 +44,26 @@ from limpet.worker.registry import Registry, Runnable
 Say = Callable[..., None]
 """Sends a report to the supervisor: lease, progress or None, lines."""
 
+# How long a job of a newer version than this code waits for a worker that knows it.
+NEWER_SECONDS = 10.0
+
 
 class Attempt:
     """One run of a job; also what its context is linked to."""
 
-    __slots__ = ("claimed", "knows", "left", "lost", "say", "stop", "task")
+    __slots__ = ("claimed", "knows", "left", "lost", "registry", "say", "stop", "task")
 
     def __init__(
-        self, claimed: ClaimedJob, task: Runnable, lost: dict[str, Any] | None, say: Say
+        self,
+        claimed: ClaimedJob,
+        task: Runnable,
+        lost: dict[str, Any] | None,
+        say: Say,
+        registry: Registry,
     ) -> None:
         self.claimed = claimed
         self.task = task
+        self.registry = registry
         self.lost = lost
         self.say = say
         self.stop: Cause | None = None  # why it must stop
@@ -64,6 +83,9 @@ class Attempt:
         """Why the attempt must stop, as its code asks; what it returns after that is not whole."""
         self.knows = self.stop is not None
         return self.stop
+
+    def children(self) -> Sequence[ChildResult]:
+        return children.read(self.registry.app, self.claimed.lease.job)
 
     def make_context(self) -> Context:
         claimed = self.claimed
@@ -112,11 +134,11 @@ def leave_if_forked(error: BaseException | None = None) -> None:
     os._exit(code)
 
 
-async def run_async(attempt: Attempt, registry: Registry) -> Result:
+async def run_async(attempt: Attempt) -> Result:
     """Run an `async def` task and say how it ended."""
-    task, ctx = attempt.task, _entered(attempt)
+    task, ctx, registry = attempt.task, _entered(attempt), attempt.registry
     try:
-        arguments = task.signature.unpack(attempt.claimed.args)
+        arguments = _arguments(attempt)
     except Exception as misfit:
         return _put_aside(attempt, misfit)
     try:
@@ -134,16 +156,20 @@ async def run_async(attempt: Attempt, registry: Registry) -> Result:
         return _completed(attempt, value, registry.payload_limit)
     except BaseException as error:
         leave_if_forked(error)
+        fan = children.fan_out_of(error)
+        if fan is None or attempt.stop is not None:
+            return concluded(attempt, error)
+    try:
+        return _fanned_out(attempt, await asyncio.to_thread(_stage, attempt, fan))
+    except BaseException as error:
         return concluded(attempt, error)
 
 
-def run_sync(
-    attempt: Attempt, registry: Registry, interruptible: AbstractContextManager[None]
-) -> Result:
+def run_sync(attempt: Attempt, interruptible: AbstractContextManager[None]) -> Result:
     """Run a `def` task and say how it ended; only within `interruptible` may it be interrupted."""
-    task, ctx = attempt.task, _entered(attempt)
+    task, ctx, registry = attempt.task, _entered(attempt), attempt.registry
     try:
-        arguments = task.signature.unpack(attempt.claimed.args)
+        arguments = _arguments(attempt)
     except Exception as misfit:
         return _put_aside(attempt, misfit)
     try:
@@ -162,6 +188,12 @@ def run_sync(
         return _completed(attempt, value, registry.payload_limit)
     except BaseException as error:
         leave_if_forked(error)
+        fan = children.fan_out_of(error)
+        if fan is None or attempt.stop is not None:
+            return concluded(attempt, error)
+    try:
+        return _fanned_out(attempt, _stage(attempt, fan))
+    except BaseException as error:
         return concluded(attempt, error)
 
 
@@ -171,6 +203,33 @@ def _entered(attempt: Attempt) -> Context:
     ctx = attempt.make_context()
     context.running.set(ctx)
     return ctx
+
+
+class _Newer(Exception):
+    """The job was enqueued by newer code than this."""
+
+
+def _arguments(attempt: Attempt) -> dict[str, Any]:
+    """The arguments as the task takes them, of whatever version they were stored."""
+    task, claimed = attempt.task, attempt.claimed
+    if claimed.payload_version == task.version:
+        return task.signature.unpack(claimed.args)
+    if claimed.payload_version > task.version:
+        raise _Newer
+    return task.upgrades.unpack(
+        task.signature, task.name, claimed.payload_version, task.version, claimed.args
+    )
+
+
+def _stage(attempt: Attempt, fan: FanOut) -> tuple[str, int, int]:
+    try:
+        return children.stage(attempt.registry.app, attempt.claimed.lease.job, fan)
+    except InvalidOption as error:
+        raise Unrecoverable(str(error)) from None  # it would be the same the next time
+
+
+def _fanned_out(attempt: Attempt, staged: tuple[str, int, int]) -> Outcome:
+    return Outcome(attempt.claimed.lease, "fan_out", fan=staged)
 
 
 def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
@@ -186,14 +245,30 @@ def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
             f"the result of {attempt.task.name} is larger than {limit} bytes; store it elsewhere "
             f"and return a reference to it, or raise payload_limit."
         )
-    return Complete(attempt.claimed.lease, packed.args, packed.secrets)
+    counts = value.totals() if isinstance(value, CountedResult) else ()
+    return Complete(attempt.claimed.lease, packed.args, packed.secrets, counts)
 
 
 def _put_aside(attempt: Attempt, misfit: Exception) -> Outcome:
+    if isinstance(misfit, _Newer):
+        return _left_to_newer(attempt)
     # A model's own validator may raise anything; then its traceback says more than the sentence.
-    known = isinstance(misfit, PayloadInvalid)
-    cause = Raised(type="PayloadInvalid", message=str(misfit)) if known else raised(misfit)
+    cause = raised(misfit)
+    if isinstance(misfit, PayloadInvalid):
+        # Of a step that raised, where; of arguments that do not fit there is nothing to tell.
+        where = "" if misfit.__cause__ is None else raised(misfit.__cause__).traceback
+        cause = Raised(type="PayloadInvalid", message=str(misfit), traceback=where)
     return Outcome(attempt.claimed.lease, "quarantine", cause=cause.record())
+
+
+def _left_to_newer(attempt: Attempt) -> Outcome:
+    claimed = attempt.claimed
+    attempt.line(
+        "warning",
+        f"enqueued for version {claimed.payload_version} of {claimed.task}, and this worker has "
+        f"version {attempt.task.version}; it waits {NEWER_SECONDS:g} s for a newer one",
+    )
+    return Outcome(claimed.lease, "snooze", NEWER_SECONDS)
 
 
 # -- around the body
@@ -252,11 +327,13 @@ def concluded(attempt: Attempt, error: BaseException) -> Outcome:
         # job like another.
         said = raised(error).sentence()
         error = RuntimeError(f"the task raised {said}").with_traceback(error.__traceback__)
-    return _noted(attempt, *judged(attempt.claimed, error, attempt.task.retry))
+    task = attempt.task
+    return _noted(attempt, *judged(attempt.claimed, error, task.retry, task.relaunch))
 
 
 def _stopped(attempt: Attempt, cause: Cause) -> Outcome:
-    return _noted(attempt, *stopped(attempt.claimed, cause, attempt.task.retry))
+    task = attempt.task
+    return _noted(attempt, *stopped(attempt.claimed, cause, task.retry, task.relaunch))
 
 
 def _noted(attempt: Attempt, outcome: Outcome, note: str) -> Outcome:
@@ -274,5 +351,6 @@ def unknown_task(claimed: ClaimedJob) -> Outcome:
 def outcome_of(result: Result, doomed: str) -> Outcome:
     """How an attempt ended, where more is to be said than that it is done."""
     if isinstance(result, Complete):
-        result = Outcome(result.lease, "complete", result=result.result, secrets=result.secrets)
+        lease, text, secrets, counts = result
+        result = Outcome(lease, "complete", result=text, secrets=secrets, counts=counts)
     return result._replace(doomed=doomed)

@@ -5,7 +5,8 @@ Never more is claimed than can start soon: the free places, and about 50 ms of w
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from limpet import log
 from limpet.domain.session import Standing
@@ -22,6 +23,11 @@ from limpet.worker.services import Services
 _AHEAD_SECONDS = 0.05
 # A ring may be missed, and a job that was committed with the user's own transaction rings no bell.
 _SLOW_POLL_SECONDS = 0.5
+# What a rate, a hold or a breaker keeps back is asked for when it may be had, but no more often
+# than this; in vain, because others were faster or a clock is ahead, less and less often.
+_SOONEST_SECONDS, _SOONEST_IN_VAIN_SECONDS = 0.01, 0.05
+# A worker that leaves when there is nothing to do waits for what may be had so soon.
+_WORTH_WAITING_SECONDS = 1.0
 _RATE_MEMORY_SECONDS = 0.25
 # While jobs end by the thousand, an exchange waits this long for more of them to tell.
 _GATHER_SECONDS = 0.002
@@ -77,6 +83,10 @@ class Claimer:
         self._wake = asyncio.Event()
         self._claiming = False
         self._may_have_more = True
+        self._declared: frozenset[str] = frozenset()
+        self._bounded = self._declared
+        self._next_at: int | None = None
+        self._in_vain = 0
         self._idle_claims = 0
         self._quiet = False
         self.in_flight = False
@@ -89,11 +99,23 @@ class Claimer:
         """Whether there was nothing to do, twice in a row."""
         return self._idle_claims > 1 or not self._digests
 
-    def begin(self, digests: dict[str, str]) -> None:
-        """Claim from now on, for each pool the tasks with that digest."""
+    def begin(self, digests: dict[str, str], bounded: Iterable[str] = ()) -> None:
+        """Claim from now on, for each pool the tasks with that digest.
+
+        `bounded`: queues whose limits the app declares; see `bound`.
+        """
         self._digests = digests
+        self._bounded = self._declared = frozenset(bounded)
         self._claiming = True
         self.wake()
+
+    def bound(self, queues: Iterable[str]) -> None:
+        """Queues of which only so much may be under way in the cluster, beside those declared.
+
+        Nothing of them is claimed ahead: what waits here would keep others from beginning, and
+        handed back it has used up the rate in vain.
+        """
+        self._bounded = self._declared.union(queues)
 
     def stop_claiming(self) -> None:
         """Claim nothing more; outcomes are still told."""
@@ -133,7 +155,7 @@ class Claimer:
         if standing_by is not None:
             standing_by.answer.add_done_callback(lambda _: self._wake.set())
         # Not `wait_for`, which makes a task of each wait: this is the way of every pick-up.
-        poll = asyncio.get_running_loop().call_later(_SLOW_POLL_SECONDS, self.rang)
+        poll = asyncio.get_running_loop().call_later(self._pause(), self._ask_again)
         try:
             await self._wake.wait()
         finally:
@@ -142,10 +164,27 @@ class Claimer:
         self._wake.clear()
         if standing_by is not None and has_begun:
             try:
-                answer = await self._line.exchange(*asked, begins=lambda: None, first=standing_by)
+                answer = await self._line.exchange(*asked, first=standing_by)
             finally:
                 self.in_flight = False
             await self._heard(answer, want, give)
+
+    def _pause(self) -> float:
+        """How long to wait for a ring before the store is asked all the same."""
+        left = self._seconds_left()
+        if left is None:
+            return _SLOW_POLL_SECONDS
+        soonest = min(_SOONEST_SECONDS * (1 << self._in_vain), _SOONEST_IN_VAIN_SECONDS)
+        return min(_SLOW_POLL_SECONDS, max(soonest, left))
+
+    def _ask_again(self) -> None:
+        """Nobody rang; without room now, as soon as there is some."""
+        self._next_at = None
+        self.rang()
+
+    def _seconds_left(self) -> float | None:
+        """Until more may be had of what was kept back, by the wall clock."""
+        return None if self._next_at is None else self._next_at / 1e6 - time.time()
 
     def _begins(self) -> None:
         """In the thread of the exchange: it is about to be said."""
@@ -173,9 +212,9 @@ class Claimer:
             if want is not None:
                 # Before the store is asked: what rings from now on may come too late for its look.
                 self._may_have_more = False
-            answer = await self._line.exchange(
-                self._session, self.exchanges, batch, want, begun, begins=lambda: None
-            )
+            asked = (self._session, self.exchanges, batch, want, begun)
+            observed = self._ledger.observer.take()
+            answer = await self._line.exchange(*asked, *((observed,) if observed else ()))
         finally:
             self.in_flight = False
         self._ledger.told()
@@ -195,8 +234,16 @@ class Claimer:
         if answer.standing is Standing.PAST:
             self._overtaken()
         self._note_quiet(answer.quiet)
+        if answer.unfinished:
+            self._services.promote_now()
+        if want is not None:
+            self._next_at = answer.next_at
+            in_vain = answer.next_at is not None and not answer.claimed
+            self._in_vain = min(self._in_vain + 1, 8) if in_vain else 0
         if answer.standing is Standing.LIVE and not answer.quiet and want is not None:
-            nothing = not answer.claimed and not self._ledger.holds
+            left = self._seconds_left()
+            more_soon = answer.unfinished or (left is not None and left < _WORTH_WAITING_SECONDS)
+            nothing = not (answer.claimed or self._ledger.holds or more_soon)
             asked_all = len(want.pools) == len(self._digests)
             self._idle_claims = self._idle_claims + 1 if nothing and asked_all else 0
         if answer.claimed:
@@ -223,7 +270,7 @@ class Claimer:
             # Not one by one while much is under way: a batch costs hardly more than one job.
             if room <= 0 or (room < ahead // 4 and used > 0):
                 continue
-            slots = self._slots(free, room)
+            slots = self._slots(max(0, free), room)
             if slots:
                 suspects = self._placement.suspect_room() if kind == LOOP else max(0, free)
                 pools.append(Pool(digest, slots, room, suspects))
@@ -232,10 +279,13 @@ class Claimer:
     def _slots(self, free: int, room: int) -> Mapping[str, int]:
         """Queue → how many; a queue with a limit of its own is never claimed ahead."""
         if not self._plan.queues:
-            return {ANY_QUEUE: room}
+            bounded = dict.fromkeys(self._bounded, free) if free < room else {}
+            return {ANY_QUEUE: room, **bounded}
         slots = {}
         for queue, limit in self._plan.queues.items():
-            most = room if limit is None else min(free, limit - self._ledger.per_queue[queue])
+            most = free if queue in self._bounded else room
+            if limit is not None:
+                most = min(free, limit - self._ledger.per_queue[queue])
             if most > 0:
                 slots[queue] = most
         return slots

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from limpet import log
 from limpet.domain.cause import Cause
 from limpet.domain.transition import Complete
-from limpet.worker import death, processes
+from limpet.worker import death, marks, processes
 from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
     ADOPTED,
@@ -87,7 +87,7 @@ class Crew:
         """Start the zygote; it says what it found when it has imported the app."""
         ours, theirs = socket.socketpair()
         order = Order(theirs.fileno(), self._page, self._lock, namespace=namespace)
-        told = {**self._plan.environment(order._asdict()), processes.MARK: self._session}
+        told = {**self._plan.environment(order._asdict()), marks.MARK: self._session}
         process = processes.spawn("limpet.worker.zygote", {**os.environ, **told}, order.descriptors)
         theirs.close()
         self._pid = process.pid
@@ -162,7 +162,7 @@ class Crew:
         """Kill the zygote and everything below; False if something would not die."""
         me = os.getpid()
         gone = processes.end_all(lambda: processes.descendants(me), 1.0, between)
-        return gone and processes.end_all(lambda: processes.marked(self._session), 0.5, between)
+        return gone and marks.end_marked(self._session, 0.5, between)
 
     async def heard_out(self, seconds: float = 0.2) -> None:
         """Until what dead executors said has been read."""

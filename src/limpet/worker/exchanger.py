@@ -21,7 +21,8 @@ _NOW = timedelta(0)
 class Exchange:
     """One that is to be made, and its answer."""
 
-    def __init__(self, make: Callable[[], Any], begins: Callable[[], None]) -> None:
+    def __init__(self, make: Callable[[], Any], begins: Callable[[], None] = lambda: None) -> None:
+        """`begins`: called in the thread, just before it is made."""
         self._make = make
         self._begins = begins
         self._loop = asyncio.get_running_loop()

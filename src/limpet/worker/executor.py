@@ -16,7 +16,7 @@ from typing import Any
 from limpet import context
 from limpet.app import opened
 from limpet.storage.registry import same_store
-from limpet.worker import processes
+from limpet.worker import marks, processes
 from limpet.worker.attempt import this_is_the_executor
 from limpet.worker.containment import watch_threads
 from limpet.worker.frames import LOOP, READY, pack
@@ -68,7 +68,7 @@ def run_executor(
         plan,
         registry,
         page,
-        os.environ[processes.MARK],
+        os.environ[marks.MARK],
         socket.socket(fileno=work),
         socket.socket(fileno=desk),
         permits,

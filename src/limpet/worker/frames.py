@@ -11,12 +11,16 @@ import struct
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from datetime import timedelta
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from limpet.domain.breaker import BreakerRules
 from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Lease
+from limpet.domain.queue import QueueRules
+from limpet.domain.state import State
 from limpet.domain.transition import Complete
 
 _HEADER = struct.Struct("<II")
@@ -62,9 +66,11 @@ CHANGED: Final = 34  # [CHANGED, file]
 class Outcome(NamedTuple):
     """How an attempt ended otherwise than by success, decided in its executor.
 
-    `kind` is one of "complete", "retry", "fail", "snooze", "quarantine", "cancel", "release".
-    `delay`: seconds until the next attempt. `doomed`: what of the attempt could not be ended; the
-    executor must die before this is settled.
+    `kind` is one of "complete", "retry", "fail", "snooze", "quarantine", "cancel", "release",
+    "fan_out". `delay`: seconds until the next attempt. `doomed`: what of the attempt could not be
+    ended; the executor must die before this is settled. `relaunch`: seconds until a failed job
+    gets another chance by itself. `holds`: the whole queue waits for `delay`. `fan`: the flow in
+    which the children are staged, in how many chunks, and how many they are.
     """
 
     lease: Lease
@@ -74,6 +80,10 @@ class Outcome(NamedTuple):
     result: str = "null"
     secrets: tuple[str, ...] = ()
     doomed: str = ""
+    counts: tuple[tuple[str, int], ...] = ()
+    relaunch: float | None = None
+    holds: bool = False
+    fan: tuple[str, int, int] | None = None
 
 
 class TaskFacts(NamedTuple):
@@ -93,10 +103,34 @@ class Catalog(NamedTuple):
     retention: dict[str, float]
     threads: int
     contained: bool
+    # What the app says of its queues: how much may be under way, and how long it is kept.
+    queues: dict[str, QueueRules]
+    queue_retention: dict[str, dict[str, float]]
+    breakers: list[BreakerRules]
+    # What the app declares of schedules, by id, as `storage.furniture` writes it; and whether those
+    # that it no longer declares are removed.
+    schedules: dict[str, str]
+    removes_schedules: bool
 
     def names(self, *, in_lane: bool) -> frozenset[str]:
         """The tasks that run in a lane, or in the loop."""
         return frozenset(facts.name for facts in self.tasks if facts.in_lane == in_lane)
+
+    def bounded(self) -> list[str]:
+        """The queues of which only so much may be under way."""
+        return [name for name, rules in self.queues.items() if rules.is_bounded]
+
+    def retentions(self) -> "tuple[Retention, dict[str, Retention]]":
+        """How long finished jobs are kept, by state; and by queue, where that differs."""
+        by_queue = {queue: _kept(each) for queue, each in self.queue_retention.items()}
+        return _kept(self.retention), by_queue
+
+
+Retention: TypeAlias = dict[State, timedelta]
+
+
+def _kept(seconds: dict[str, float]) -> Retention:
+    return {State(name): timedelta(seconds=each) for name, each in seconds.items()}
 
 
 def catalog_of(raw: list[Any]) -> Catalog:

@@ -18,7 +18,7 @@ import time
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
-from limpet.worker import locks, processes
+from limpet.worker import locks, marks, processes
 from limpet.worker.page import Page, create, now
 from limpet.worker.plan import Plan, from_environment
 
@@ -288,7 +288,7 @@ class Guardian:
         notices = set(self._notices)
         others = self._foreign | notices
         gone = processes.end_all(
-            lambda: processes.descendants(me, others) | (processes.marked(session.id) - notices),
+            lambda: processes.descendants(me, others) | (marks.marked(session.id)[0] - notices),
             between=self._timer.rearm,
         )
         self._reap()

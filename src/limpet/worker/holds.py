@@ -14,6 +14,7 @@ from limpet.domain.transition import Settlement
 from limpet.storage.base import CHUNK
 from limpet.storage.bounds import MOST_LINES
 from limpet.worker.frames import Outcome
+from limpet.worker.observer import Observer
 
 if TYPE_CHECKING:
     from limpet.worker.executor_link import Executor
@@ -90,6 +91,7 @@ class Ledger:
         self.per_queue: Counter[str] = Counter()
         # What running jobs have said, and nobody was told: no more of each than a store keeps.
         self.reports: dict[Lease, Report] = {}
+        self.observer = Observer()
         self._outbox: deque[Settlement] = deque()
         # Sent with an exchange whose answer has not come yet.
         self._sent: list[Settlement] = []
@@ -109,6 +111,8 @@ class Ledger:
     def settle(self, hold: Hold, settlement: Settlement) -> None:
         """The outcome is known; it is told with the next exchange."""
         self.forget(hold)
+        if self.observer.breaker_of:
+            self.observer.ended(hold.claimed.task, settlement)
         self._outbox.append(settlement)
 
     def forget(self, hold: Hold) -> None:

@@ -185,7 +185,7 @@ class LaneExecutor:
             self._say(OUTCOME, unknown_task(claimed))
             return True
         keep_job_log()
-        attempt = Attempt(claimed, task, lost, self._report)
+        attempt = Attempt(claimed, task, lost, self._report, self._given.registry)
         self._attempt = attempt
         self._interrupted = False
         containment.belongs_to(attempt.left)
@@ -194,7 +194,7 @@ class LaneExecutor:
             if task.is_async:
                 result = self._run_async(attempt, own)
             else:
-                result = own.run(run_sync, attempt, self._given.registry, self)
+                result = own.run(run_sync, attempt, self)
             left = attempt.left
             alone = not (left.threads or left.futures or left.tasks)
             doomed = "" if alone else containment.wait_for_end(left)
@@ -223,9 +223,7 @@ class LaneExecutor:
                 os.chdir(self._folder)
 
     def _run_async(self, attempt: Attempt, own: contextvars.Context) -> Result:
-        self._task = asyncio.Task(
-            run_async(attempt, self._given.registry), loop=self._loop, context=own
-        )
+        self._task = asyncio.Task(run_async(attempt), loop=self._loop, context=own)
         try:
             result: Result = self._loop.run_until_complete(self._task)
         finally:

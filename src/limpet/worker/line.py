@@ -93,16 +93,14 @@ class StoreLine:
         longest = self._longest.get(verb, _LONGEST_PAUSE_SECONDS)
         return await self._insist(lambda: self.call(verb, *args), longest)
 
-    async def exchange(
-        self, *args: Any, begins: Callable[[], None], first: Exchange | None = None
-    ) -> Exchanged:
+    async def exchange(self, *args: Any, first: Exchange | None = None) -> Exchanged:
         """An exchange, said again until the store answers; `first`: it has begun already."""
         tries = iter((first,) if first else ())
 
         async def attempt() -> Any:
             exchange = next(tries, None)
             if exchange is None:
-                exchange = self._exchange(args, begins)
+                exchange = Exchange(partial(self.store.exchange, *args))
                 self._exchanger.make(exchange)
             return await exchange.answer
 
@@ -111,16 +109,13 @@ class StoreLine:
 
     def stand_by(self, *args: Any, begins: Callable[[], None]) -> Exchange:
         """Exchange as soon as the store rings, unless that is withdrawn before."""
-        exchange = self._exchange(args, begins)
+        exchange = Exchange(partial(self.store.exchange, *args), begins)
         self._exchanger.stand_by(exchange)
         return exchange
 
     def withdraw(self) -> bool:
         """Exchange no more by itself; False if it has begun."""
         return self._exchanger.withdraw()
-
-    def _exchange(self, args: tuple[Any, ...], begins: Callable[[], None]) -> Exchange:
-        return Exchange(partial(self.store.exchange, *args), begins)
 
     async def hear_ready(self, rang: Callable[[], None]) -> None:
         """Exchange what stands by when jobs become ready, else call `rang`; from now on."""

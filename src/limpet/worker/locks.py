@@ -13,7 +13,7 @@ import os
 import time
 from typing import NamedTuple
 
-from limpet.worker import processes
+from limpet.worker import marks
 
 _LOCK, _CORE = ".lock", ".core"
 _OLD_SECONDS = 24 * 3600.0
@@ -119,7 +119,7 @@ def proves_death(session: str, path: str, inode: int, nonce: str) -> bool:
     if core is None:
         return False
     try:
-        if not processes.end_all(lambda: processes.marked(session), seconds=1.0):
+        if not marks.end_marked(session, seconds=1.0):
             return False
         whole = _lock(path, inode, nonce)
         if whole is None:

@@ -146,7 +146,7 @@ class LoopExecutor(asyncio.Protocol):
             self._transport.write(pack(OUTCOME, unknown_task(claimed)))
             return
         keep_job_log()
-        attempt = Attempt(claimed, task, lost, self._report)
+        attempt = Attempt(claimed, task, lost, self._report, self._given.registry)
         # Not through the loop: its factory would count the attempt as its own offspring.
         running = asyncio.Task(
             self._run(attempt), loop=self._loop, context=self._base.copy(), name=claimed.task
@@ -154,7 +154,7 @@ class LoopExecutor(asyncio.Protocol):
         self._running[claimed.lease.job] = (attempt, running)
 
     async def _run(self, attempt: Attempt) -> None:
-        result = await run_async(attempt, self._given.registry)
+        result = await run_async(attempt)
         doomed = ""
         left = attempt.left
         if left.tasks or left.threads or left.futures:

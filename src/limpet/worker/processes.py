@@ -27,9 +27,6 @@ WEAKER: tuple[str, ...] = (
     )
 )
 
-# In the environment of everything below the supervisor, so that strays can be found.
-MARK = "LIMPET_SESSION"
-
 # Asks an executor's main thread to look whether it must stop, or to say what blocks it.
 STOP_SIGNAL = signal.SIGRTMIN + 5 if LINUX else signal.SIGUSR1
 ASK_SIGNAL = signal.SIGRTMIN + 6 if LINUX else signal.SIGUSR2
@@ -41,6 +38,7 @@ _CLONE_NEWNS = 0x00020000
 _CLONE_NEWPID = 0x20000000
 _MS_REC, _MS_SLAVE, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x4000, 0x80000, 0x2, 0x4, 0x8
 _CLOCK_MONOTONIC, _CLOCK_BOOTTIME = 1, 7
+_PF_KTHREAD = 0x00200000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -277,7 +275,7 @@ def _parents() -> dict[int, int]:
     """Pid → parent."""
     if not LINUX:
         return _parents_by_ps()
-    known = ((pid, _stat(pid)) for pid in _pids())
+    known = ((pid, _stat(pid)) for pid in pids())
     return {pid: int(fields[1]) for pid, fields in known if fields}
 
 
@@ -287,21 +285,15 @@ def _parents_by_ps() -> dict[int, int]:
     return {int(pid): int(parent) for pid, parent in pairs}
 
 
-def marked(session: str) -> set[int]:
-    """Every process that carries the session's mark in its environment, as far as one may look."""
-    if not LINUX:
-        return set()
-    wanted = f"{MARK}={session}".encode()
-    found = set()
-    for pid in _pids():
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-            if wanted in file.read().split(b"\0"):
-                found.add(pid)
-    return found - {os.getpid()}
-
-
-def _pids() -> list[int]:
+def pids() -> list[int]:
+    """Every process that can be seen."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def environment(pid: int) -> bytes:
+    """What a process shows of its environment; raises where one may not look."""
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read()
 
 
 def _stat(pid: int) -> list[bytes]:
@@ -322,6 +314,17 @@ def is_zombie(pid: int) -> bool:
     """
     fields = _stat(pid)
     return LINUX and (not fields or (fields[0] in (b"Z", b"X") and int(fields[17]) <= 1))
+
+
+def is_becoming_another(pid: int) -> bool:
+    """Whether it is just becoming another program, and so shows neither's environment."""
+    fields = _stat(pid)
+    # Where the environment begins is 0 then; of what is dead and of the kernel's own threads too.
+    return (
+        len(fields) > 47
+        and fields[47] == b"0"
+        and not (fields[0] in (b"Z", b"X") or int(fields[6]) & _PF_KTHREAD)
+    )
 
 
 def is_stopped(pid: int) -> bool:

@@ -3,16 +3,21 @@
 import contextlib
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from limpet.app import App
 from limpet.client.signature import Signature
+from limpet.client.upgrades import Upgrades
 from limpet.context import Context
+from limpet.domain.relaunch import Relaunch
 from limpet.domain.retry import Retry
+from limpet.domain.state import State
 from limpet.hooks import OrphanHook
 from limpet.locate import load_app
+from limpet.storage.furniture import SchedulePiece
 from limpet.task import Task
 from limpet.worker.frames import Catalog, TaskFacts
 from limpet.worker.plan import Plan
@@ -28,7 +33,10 @@ class Runnable:
     is_async: bool
     context_name: str | None
     retry: Retry
+    relaunch: Relaunch | None
     hook: OrphanHook | None
+    version: int
+    upgrades: Upgrades
 
 
 class Wrapper(NamedTuple):
@@ -45,7 +53,11 @@ class Registry:
         self.app = app
         self.tasks = {name: _runnable(task) for name, task in app.tasks.items()}
         self.payload_limit = app.payload_limit
+        self._breakers = list(app.breaker_rules)  # refused here where a task names one in vain
         self.wrappers = tuple(_wrapper(each) for each in app.middlewares)
+        self._schedules = {
+            each.id: SchedulePiece.of(each).text() for each in app.declared_schedules()
+        }
 
     def catalog(self, threads: int, contained: bool) -> Catalog:
         """What the supervisor must know."""
@@ -60,12 +72,21 @@ class Registry:
                 )
                 for name, task in sorted(self.app.tasks.items())
             ],
-            retention={
-                str(state): kept.total_seconds() for state, kept in self.app.retention.items()
-            },
+            retention=_seconds(self.app.retention),
             threads=threads,
             contained=contained,
+            queues=dict(self.app.queue_rules),
+            queue_retention={
+                queue: _seconds(kept) for queue, kept in self.app.queue_retention.items()
+            },
+            breakers=self._breakers,
+            schedules=self._schedules,
+            removes_schedules=self.app.vanished_schedules == "remove",
         )
+
+
+def _seconds(retention: Mapping[State, timedelta]) -> dict[str, float]:
+    return {str(state): kept.total_seconds() for state, kept in retention.items()}
 
 
 def _wrapper(middleware: Callable[[Context], Any]) -> Wrapper:
@@ -82,7 +103,10 @@ def _runnable(task: Task[Any, Any]) -> Runnable:
         task.is_async,
         task.signature.context_name,
         task.options.retry or Retry(),
+        task.options.relaunch,
         task.orphan_hook,
+        task.version,
+        task.upgrades,
     )
 
 

@@ -10,15 +10,18 @@ import pickle
 import queue
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from limpet import context
+from limpet.domain.breaker import Breaker
 from limpet.domain.errors import StoreUnavailable, TransactionRefused
 from limpet.domain.event import Event
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page
 from limpet.domain.lease import Lease
-from limpet.domain.queue import QueueView
+from limpet.domain.queue import QueueRules, QueueView
+from limpet.domain.rate import Rate
+from limpet.domain.schedule import Schedule
 from limpet.domain.session import Session
 from limpet.domain.state import State
 from limpet.storage import answers, base
@@ -31,7 +34,9 @@ _Box: TypeAlias = "queue.SimpleQueue[bytes | BaseException]"
 VERBS = frozenset(
     {
         "enqueue", "cancel", "retry", "pause", "job", "states", "jobs", "events", "log", "queues",
-        "sessions", "totals", "info", "invariants",
+        "sessions", "totals", "info", "invariants", "stage", "commit", "children", "limit_queue",
+        "hold_queue", "limit_key", "drain_queue", "breakers", "reset_breaker", "repair", "requeue",
+        "put_schedule", "remove_schedule", "pause_schedule", "schedules", "schedule", "trigger",
     }
 )  # fmt: skip
 
@@ -116,7 +121,9 @@ class RemoteStore:
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
+        turn: Callable[[], None] = base.at_once,
     ) -> list[answers.Receipt]:
+        turn()
         own = context.current()
         if own is not None and fence is None:
             fence = Lease(own.job.id, self._session, own.token)
@@ -148,6 +155,80 @@ class RemoteStore:
                 "within= works in the thread of the connection's transaction; use enqueue()."
             )
         return await own.aenqueue_within(connection, jobs, caps=caps)
+
+    # -- flows
+
+    def stage(self, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
+        """Only in an attempt; the supervisor sees whose it is."""
+        self._ask("stage", flow, place, list(jobs), holder=self._attempt())
+
+    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
+        return bool(self._ask("commit", flow, chunks, fence=fence or self._attempt()))
+
+    def _attempt(self) -> Lease:
+        own = context.current()
+        if own is None:
+            raise StoreUnavailable(
+                f"in a worker only a job that runs can hand in a flow of more than {base.CHUNK:,} "
+                f"jobs."
+            )
+        return Lease(own.job.id, self._session, own.token)
+
+    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> Page:
+        found: Page = self._ask("children", job, cursor, limit)
+        return found
+
+    # -- limits and repair
+
+    def limit_queue(self, queue: str, rules: QueueRules | None) -> None:
+        self._ask("limit_queue", queue, rules)
+
+    def hold_queue(self, queue: str, until: int) -> None:
+        self._ask("hold_queue", queue, until)
+
+    def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
+        self._ask("limit_key", key, limit, rate)
+
+    def drain_queue(self, queue: str, draining: bool = True) -> None:
+        self._ask("drain_queue", queue, draining)
+
+    def breakers(self) -> tuple[Breaker, ...]:
+        found: tuple[Breaker, ...] = self._ask("breakers")
+        return found
+
+    def reset_breaker(self, name: str) -> bool:
+        return bool(self._ask("reset_breaker", name))
+
+    def repair(self, job: str, args: str, payload_version: int, secrets: Sequence[str]) -> State:
+        return State(self._ask("repair", job, args, payload_version, tuple(secrets)))
+
+    def requeue(self, jobs: Sequence[str], queue: str) -> int:
+        return int(self._ask("requeue", list(jobs), queue))
+
+    # -- schedules
+
+    def put_schedule(self, schedule: Schedule, /) -> bool:
+        return bool(self._ask("put_schedule", schedule))
+
+    def remove_schedule(self, schedule: str, /) -> bool:
+        return bool(self._ask("remove_schedule", schedule))
+
+    def pause_schedule(
+        self, schedule: str, /, paused: bool = True, next_at: int | None = None
+    ) -> bool:
+        return bool(self._ask("pause_schedule", schedule, paused, next_at))
+
+    def schedules(self) -> tuple[Schedule, ...]:
+        found: tuple[Schedule, ...] = self._ask("schedules")
+        return found
+
+    def schedule(self, schedule: str, /) -> Schedule | None:
+        found: Schedule | None = self._ask("schedule", schedule)
+        return found
+
+    def trigger(self, seen: Schedule, job: NewJob) -> answers.Ticked:
+        told: answers.Ticked = self._ask("trigger", seen, job)
+        return told
 
     # -- control
 

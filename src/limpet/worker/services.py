@@ -1,4 +1,4 @@
-"""What a supervisor does beside running jobs: report, promote, sweep, prune."""
+"""What a supervisor does beside running jobs: report, promote, schedule, sweep, prune, scan."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,8 @@ from limpet.domain.errors import LimpetError
 from limpet.domain.transition import RetryAt, Settlement, Snooze
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
+from limpet.maintenance.scanner import Scanner
+from limpet.maintenance.scheduler import Scheduler
 from limpet.maintenance.sweeper import Sweeper
 from limpet.worker.holds import Ledger
 from limpet.worker.line import StoreLine
@@ -19,6 +21,10 @@ _REPORT_SECONDS = 0.1
 _PROMOTE_SECONDS = 0.5
 _PROOF_SECONDS = 0.2
 _PRUNE_SECONDS = 60.0
+_SCHEDULE_SECONDS = 0.5
+_SCAN_SECONDS = 60.0
+# How long a limit that was set at run time may be unknown here; the store keeps to it at once.
+_BOUNDS_SECONDS = 2.0
 
 
 class Services:
@@ -37,14 +43,26 @@ class Services:
         self._reporting = asyncio.Lock()
 
     def all(
-        self, sweeper: Sweeper, promoter: Promoter, pruner: Pruner
+        self,
+        sweeper: Sweeper,
+        promoter: Promoter,
+        pruner: Pruner,
+        scheduler: Scheduler,
+        scanner: Scanner,
+        bound: Callable[[list[str]], None],
     ) -> tuple[Coroutine[Any, Any, None], ...]:
-        """Every loop, to be run for as long as the session lives."""
+        """Every loop, to be run for as long as the session lives.
+
+        `bound`: hears which queues have limits, whoever has set them.
+        """
         return (
             self._report_forever(),
             self._promote_forever(promoter),
             self._sweep_forever(sweeper),
             self._prune_forever(pruner),
+            self._schedule_forever(scheduler),
+            self._scan_forever(scanner),
+            self._learn_bounds_forever(bound),
         )
 
     async def report(self) -> None:
@@ -62,6 +80,10 @@ class Services:
         if any(isinstance(each, RetryAt | Snooze) for each in settlements):
             self._promote.set()
 
+    def promote_now(self) -> None:
+        """Something was settled that leaves work for the promoter."""
+        self._promote.set()
+
     async def _report_forever(self) -> None:
         while True:
             await asyncio.sleep(_REPORT_SECONDS)
@@ -70,12 +92,26 @@ class Services:
     async def _promote_forever(self, promoter: Promoter) -> None:
         while True:
             due = await self._do("promoter", promoter.run)
-            pause = _PROMOTE_SECONDS
-            if due is not None:
-                pause = min(pause, max(0.0, (due - time.time_ns() // 1000) / 1e6))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._promote.wait(), pause)
+                await asyncio.wait_for(self._promote.wait(), _pause(due, _PROMOTE_SECONDS))
             self._promote.clear()
+
+    async def _schedule_forever(self, scheduler: Scheduler) -> None:
+        while True:
+            due = await self._do("scheduler", scheduler.run)
+            await asyncio.sleep(_pause(due, _SCHEDULE_SECONDS))
+
+    async def _scan_forever(self, scanner: Scanner) -> None:
+        while True:
+            await self._do("scanner", scanner.run)
+            await asyncio.sleep(_SCAN_SECONDS)
+
+    async def _learn_bounds_forever(self, bound: Callable[[list[str]], None]) -> None:
+        while True:
+            await asyncio.sleep(_BOUNDS_SECONDS)
+            queues = await self._do("limits", self._line.store.queues)
+            if queues is not None:
+                bound([each.name for each in queues if each.rules.is_bounded])
 
     async def _sweep_forever(self, sweeper: Sweeper) -> None:
         """Until the session is over: then it would sweep its own before it has told everything."""
@@ -108,3 +144,8 @@ class Services:
             return None
         self._failing.discard(work)
         return answer
+
+
+def _pause(due: int | None, most: float) -> float:
+    """Seconds until that wall time, and no more than so many."""
+    return most if due is None else min(most, max(0.0, (due - time.time_ns() // 1000) / 1e6))

@@ -17,6 +17,7 @@ from limpet.domain.transition import (
     Cancel,
     Complete,
     Fail,
+    FanOut,
     Orphan,
     Quarantine,
     Release,
@@ -39,15 +40,24 @@ def settlement_of(hold: Hold, outcome: Outcome) -> Settlement:
     cause = cause_of(outcome.cause) if outcome.cause else NotStarted()
     match outcome.kind:
         case "complete":
-            return Complete(lease, outcome.result, outcome.secrets)
+            return Complete(lease, outcome.result, outcome.secrets, outcome.counts)
         case "retry":
             say_of(hold, "job_retried", cause=cause, delay=spoken(timedelta(seconds=outcome.delay)))
             return RetryAt(lease, _at(outcome.delay), cause)
         case "fail":
-            say_of(hold, "job_failed", cause=cause)
-            return Fail(lease, cause)
+            if outcome.relaunch is None:
+                say_of(hold, "job_failed", cause=cause)
+                return Fail(lease, cause)
+            delay = spoken(timedelta(seconds=outcome.relaunch))
+            say_of(hold, "job_failed_for_now", cause=cause, delay=delay)
+            return Fail(lease, cause, _at(outcome.relaunch))
         case "snooze":
-            return Snooze(lease, _at(outcome.delay))
+            if outcome.holds:
+                delay = spoken(timedelta(seconds=outcome.delay))
+                say_of(hold, "queue_held", delay=delay)
+            return Snooze(lease, _at(outcome.delay), outcome.holds)
+        case "fan_out" if outcome.fan is not None:
+            return FanOut(lease, *outcome.fan)
         case "quarantine":
             say_of(hold, "job_quarantined", cause=cause)
             error = cause if isinstance(cause, Raised) else Raised(cause.kind, str(cause))

@@ -10,16 +10,18 @@ import gc
 import os
 import socket
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from limpet import log
 from limpet.domain.cause import Requested, StoreOutage, WorkerKilled
-from limpet.domain.errors import InvalidOption, LeaseLost
+from limpet.domain.errors import InvalidOption
 from limpet.domain.event import unheard_loss
 from limpet.domain.session import NewSession, Session, SessionKind, SessionLock
-from limpet.domain.state import State
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
+from limpet.maintenance.scanner import Scanner
+from limpet.maintenance.scheduler import Scheduler
 from limpet.maintenance.sweeper import Sweeper
 from limpet.storage.answers import Renewed
 from limpet.storage.base import Topic
@@ -27,6 +29,7 @@ from limpet.storage.registry import open_store
 from limpet.worker import death, locks, processes
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
+from limpet.worker.declaring import declare
 from limpet.worker.desk import Desk
 from limpet.worker.dispatcher import Dispatcher
 from limpet.worker.drain import Drain
@@ -41,6 +44,7 @@ from limpet.worker.parts import Parts
 from limpet.worker.placement import Placement
 from limpet.worker.plan import Plan, from_environment, order_from_environment
 from limpet.worker.reconciler import Reconciler
+from limpet.worker.requests import Requests
 from limpet.worker.services import Services
 from limpet.worker.voice import leave, speak
 
@@ -168,9 +172,10 @@ class Supervisor:
             self._session, self._plan, line, self._ledger, self._placement, self._services,
             self._heart.beat_soon,
         )  # fmt: skip
+        requests = Requests(line, self._page, self._ledger, self._heart)
         self._dispatcher = Dispatcher(
             self._plan, self._tasks, self._ledger, self._crew, self._placement, self._claimer,
-            Desk(self._serve), lambda: self._page.over or self._ended,
+            Desk(requests.serve), lambda: self._page.over or self._ended,
         )  # fmt: skip
         self._crew.listener = self._dispatcher
         self._reconciler = Reconciler(
@@ -194,6 +199,8 @@ class Supervisor:
             pools=(names[LOOP], names[LANE]),
             lock=self._lock,
         )
+        await line.persist(partial(declare, line.store, self._plan.app, catalog))
+        self._ledger.observer.watch(catalog.breakers)
         asked = now()
         answer = await line.ask("register", new)
         self._heart.registered(asked)
@@ -205,11 +212,14 @@ class Supervisor:
         }
         for kind in digests:
             self._crew.start(kind)
-        self._claimer.begin(digests)
+        self._claimer.begin(digests, catalog.bounded())
 
     def _start(self, line: StoreLine, sweeper: Sweeper, catalog: Catalog) -> None:
-        kept = {State(name): timedelta(seconds=each) for name, each in catalog.retention.items()}
-        loops = self._services.all(sweeper, Promoter(line.store), Pruner(line.store, kept))
+        pruner = Pruner(line.store, *catalog.retentions())
+        scheduler, scanner = Scheduler(line.store), Scanner(line.store, catalog.url)
+        loops = self._services.all(
+            sweeper, Promoter(line.store), pruner, scheduler, scanner, self._claimer.bound
+        )
         for part in (self._claimer.run(self._give), self._heart.run(), *loops):
             self._parts.serve(part)
         self._parts.serve(line.hear_ready(self._claimer.rang))
@@ -225,18 +235,6 @@ class Supervisor:
                 cause = unheard_loss(await self._line.ask("events", hold.lease.job))
                 hold.lost = None if cause is None else cause.record()
         self._dispatcher.give(holds)
-
-    async def _serve(self, verb: str, *args: Any, **kwargs: Any) -> Any:
-        """One verb that a task asked for."""
-        assert self._line is not None
-        try:
-            return await self._line.serve(verb, *args, **kwargs)
-        except LeaseLost:
-            if self._page.over:
-                raise
-        # By our own clock it has not: that of the store may have been set.
-        await self._heart.beat_now()
-        return await self._line.serve(verb, *args, **kwargs)
 
     def _on_renewed(self, answer: Renewed) -> None:
         self._reconciler.cancel_asked(answer)

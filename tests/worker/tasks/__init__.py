@@ -4,6 +4,7 @@ from worker.tasks import (
     attacks,
     cancelling,
     crowds,
+    flows,
     inside,
     leaving,
     limits,
@@ -13,12 +14,14 @@ from worker.tasks import (
     reports,
     results,
     retries,
+    shaping,
 )
 
 __all__ = [
     "attacks",
     "cancelling",
     "crowds",
+    "flows",
     "inside",
     "leaving",
     "limits",
@@ -28,4 +31,5 @@ __all__ = [
     "reports",
     "results",
     "retries",
+    "shaping",
 ]

@@ -2,10 +2,15 @@
 
 import psycopg
 
+from limpet.domain.rate import Rate
+from limpet.storage import ticks
 from limpet.storage.answers import Total
 from limpet.storage.base import CHUNK
 from limpet.storage.bounds import at_most_a_chunk, prefix_within
+from limpet.storage.furniture import BreakerPiece, KeyPiece, QueuePiece, read
+from limpet.storage.postgres.breakers import breakers, write
 from limpet.storage.postgres.inspect import totals
+from limpet.storage.postgres.limits import rules_in, write_rules
 from limpet.storage.postgres.report import kept
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import not_arriving
@@ -18,7 +23,7 @@ from limpet.storage.relocation import (
     Parcel,
 )
 from limpet.storage.rows import Row
-from limpet.storage.texts import to_json
+from limpet.storage.texts import from_json, to_json
 
 _NOT_ARRIVING = "LP004"
 
@@ -31,7 +36,26 @@ def manifest(tx: Transaction) -> Manifest:
         queues=tuple(name for (name,) in tx.run("cargo", "queues")),
         paused=tuple(name for (name,) in tx.run("cargo", "paused")),
         totals=totals(tx),
+        furniture=_furniture(tx),
     )
+
+
+def _furniture(tx: Transaction) -> tuple[tuple[str, str, str], ...]:
+    """What is not a job, where it says something."""
+    pieces: list[tuple[str, str, QueuePiece | KeyPiece | BreakerPiece]] = []
+    for name, declared, adjusted, held_until, given_until, draining in tx.run(
+        "cargo", "queue_pieces"
+    ):
+        rules = rules_in(declared), rules_in(adjusted)
+        pieces.append(("queue", name, QueuePiece(*rules, held_until, given_until, draining)))
+    for name, limit, rate, given_until in tx.run("cargo", "key_pieces"):
+        at = None if rate is None else from_json(rate, Rate)
+        pieces.append(("key", name, KeyPiece(limit, at, given_until)))
+    for each in breakers(tx):
+        pieces.append(("breaker", each.rules.name, BreakerPiece.of(each)))
+    told = [(kind, name, piece.text()) for kind, name, piece in pieces]
+    told += ticks.furniture(tx)
+    return tuple(sorted(each for each in told if each[2] != "{}"))
 
 
 def cargo(tx: Transaction, cursor: str) -> Cargo:
@@ -73,13 +97,46 @@ def _sent(each: Parcel) -> dict[str, object]:
 
 
 def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
-    """Pause queues and set totals; see `MoveVerbs.furnish`."""
+    """Pause queues, set totals and furniture; see `MoveVerbs.furnish`."""
     told = {
         "queues": manifest.queues,
         "paused": manifest.paused,
         "totals": [_total(each) for each in manifest.totals],
     }
     _call(tx, move, "furnish", to_json(told))
+    for kind, name, text in manifest.furniture:
+        _place(tx, kind, name, text)
+    tx.run("schedule", "remove_all")
+    tx.run("schedule", "adopt", rows=to_json(ticks.rows(manifest.furniture)))
+
+
+def _place(tx: Transaction, kind: str, name: str, text: str) -> None:
+    """Set one piece of furniture as it was elsewhere."""
+    match kind:
+        case "queue":
+            queue = read(QueuePiece, text)
+            tx.run("limits", "begin", queue=name)
+            write_rules(tx, name, queue.declared, queue.adjusted)
+            tx.run(
+                "cargo",
+                "furnish_queue",
+                queue=name,
+                held_until=queue.held_until,
+                given_until=queue.given_until,
+                draining=queue.draining,
+            )
+        case "key":
+            key = read(KeyPiece, text)
+            tx.run(
+                "cargo",
+                "furnish_key",
+                key=name,
+                limit=key.limit,
+                rate=None if key.rate is None else to_json(key.rate),
+                given_until=key.given_until,
+            )
+        case "breaker":
+            write(tx, read(BreakerPiece, text).breaker(name))
 
 
 def _total(each: Total) -> tuple[str, str, int]:

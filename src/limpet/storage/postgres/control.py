@@ -1,11 +1,16 @@
-"""What a person does to a job: cancel, retry; and to a queue: pause."""
+"""What a person does to a job: cancel, retry, repair, requeue; and to a queue: pause."""
+
+from collections.abc import Sequence
 
 from limpet.domain.cause import Requested
 from limpet.domain.errors import JobNotFound
 from limpet.domain.state import State
+from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.refusals import not_finished
+from limpet.storage.refusals import not_finished, not_quarantined, unique_held
 from limpet.storage.texts import to_json
+
+_UNIQUE_HELD = -1
 
 
 def cancel(tx: Transaction, job: str, reason: str) -> State:
@@ -22,9 +27,31 @@ def retry(tx: Transaction, job: str, seen_round: int) -> int:
     ((source, round_),) = tx.call("retry", job, seen_round, tx.wall)
     if source is None:
         raise JobNotFound(job)
+    if round_ == _UNIQUE_HELD:
+        raise unique_held(job)
     if round_ != seen_round + 1:
         raise not_finished(job, State(source), round_, seen_round)
     return int(round_)
+
+
+def repair(
+    tx: Transaction, job: str, args: str, payload_version: int, secrets: Sequence[str]
+) -> State:
+    """Let a quarantined job go on with other arguments; see `RepairVerbs.repair`."""
+    column([args])  # or it is refused
+    params = job, args, payload_version, to_json(list(secrets)), tx.wall
+    ((source, state),) = tx.call("repair", *params)
+    if source is None:
+        raise JobNotFound(job)
+    if state is None:
+        raise not_quarantined(job, State(source))
+    return State(state)
+
+
+def requeue(tx: Transaction, jobs: Sequence[str], queue: str) -> int:
+    """Move waiting jobs to another queue; see `RepairVerbs.requeue`."""
+    ((moved,),) = tx.call("requeue", column(list(jobs)), queue, tx.wall)
+    return int(moved)
 
 
 def pause(tx: Transaction, queue: str, paused: bool) -> None:

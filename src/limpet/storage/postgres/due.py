@@ -7,9 +7,10 @@ from limpet.domain.duration import microseconds
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import State
 from limpet.storage.answers import Promoted, Pruned
-from limpet.storage.base import CHUNK
+from limpet.storage.base import CHUNK, Topic
 from limpet.storage.bounds import SESSIONS_KEPT
 from limpet.storage.outcome import lapsed
+from limpet.storage.postgres.flow import MOST_FLOWS, forget_old, write_out
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.rows import Row
@@ -17,18 +18,24 @@ from limpet.storage.texts import to_json
 
 
 def promote(tx: Transaction) -> Promoted:
-    """Scheduled → ready, waiting → too late; see `SweepVerbs.promote`."""
+    """Let time take effect, and finish what others left; see `SweepVerbs.promote`."""
     ((now,),) = tx.run("recover", "time", given=tx.wall)
     late = tx.run("due", "late", now=now, limit=CHUNK)
     if late:
         tx.call("lapse", to_json([_lapse(row, now) for row in late]), now)
-    ((ready,),) = tx.call("promote", now)
-    next_due = tx.one("due", "next_due")
+    ((due, ready),) = tx.call("due", now)
+    ((again, relaunched),) = tx.call("relaunch", now)
+    ((turns, _),) = tx.call("notes", now)
+    written = write_out(tx)
+    ((left,),) = tx.run("flow", "unfinished")
+    ((next_due,),) = tx.run("due", "next_due")
+    if turns or written:
+        tx.rings.add(Topic.READY)
     return Promoted(
-        ready=ready,
+        ready=ready + relaunched + turns + written,
         lapsed=len(late),
-        more=CHUNK in (ready, len(late)),
-        next_due=next_due[0] if next_due else None,
+        more=left or CHUNK in (due, again, len(late)),
+        next_due=now if left else next_due,
     )
 
 
@@ -44,18 +51,35 @@ def _lapse(row: Row, now: int) -> dict[str, str]:
     }
 
 
-def prune(tx: Transaction, retention: Mapping[State, timedelta]) -> Pruned:
+def prune(
+    tx: Transaction,
+    retention: Mapping[State, timedelta],
+    queues: Mapping[str, Mapping[State, timedelta]] | None,
+) -> Pruned:
     """Remove finished jobs and dead sessions; see `SweepVerbs.prune`."""
     ((now,),) = tx.run("recover", "time", given=tx.wall)
     left = CHUNK
     created_before = now - microseconds(REPEAT_WINDOW)
-    for state, kept in retention.items():
-        ((gone,),) = tx.call("prune", state, now - microseconds(kept), created_before, left)
+    own = [
+        (queue, state, kept)
+        for queue, said in (queues or {}).items()
+        for state, kept in said.items()
+    ]
+    # Each queue that says something itself, then all the others.
+    every = [*own, *((None, state, kept) for state, kept in retention.items())]
+    for queue, state, kept in every:
+        others = [name for name, of, _ in own if of is state] if queue is None else []
+        before = now - microseconds(kept)
+        ((gone,),) = tx.call(
+            "remove", state, before, created_before, left, queue, column(others), now
+        )
         left -= gone
         if left == 0:
             return Pruned(CHUNK, 0, more=True)
+    flows = forget_old(tx, created_before)
+    tx.run("limits", "idle_keys", now=now)
     sessions = _prune_sessions(tx, now, left)
-    return Pruned(CHUNK - left, sessions, more=sessions == left)
+    return Pruned(CHUNK - left, sessions, more=sessions == left or flows == MOST_FLOWS)
 
 
 def _prune_sessions(tx: Transaction, now: int, limit: int) -> int:

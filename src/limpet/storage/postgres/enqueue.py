@@ -1,9 +1,16 @@
-"""(nothing) → ready or scheduled."""
+"""(nothing) → ready or scheduled, or blocked for a key or for children.
+
+Jobs that ask for nothing but to be run take the shortest way, the function `enqueue`; the others,
+and those for queues that are drained, go through `admit`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from limpet.domain.errors import LeaseLost
+import msgspec
+import psycopg
+
+from limpet.domain.errors import LeaseLost, UnknownParent
 from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
@@ -14,18 +21,79 @@ from limpet.storage.caps import none_written, over_cap
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.texts import to_json
+from limpet.storage.texts import rules_text, to_json
+
+_DRAINING = "LP005"
+_NO_PARENT = "LP006"
 
 
-def enqueue(tx: Transaction, jobs: Sequence[NewJob], *, fenced: bool = False) -> list[Receipt]:
-    """Write new jobs; see `EnqueueVerbs.enqueue`. `fenced`: a job that runs asks for it."""
+class Draining(Exception):
+    """One of the queues takes in no new jobs; nothing was done, and `admit` tells which."""
+
+
+def is_plain(jobs: Sequence[NewJob]) -> bool:
+    """Whether none asks for more than to be run."""
+    return not any(
+        job.rules is not None or job.key is not None or job.unique is not None
+        or job.parent is not None
+        for job in jobs
+    )  # fmt: skip
+
+
+def enqueue(
+    tx: Transaction,
+    jobs: Sequence[NewJob],
+    columns: Sequence[str | None] = (),
+    *,
+    fenced: bool = False,
+) -> list[Receipt]:
+    """Write new jobs that are plain; see `EnqueueVerbs.enqueue`.
+
+    `columns`: the jobs as `written` made them before. `fenced`: a job that runs asks for it.
+    """
     if not jobs:
         return []
     options = tx.wall, None, fenced, tx.again, tx.may_ring()
-    ((at, known, rung),) = tx.call("enqueue", *written(jobs), *options)
+    try:
+        ((at, known, rung),) = tx.call("enqueue", *(columns or written(jobs)), *options)
+    except psycopg.Error as error:
+        if error.sqlstate == _DRAINING:
+            raise Draining from None
+        raise
     if not rung:
         tx.rings.add(Topic.READY)
     return receipts(jobs, at, known)
+
+
+def admit(
+    tx: Transaction,
+    jobs: Sequence[NewJob],
+    *,
+    fenced: bool = False,
+    flow: bool = False,
+    all_or_none: bool = False,
+) -> list[Receipt]:
+    """Write new jobs of every kind. `flow`: they belong to one that was committed."""
+    if not jobs:
+        return []
+    options = tx.wall, None, fenced, flow, all_or_none, tx.may_ring()
+    try:
+        ((at, refused, blocked, rung),) = tx.call("admit", *written_whole(jobs), *options)
+    except psycopg.Error as error:
+        raise unknown_parent(error) or error from None
+    if not rung:
+        tx.rings.add(Topic.READY)
+    if refused:
+        tx.rings.add(Topic.DONE)  # one may have been replaced
+    return receipts_of_all(jobs, at, refused, blocked)
+
+
+def unknown_parent(error: psycopg.Error) -> UnknownParent | None:
+    """What it says, if a parent is not there."""
+    if error.sqlstate != _NO_PARENT:
+        return None
+    said = error.diag.message_primary or str(error).partition("\n")[0]
+    return UnknownParent(*msgspec.json.decode(said, type=tuple[str, str]))
 
 
 def enqueue_capped(
@@ -40,12 +108,16 @@ def enqueue_capped(
     _in_turn(tx, jobs, caps)
     ((there, waiting),) = tx.call("room", *asked(jobs, caps))
     known = {id_: State(state) for id_, state in (there or {}).items()}
-    refused = over_cap(jobs, caps, known, lambda queue: int(waiting[queue]))
+    duplicates = uniques(jobs, tx.wall)
+    ((held,),) = tx.call("held_uniques", *duplicates) if duplicates else ((None,),)
+    no_room = dict.fromkeys(held or (), State.READY) | known
+    refused = over_cap(jobs, caps, no_room, lambda queue: int(waiting[queue]))
     if refused and all_or_none:
         return none_written(jobs, known, refused)
     wanted = [job for job in jobs if job.id not in refused]
-    told = {each.job: each for each in enqueue(tx, wanted, fenced=fenced)}
-    return [refused.get(job.id) or told[job.id] for job in jobs]
+    told = admit(tx, wanted, fenced=fenced, all_or_none=all_or_none)
+    written_ones = dict(zip((job.id for job in wanted), told, strict=True))
+    return [refused.get(job.id) or written_ones[job.id] for job in jobs]
 
 
 def _in_turn(tx: Transaction, jobs: Sequence[NewJob], caps: Mapping[str, int]) -> None:
@@ -57,6 +129,15 @@ def asked(jobs: Sequence[NewJob], caps: Mapping[str, int]) -> tuple[str, str]:
     """The parameters of the function `room`."""
     queues = sorted({job.queue for job in jobs} & caps.keys())
     return column([job.id for job in jobs]), column(queues)
+
+
+def uniques(jobs: Sequence[NewJob], wall: int | None) -> tuple[str, str, str, int | None] | None:
+    """The parameters of the function `held_uniques`; None where no job has a `unique`."""
+    named = [(job.id, job.task, job.unique) for job in jobs if job.unique is not None]
+    if not named:
+        return None
+    ids, tasks, names = zip(*named, strict=True)
+    return column(ids), column(tasks), column(names), wall
 
 
 def enqueue_under(
@@ -73,24 +154,33 @@ def enqueue_under(
     """
     if caps:
         _in_turn(tx, jobs, caps)  # first: while it waits, nobody waits for the job's row
-    ((where,),) = tx.call("standing", fence.session, tx.lease)
-    # Stricter than for a settlement: past its moment the job may start elsewhere any time now.
-    alive = where in (Standing.LIVE, Standing.DRAINING)
-    job, session, token = fence
-    if not alive or not tx.run("fence", "keep", job=job, session=session, token=token):
-        check(tx, session, [fence], ["enqueue jobs from"], alive=False)
+    if not may_hand_in(tx, fence):
         tx.call("pass", False)
         return LeaseLost(*fence)
     if caps:
         return enqueue_capped(tx, jobs, caps, all_or_none, fenced=True)
-    return enqueue(tx, jobs, fenced=True)
+    return (enqueue if is_plain(jobs) else admit)(tx, jobs, fenced=True)
+
+
+def may_hand_in(tx: Transaction, fence: Lease) -> bool:
+    """Whether an attempt still holds its lease; one that does not is told on the timeline."""
+    ((where,),) = tx.call("standing", fence.session, tx.lease)
+    # Stricter than for a settlement: past its moment the job may start elsewhere any time now.
+    alive = where in (Standing.LIVE, Standing.DRAINING)
+    job, session, token = fence
+    if alive and tx.run("fence", "keep", job=job, session=session, token=token):
+        return True
+    check(tx, session, [fence], ["enqueue jobs from"], alive=False)
+    return False
 
 
 def written(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
     """The jobs as parameters of the function, each id once, the fields in columns."""
+    if not jobs:
+        return ()
     once = jobs if len({job.id for job in jobs}) == len(jobs) else _once(jobs)
     (ids, tasks, args, queues, options, secrets, priorities, scheduled, expires, deadlines, keys,
-     uniques, parents, roots, weights, versions) = zip(*once, strict=True)  # fmt: skip
+     uniques, parents, roots, weights, versions, _) = zip(*once, strict=True)  # fmt: skip
     return (
         column(ids),
         column([str(int(id_[-8:], 32)) for id_ in ids]),
@@ -112,6 +202,12 @@ def written(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
     )
 
 
+def written_whole(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
+    """The same with the rules of the jobs."""
+    once = jobs if len({job.id for job in jobs}) == len(jobs) else _once(jobs)
+    return *written(once), nullable(rules_text(job.rules) for job in once)
+
+
 def _one_for_all(values: Sequence[str]) -> Sequence[str]:
     return values[:1] if values.count(values[0]) == len(values) else values
 
@@ -128,11 +224,29 @@ def receipts(jobs: Sequence[NewJob], at: int, known: Any) -> list[Receipt]:
     there: dict[str, str] = known or {}
     if not there and all(job.scheduled_for is None for job in jobs):
         return Receipt.all_new([job.id for job in jobs], State.READY)
+    return [
+        Receipt(job.id, "already", State(there[job.id]))
+        if job.id in there
+        else Receipt(job.id, "new", _later_or_ready(job, at))
+        for job in jobs
+    ]
+
+
+def receipts_of_all(jobs: Sequence[NewJob], at: int, refused: Any, blocked: Any) -> list[Receipt]:
+    """The answer to `admit`: what was not written and why, and where the others are."""
+    no: dict[str, Any] = refused or {}
+    waiting = set(blocked or ())
     told = []
     for job in jobs:
-        if job.id in there:
-            told.append(Receipt(job.id, "already", State(there[job.id])))
+        if job.id in no:
+            outcome, other, state = no[job.id]
+            told.append(Receipt(other, outcome, None if state is None else State(state)))
         else:
-            later = job.scheduled_for is not None and job.scheduled_for > at
-            told.append(Receipt(job.id, "new", State.SCHEDULED if later else State.READY))
+            state = State.BLOCKED if job.id in waiting else _later_or_ready(job, at)
+            told.append(Receipt(job.id, "new", state))
     return told
+
+
+def _later_or_ready(job: NewJob, at: int) -> State:
+    later = job.scheduled_for is not None and job.scheduled_for > at
+    return State.SCHEDULED if later else State.READY

@@ -5,22 +5,24 @@ decided here, and carried out by the same call, in one transaction.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
 import psycopg
 
+from limpet.domain.breaker import Observed
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.domain.transition import MOVE_OF, Complete, Rejected, Settlement
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import Topic, Want
-from limpet.storage.outcome import decide
+from limpet.storage.postgres.breakers import tell
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
-from limpet.storage.postgres.settle import moves
+from limpet.storage.postgres.settle import listed, settled
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import exchange_forgotten, exchange_too_old, session_not_known
 from limpet.storage.rows import Row
@@ -42,23 +44,26 @@ def exchange(
     settlements: Sequence[Settlement],
     want: Want | None,
     begun: Sequence[Lease],
+    seen: Sequence[Observed],
 ) -> Exchanged:
     """Settle and claim; see `HolderVerbs.exchange`."""
     done = [each for each in settlements if isinstance(each, Complete)]
     others = [each for each in settlements if not isinstance(each, Complete)]
     if _one_word_each(session, done, others):
         try:
-            if not others:
+            if not others and not seen and not any(each.counts for each in done):
                 return database.once(
                     lambda tx: _call(tx, session, seq, done, want, begun), seconds=_SECONDS
                 )
             return database.write(
-                lambda tx: _decide(tx, session, seq, done, others, want, begun), seconds=_SECONDS
+                lambda tx: _decide(tx, session, seq, done, others, want, begun, seen),
+                seconds=_SECONDS,
             )
         except _NotHeld:
             pass  # who said what too late is told one by one
     return database.write(
-        lambda tx: _decide(tx, session, seq, [], settlements, want, begun), seconds=_SECONDS
+        lambda tx: _decide(tx, session, seq, [], settlements, want, begun, seen),
+        seconds=_SECONDS,
     )
 
 
@@ -79,23 +84,31 @@ def _decide(
     others: Sequence[Settlement],
     want: Want | None,
     begun: Sequence[Lease],
+    seen: Sequence[Observed],
 ) -> Exchanged:
     ((last, standing),) = tx.call("open", session, tx.lease)
     if last is None or seq != last + 1:
         return _call(tx, session, seq, (), None, ())
     alive = standing != Standing.DEAD
+    if seen:
+        tell(tx, seen)
     if alive and begun:
         tx.call("begin", session, *_columns(begun), None)
     leases = [each.lease for each in others]
     tried = [MOVE_OF[type(each)] for each in others]
     held, rejected = check(tx, session, leases, tried, alive=alive)
     told = [each for place in held if isinstance(each := others[place], Complete)]
-    decided = [
-        (job.row, decide(job.row, others[place], job))
+    moved = [
+        settled(tx, job, others[place])
         for place, job in held.items()
         if not isinstance(others[place], Complete)
     ]
-    return _call(tx, session, seq, [*done, *told], want, (), moves(tx, decided), rejected)
+    answer = _call(tx, session, seq, [*done, *told], want, (), listed(moved), rejected)
+    counted = [(each.lease.job, each.counts) for each in (*done, *told) if each.counts]
+    if counted:
+        tx.run("settle", "count", counts=to_json(counted))
+    fanned_out = any("pending" in each for each in moved)
+    return replace(answer, unfinished=True) if fanned_out else answer
 
 
 def _call(
@@ -137,11 +150,15 @@ def _call(
         tx.rings.add(Topic.DONE)
     if verdict == "repeat":  # who said it first may not have come to ring
         tx.rings.add(Topic.READY)
+    if header[4]:  # others became ready by it
+        tx.rings.add(Topic.READY)
     return Exchanged(
         Standing(standing),
         tuple(rejected) if verdict == "done" else _refused(refused),
         tuple([_claimed(session, row) for row in rows]),
         quiet=header[8],
+        next_at=header[14] or None,
+        unfinished=header[9],
     )
 
 

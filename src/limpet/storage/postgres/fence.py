@@ -6,7 +6,7 @@ from limpet.domain.cause import LateHolder
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Rejected
 from limpet.storage.fence import holding, verdicts
-from limpet.storage.postgres.settle import HeldJob
+from limpet.storage.postgres.held import HeldJob
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.texts import to_json
 

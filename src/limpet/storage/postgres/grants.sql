@@ -6,8 +6,10 @@ GRANT USAGE ON SCHEMA limpet TO limpet_role;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA limpet TO limpet_role;
 REVOKE INSERT, UPDATE, DELETE ON limpet.store FROM limpet_role;
 GRANT UPDATE (one) ON limpet.store TO limpet_role; -- it is always 1; to lock the row, see pass
-REVOKE UPDATE ON limpet.job, limpet.event, limpet.log, limpet.taskset FROM limpet_role;
-REVOKE DELETE ON limpet.queue, limpet.server FROM limpet_role;
+REVOKE UPDATE ON limpet.job, limpet.event, limpet.log, limpet.taskset, limpet.child, limpet.staged
+FROM limpet_role;
+GRANT UPDATE (queue, args, payload_version, secrets) ON limpet.job TO limpet_role; -- requeue, repair
+REVOKE DELETE ON limpet.queue, limpet.server, limpet.breaker FROM limpet_role;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA limpet TO limpet_role;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA limpet TO limpet_role;
 -- Also, to be told of other roles' old transactions: GRANT pg_read_all_stats TO limpet_role;

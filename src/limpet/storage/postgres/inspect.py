@@ -10,10 +10,11 @@ from limpet.domain.session import Session
 from limpet.domain.state import State
 from limpet.storage.answers import Total
 from limpet.storage.bounds import page_size
+from limpet.storage.postgres.limits import rules_in
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import cursor_not_given
-from limpet.storage.rows import event_of, job_of, session_of
+from limpet.storage.rows import Row, event_of, job_of, session_of
 
 # After every id.
 _END = "~"
@@ -68,14 +69,35 @@ def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
 
 
 def queues(tx: Transaction) -> tuple[QueueView, ...]:
-    """Every queue, with how many jobs are in each state."""
-    views: dict[str, tuple[bool, dict[State, int], int | None]] = {}
-    for name, paused, state, count, head in tx.run("inspect", "queues"):
-        counts = views.setdefault(name, (bool(paused), {}, head))[1]
+    """Every queue, with how many jobs are in each state, and what is said of it."""
+    counts: dict[str, dict[State, int]] = {}
+    heads: dict[str, int | None] = {}
+    for name, state, count, head in tx.run("inspect", "queues"):
+        heads[name] = head
+        of_queue = counts.setdefault(name, {})
         if count:
-            counts[State(state)] = count
-    return tuple(
-        QueueView(name, paused, counts, head) for name, (paused, counts, head) in views.items()
+            of_queue[State(state)] = count
+    said = {row[0]: row[1:] for row in tx.run("inspect", "queue_rules", wall=tx.wall)}
+    return tuple(_view(name, counts[name], heads[name], said.get(name)) for name in counts)
+
+
+def _view(name: str, counts: dict[State, int], head: int | None, said: Row | None) -> QueueView:
+    if said is None:
+        return QueueView(name, False, counts, head)
+    paused, declared, adjusted, held_until, given_until, draining, now = said
+    set_now = rules_in(adjusted)
+    rules = set_now.over(rules_in(declared))
+    begins = rules.rate.next_at(given_until, now) if rules.rate else now
+    return QueueView(
+        name,
+        paused,
+        counts,
+        head,
+        rules,
+        set_now,
+        held_until if held_until > now else None,
+        begins if begins > now else None,
+        draining,
     )
 
 

@@ -12,9 +12,10 @@ from limpet.storage.base import CHUNK
 from limpet.storage.fence import held_of
 from limpet.storage.outcome import Decision, Held, lost, released
 from limpet.storage.postgres.fence import check
+from limpet.storage.postgres.held import HeldJob
 from limpet.storage.postgres.inspect import sessions
 from limpet.storage.postgres.session import end
-from limpet.storage.postgres.settle import HeldJob, moves
+from limpet.storage.postgres.settle import moves
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.rows import Row
 from limpet.storage.texts import error_of

@@ -1,42 +1,59 @@
 """What was decided about held jobs, as the function `shift` carries it out."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
-import msgspec
-
-from limpet.domain.cause import Cause, Requested
-from limpet.domain.state import FINAL, State
+from limpet.domain.cause import Cause, Raised
+from limpet.domain.errors import FlowIncomplete
+from limpet.domain.state import FINAL, Move, State
+from limpet.domain.transition import Fail, FanOut, Settlement, Snooze
 from limpet.storage.base import Topic
-from limpet.storage.outcome import Decision, Held
+from limpet.storage.outcome import Decision, Held, decide
+from limpet.storage.postgres.flow import commit_staged, drop
+from limpet.storage.postgres.held import HeldJob
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.texts import error_of, to_json
+from limpet.storage.texts import to_json
 
 _RINGS: dict[State, Topic] = {State.READY: Topic.READY} | dict.fromkeys(FINAL, Topic.DONE)
 
 
-class HeldJob(NamedTuple):
-    """A held job, and what may be asked about it beside its row."""
-
-    row: Held
-    options: str
-    requested: str | None
-
-    def has_orphan_hook(self, _: Held) -> bool:
-        return bool(msgspec.json.decode(self.options).get("orphan_hook"))
-
-    def request(self, _: Held) -> Cause:
-        return error_of(self.requested) or Requested()
+def settled(tx: Transaction, job: HeldJob, settlement: Settlement) -> dict[str, Any]:
+    """What an outcome does to a held job, as `shift` carries it out."""
+    row, decision = job.row, decide(job.row, settlement, job)
+    more: dict[str, int | None] = {}
+    match settlement:
+        case FanOut(flow=flow) if decision.is_final:
+            drop(tx, flow)
+        case FanOut(flow=flow, chunks=chunks, children=children):
+            if commit_staged(tx, flow, chunks):
+                more = {"pending": children}
+            else:
+                # A refusal of the whole exchange would be met again by each repeat, for ever.
+                error = Raised("FlowIncomplete", str(FlowIncomplete(flow)))
+                failed = decide(row, Fail(row.lease, error), job)
+                decision = replace(failed, settled=Move.FAN_OUT)
+        case Fail(relaunch_at=at) if not row.cancel_requested:
+            more = {"relaunch_at": at}
+        case Snooze(at=at, holds=True):
+            more = {"holds": at}
+    return move(tx, row, decision) | more
 
 
 def moves(tx: Transaction, decided: Sequence[tuple[Held, Decision]]) -> str | None:
     """The decisions as JSON for `shift`; None where there are none."""
-    tx.rings.update(_RINGS[each.target] for _, each in decided if each.target in _RINGS)
-    listed = [_move(row, decision) for row, decision in decided]
-    return to_json(listed) if listed else None
+    return listed([move(tx, row, decision) for row, decision in decided])
 
 
-def _move(row: Held, decision: Decision) -> dict[str, Any]:
+def listed(moved: Sequence[dict[str, Any]]) -> str | None:
+    """Moves as JSON; None where there are none."""
+    return to_json(moved) if moved else None
+
+
+def move(tx: Transaction, row: Held, decision: Decision) -> dict[str, Any]:
+    """One decision, as `shift` carries it out."""
+    if decision.target in _RINGS:
+        tx.rings.add(_RINGS[decision.target])
     return {
         "id": row.lease.job,
         "move": decision.move,

@@ -2,30 +2,53 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
+from limpet.domain.breaker import Breaker, BreakerRules, Observed
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock
 from limpet.domain.errors import LeaseLost
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
-from limpet.domain.queue import QueueView
+from limpet.domain.queue import QueueRules, QueueView
+from limpet.domain.rate import Rate
 from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage import answers, base
 from limpet.storage.bounds import at_most_a_chunk
-from limpet.storage.postgres import cargo, control, due, info, inspect, recover, relocate
+from limpet.storage.postgres import breakers as breaking
+from limpet.storage.postgres import (
+    cargo,
+    control,
+    due,
+    info,
+    inspect,
+    limits,
+    recover,
+    relocate,
+)
+from limpet.storage.postgres import flow as flows
 from limpet.storage.postgres import session as sessions
 from limpet.storage.postgres.bell import Ringer
 from limpet.storage.postgres.database import Database
-from limpet.storage.postgres.enqueue import enqueue, enqueue_capped, enqueue_under
+from limpet.storage.postgres.enqueue import (
+    Draining,
+    admit,
+    enqueue,
+    enqueue_capped,
+    enqueue_under,
+    is_plain,
+    written,
+)
 from limpet.storage.postgres.exchange import exchange
 from limpet.storage.postgres.invariants import invariants
 from limpet.storage.postgres.location import parse
+from limpet.storage.postgres.mend import mend
 from limpet.storage.postgres.report import report
+from limpet.storage.postgres.schedule import Schedules
 from limpet.storage.postgres.within import aenqueue_within, enqueue_within
 from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
 
@@ -35,7 +58,7 @@ _log = logging.getLogger("limpet.store")
 _LOOK_SECONDS = 60.0
 
 
-class PostgresStore:
+class PostgresStore(Schedules):
     """A store in one schema of a PostgreSQL database. See `limpet.storage.base` for the verbs."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
@@ -53,16 +76,27 @@ class PostgresStore:
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
+        turn: Callable[[], None] = base.at_once,
     ) -> list[answers.Receipt]:
         at_most_a_chunk(jobs)
         if fence is not None:
+            turn()
             answer = self._db.write(lambda tx: enqueue_under(tx, fence, jobs, caps, all_or_none))
             if isinstance(answer, LeaseLost):
                 raise answer
             return answer
         if caps and any(job.queue in caps for job in jobs):
+            turn()
             return self._db.write(lambda tx: enqueue_capped(tx, jobs, caps, all_or_none))
-        return self._db.once(lambda tx: enqueue(tx, jobs))
+        if not is_plain(jobs):
+            turn()
+            return self._db.once(lambda tx: admit(tx, jobs, all_or_none=all_or_none))
+        columns = written(jobs)
+        turn()
+        try:
+            return self._db.once(lambda tx: enqueue(tx, jobs, columns))
+        except Draining:
+            return self._db.once(lambda tx: admit(tx, jobs, all_or_none=all_or_none))
 
     def enqueue_within(
         self,
@@ -96,9 +130,10 @@ class PostgresStore:
         settlements: Sequence[Settlement] = (),
         want: base.Want | None = None,
         begun: Sequence[Lease] = (),
+        observed: Sequence[Observed] = (),
     ) -> answers.Exchanged:
         at_most_a_chunk(settlements)
-        return exchange(self._db, session, seq, settlements, want, begun)
+        return exchange(self._db, session, seq, settlements, want, begun, observed)
 
     def renew(
         self,
@@ -143,8 +178,12 @@ class PostgresStore:
                 _log.warning("%s: %s", self._location.url, old, extra={"action": "store.old"})
         return answer
 
-    def prune(self, retention: Mapping[State, timedelta]) -> answers.Pruned:
-        return self._db.write(lambda tx: due.prune(tx, retention))
+    def prune(
+        self,
+        retention: Mapping[State, timedelta],
+        queues: Mapping[str, Mapping[State, timedelta]] | None = None,
+    ) -> answers.Pruned:
+        return self._db.write(lambda tx: due.prune(tx, retention, queues))
 
     def outlook(self) -> answers.Outlook:
         return self._db.once(recover.outlook, reading=True)
@@ -159,6 +198,52 @@ class PostgresStore:
 
     def pause(self, queue: str, paused: bool = True) -> None:
         return self._db.write(lambda tx: control.pause(tx, queue, paused))
+
+    def repair(self, job: str, args: str, payload_version: int, secrets: Sequence[str]) -> State:
+        return self._db.once(lambda tx: control.repair(tx, job, args, payload_version, secrets))
+
+    def requeue(self, jobs: Sequence[str], queue: str) -> int:
+        at_most_a_chunk(jobs)
+        return self._db.once(lambda tx: control.requeue(tx, jobs, queue))
+
+    # -- shape: flows, limits, breakers
+
+    def stage(self, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
+        at_most_a_chunk(jobs)
+        self._db.write(lambda tx: flows.stage(tx, flow, place, jobs))
+
+    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
+        answer = self._db.write(lambda tx: flows.commit(tx, flow, chunks, fence))
+        if isinstance(answer, LeaseLost):
+            raise answer
+        return answer
+
+    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> Page:
+        return self._db.once(lambda tx: flows.children(tx, job, cursor, limit), reading=True)
+
+    def declare_queues(self, queues: Mapping[str, QueueRules]) -> None:
+        self._db.write(lambda tx: limits.declare_queues(tx, queues))
+
+    def limit_queue(self, queue: str, rules: QueueRules | None) -> None:
+        self._db.write(lambda tx: limits.limit_queue(tx, queue, rules))
+
+    def hold_queue(self, queue: str, until: int) -> None:
+        self._db.write(lambda tx: limits.hold_queue(tx, queue, until))
+
+    def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
+        self._db.write(lambda tx: limits.limit_key(tx, key, limit, rate))
+
+    def drain_queue(self, queue: str, draining: bool = True) -> None:
+        self._db.write(lambda tx: limits.drain_queue(tx, queue, draining))
+
+    def declare_breakers(self, breakers: Sequence[BreakerRules]) -> None:
+        self._db.write(lambda tx: breaking.declare_breakers(tx, breakers))
+
+    def breakers(self) -> tuple[Breaker, ...]:
+        return self._db.once(breaking.breakers, reading=True)
+
+    def reset_breaker(self, name: str) -> bool:
+        return self._db.write(lambda tx: breaking.reset_breaker(tx, name))
 
     # -- inspect
 
@@ -181,7 +266,7 @@ class PostgresStore:
         return self._db.once(lambda tx: inspect.log(tx, job), reading=True)
 
     def queues(self) -> tuple[QueueView, ...]:
-        return self._db.once(inspect.queues, reading=True)
+        return self._db.read(inspect.queues)
 
     def sessions(self, with_dead: bool = False) -> tuple[Session, ...]:
         return self._db.once(lambda tx: inspect.sessions(tx, with_dead=with_dead), reading=True)
@@ -199,6 +284,9 @@ class PostgresStore:
 
     def invariants(self) -> tuple[answers.Broken, ...]:
         return self._db.read(invariants, patient=True)
+
+    def mend(self) -> tuple[answers.Mended, ...]:
+        return mend(self._db)
 
     # -- move to another place
 
@@ -218,7 +306,7 @@ class PostgresStore:
         return self._db.once(lambda tx: cargo.adopt(tx, move, cargo_))
 
     def furnish(self, move: str, manifest: Manifest) -> None:
-        self._db.once(lambda tx: cargo.furnish(tx, move, manifest))
+        self._db.write(lambda tx: cargo.furnish(tx, move, manifest))
 
     def discard(self, move: str) -> bool:
         return self._db.once(lambda tx: cargo.discard(tx, move))

@@ -17,7 +17,13 @@ from limpet.domain.state import State
 from limpet.storage.answers import Receipt
 from limpet.storage.caps import over_cap
 from limpet.storage.postgres.database import Database
-from limpet.storage.postgres.enqueue import asked, receipts, written
+from limpet.storage.postgres.enqueue import (
+    asked,
+    receipts_of_all,
+    uniques,
+    unknown_parent,
+    written_whole,
+)
 from limpet.storage.postgres.failures import said
 from limpet.storage.postgres.transaction import call_of, statement
 from limpet.storage.rows import Row
@@ -100,14 +106,17 @@ def _talk(database: Database, jobs: Sequence[NewJob], caps: Mapping[str, int] | 
             ((there, waiting),) = yield _Say(call_of("room", 2, quoted), asked(jobs, caps))
             known = {id_: State(state) for id_, state in _read(there).items()}
             lengths = _read(waiting)
+            if duplicates := uniques(jobs, wall):
+                ((held,),) = yield _Say(call_of("held_uniques", 4, quoted), duplicates)
+                known |= dict.fromkeys(_listed(held), State.READY)
             refused = over_cap(jobs, caps, known, lambda queue: int(lengths[queue]))
         wanted = [job for job in jobs if job.id not in refused]
         told: dict[str, Receipt] = {}
         if wanted:
-            # An id that is there must be found first: an error would cost the savepoint.
-            params = (*written(wanted), wall, database.epoch, False, True, True)
-            ((at, known_json, _),) = yield _Say(call_of("enqueue", len(params), quoted), params)
-            told = {each.job: each for each in receipts(wanted, at, _read(known_json))}
+            params = (*written_whole(wanted), wall, database.epoch, False, False, False, True)
+            ((at, no, blocked, _),) = yield _Say(call_of("admit", len(params), quoted), params)
+            answer = receipts_of_all(wanted, at, _read(no), _listed(blocked))
+            told = dict(zip((job.id for job in wanted), answer, strict=True))
     except Exception:
         # What fails here leaves the caller's transaction as it was, unless that is lost.
         with contextlib.suppress(Exception):
@@ -119,11 +128,19 @@ def _talk(database: Database, jobs: Sequence[NewJob], caps: Mapping[str, int] | 
 
 def _read(value: Any) -> dict[str, Any]:
     """JSON as a driver gives it: read, or as text."""
+    return dict(_decoded(value) or {})
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(_decoded(value) or [])
+
+
+def _decoded(value: Any) -> Any:
     if isinstance(value, (str, bytes)):
         import msgspec
 
-        value = msgspec.json.decode(value)
-    return dict(value or {})
+        return msgspec.json.decode(value)
+    return value
 
 
 # -- how each driver is spoken to
@@ -282,7 +299,7 @@ def _explained(error: Exception, database: Database) -> Exception:
                 f"{database.location.schema}: {known}. Its rights: docs/concepts/postgresql."
             )
         case _:
-            return said(known, database.location)
+            return unknown_parent(known) or said(known, database.location)
 
 
 def _as_psycopg(error: Exception) -> psycopg.Error | None:

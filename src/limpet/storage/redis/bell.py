@@ -15,7 +15,8 @@ from limpet.domain.errors import StoreUnreachable
 from limpet.domain.fork import anew_in_child
 from limpet.storage.base import Topic
 from limpet.storage.pipe_bell import PipeBell
-from limpet.storage.redis.connections import Connection, Connections
+from limpet.storage.redis.connection import Connection
+from limpet.storage.redis.connections import Connections
 from limpet.storage.redis.failures import is_elsewhere, moved_to, said
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0

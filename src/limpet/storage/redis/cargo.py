@@ -4,12 +4,17 @@ from collections import defaultdict
 from typing import Any
 
 from limpet.domain.errors import StoreCorrupt
+from limpet.domain.rules import rules_of
 from limpet.storage.answers import Total
 from limpet.storage.base import CHUNK
 from limpet.storage.bounds import at_most_a_chunk
-from limpet.storage.redis.enqueue import has_hook
+from limpet.storage.redis.enqueue import flags_of, has_hook
+from limpet.storage.redis.furniture import furniture_of, writes_of
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import (
+    FAMILY,
+    HOOK,
+    TURN,
     counts_of,
     number_of,
     parcel_of,
@@ -33,13 +38,14 @@ _MOST_LATEST = 1_000
 
 def manifest(link: Link) -> Manifest:
     """What there is; see `MoveVerbs.manifest`."""
-    _, gauges, totals, paused, rows = link.call("manifest")
+    _, gauges, totals, paused, rows, *beside = link.call("manifest")
     counted = counts_of(gauges)
     found = Manifest(
         counts=tuple(sorted((queue, state, n) for (queue, state), n in counted.items() if n)),
         queues=tuple(sorted({queue for queue, _ in counted})),
         paused=tuple(sorted(queue.decode() for queue in paused)),
         totals=tuple(Total(*name, count) for name, count in sorted(counts_of(totals).items())),
+        furniture=furniture_of(beside),
     )
     if set(rows) != {found.jobs}:
         # Too many to be counted one by one while everybody waits; fsck does.
@@ -104,14 +110,22 @@ def adopt(link: Link, move: str, cargo: Cargo) -> int:
 
 
 def _sent(each: Parcel, events: list[Any], lines: list[Any]) -> tuple[Any, ...]:
-    extra = (each.key, each.unique, each.parent, each.root, each.weight_class)
+    record: dict[str, Any] | None = from_json(each.rules, dict[str, Any]) if each.rules else None
+    extra = (each.key, each.unique, each.parent, each.root, each.weight_class, record)
+    flags = flags_of(each.key, each.unique, each.parent, rules_of(record or {}))
+    if each.pending:
+        flags |= FAMILY
+    if each.turn:
+        flags |= TURN
+    if has_hook(each.options):
+        flags |= HOOK
     secrets = from_json(each.secrets, list[str])
     payload = (each.payload_version, each.args, each.options, secrets, None)
     progress = (each.said_token, each.done, each.total, each.note, each.said_at)
     hidden = each.result_secrets
     return (
         each.id,
-        as_text(row_of(each, has_hook(each.options))),
+        as_text(row_of(each, flags)),
         as_text(b"".join(map(packed, payload))),
         as_text(packed(extra)) if any(value is not None for value in extra) else False,
         each.result if each.result is not None else False,
@@ -121,15 +135,18 @@ def _sent(each: Parcel, events: list[Any], lines: list[Any]) -> tuple[Any, ...]:
         each.blocked or False,
         events,
         lines,
+        each.pending,
+        each.relaunch_at if each.relaunch_at is not None else False,
     )
 
 
 def furnish(link: Link, move: str, manifest: Manifest) -> None:
-    """Pause queues and set totals; see `MoveVerbs.furnish`."""
+    """Pause queues, set totals and furniture; see `MoveVerbs.furnish`."""
     totals = [
         word for each in manifest.totals for word in (f"{each.queue}/{each.move}", str(each.count))
     ]
-    (code,) = link.call("furnish", move, manifest.queues, manifest.paused, totals)
+    pieces = writes_of(manifest.furniture)
+    (code,) = link.call("furnish", move, manifest.queues, manifest.paused, totals, pieces)
     if code == _NOT_ARRIVING:
         raise not_arriving(move)
 

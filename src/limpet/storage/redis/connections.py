@@ -1,8 +1,5 @@
 """Connections to the server that has the name space now, whoever that is."""
 
-import contextlib
-import select
-import socket
 import threading
 from typing import Any
 
@@ -12,6 +9,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from limpet.domain.fork import anew_in_child
+from limpet.storage.redis.connection import Connection, facts_of
 from limpet.storage.redis.location import Address, Location
 
 _MOST_IDLE = 16
@@ -39,7 +37,7 @@ class Connections:
         self._turn = 0
         self._sentinel = 0
 
-    def take(self) -> "Connection":
+    def take(self) -> Connection:
         """A connection that is open and has nothing unread."""
         while True:
             with self._lock:
@@ -53,7 +51,7 @@ class Connections:
         connection.open()
         return connection
 
-    def give_back(self, connection: "Connection") -> None:
+    def give_back(self, connection: Connection) -> None:
         with self._lock:
             if connection.address == self._address and len(self._idle) < _MOST_IDLE:
                 self._idle.append(connection)
@@ -177,63 +175,3 @@ class Connections:
                 ssl_ca_certs=location.ca, ssl_check_hostname=True, **settings
             )
         return driver.Connection(**settings)
-
-
-class Connection:
-    """One connection; it knows which process of the server is at its other end."""
-
-    def __init__(self, driver: Any) -> None:
-        self._driver = driver
-        self.address: Address = (
-            (driver.path, 0) if hasattr(driver, "path") else (driver.host, driver.port)
-        )
-        self.facts: dict[str, str] = {}
-
-    @property
-    def run(self) -> str:
-        """What changes with every start of a server; empty where it does not tell."""
-        return self.facts.get("run_id", "")
-
-    def open(self, *, told: bool = True) -> None:
-        self._driver.connect()
-        self._unread = select.poll()
-        self._unread.register(self._driver._sock, select.POLLIN)
-        if told:
-            # One that forbids it is refused before the first verb (schema.py), not here.
-            with contextlib.suppress(exceptions.NoPermissionError):
-                self.facts = facts_of(self.say("INFO", "server"))
-
-    def say(self, *words: object) -> Any:
-        """One command and its answer; an error of the server is raised."""
-        self._driver.send_command(*words)
-        return self._driver.read_response()
-
-    def listen(self, seconds: float) -> Any:
-        """The next message of a subscription; None when none came in time."""
-        if not self._driver.can_read(timeout=seconds):
-            return None
-        return self._driver.read_response()
-
-    def send(self, *words: object) -> None:
-        self._driver.send_command(*words)
-
-    def is_clean(self) -> bool:
-        """Whether it is still open, and nothing of an earlier answer is left in it."""
-        return not self._unread.poll(0)
-
-    def interrupt(self) -> None:
-        """Let another thread that reads from it see its end; that thread closes it."""
-        sock = self._driver._sock
-        with contextlib.suppress(OSError):
-            if sock is not None:
-                sock.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        with contextlib.suppress(exceptions.RedisError, OSError):
-            self._driver.disconnect()
-
-
-def facts_of(info: bytes) -> dict[str, str]:
-    """The lines of an INFO as names and values."""
-    lines = (line.partition(":") for line in info.decode("utf-8", "replace").splitlines())
-    return {name: value for name, colon, value in lines if colon}

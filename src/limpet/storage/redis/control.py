@@ -1,13 +1,16 @@
-"""What a person does to a job: cancel, retry; and to a queue: pause."""
+"""What a person does to a job: cancel, retry, repair, requeue; and to a queue: pause."""
+
+from collections.abc import Sequence
 
 from limpet.domain.cause import Requested
-from limpet.domain.errors import JobNotFound
+from limpet.domain.errors import InvalidOption, JobNotFound
 from limpet.domain.state import State
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.settle import cause_text
-from limpet.storage.refusals import not_finished
+from limpet.storage.refusals import not_finished, not_quarantined, unique_held
 
 _NOT_FOUND = 1
+_UNIQUE_TAKEN = 3
 
 
 def cancel(link: Link, job: str, reason: str) -> State:
@@ -23,10 +26,31 @@ def retry(link: Link, job: str, seen_round: int) -> int:
     code, *answer = link.call("retry", job, seen_round)
     if code == _NOT_FOUND:
         raise JobNotFound(job)
+    if code == _UNIQUE_TAKEN:
+        raise unique_held(job)
     if code:
         state, round_ = answer
         raise not_finished(job, State(state.decode()), round_, seen_round)
     return int(answer[0])
+
+
+def repair(link: Link, job: str, args: str, payload_version: int, secrets: Sequence[str]) -> State:
+    """Give a quarantined job arguments that fit; see `RepairVerbs.repair`."""
+    before = as_text(packed(payload_version) + packed(args))
+    code, *answer = link.call("repair", job, before, as_text(packed(tuple(secrets)) + b"\xc0"))
+    if code == _NOT_FOUND:
+        raise JobNotFound(job)
+    state = State(answer[0].decode())
+    if code:
+        raise not_quarantined(job, state)
+    return state
+
+
+def requeue(link: Link, jobs: Sequence[str], queue: str) -> int:
+    """Take waiting jobs to another queue; see `RepairVerbs.requeue`."""
+    if "/" in queue:
+        raise InvalidOption(f"queue {queue!r}: the name of a queue has no slash.")
+    return int(link.call("requeue", list(dict.fromkeys(jobs)), queue)[1])
 
 
 def pause(link: Link, queue: str, paused: bool) -> None:

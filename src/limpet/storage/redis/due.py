@@ -22,10 +22,19 @@ def promote(link: Link) -> Promoted:
     )
 
 
-def prune(link: Link, retention: Mapping[State, timedelta]) -> Pruned:
+def prune(
+    link: Link,
+    retention: Mapping[State, timedelta],
+    queues: Mapping[str, Mapping[State, timedelta]],
+) -> Pruned:
     """Remove finished jobs and dead sessions; see `SweepVerbs.prune`."""
     kept = [(state, microseconds(each)) for state, each in retention.items()]
+    kept_in = [
+        (queue, state, microseconds(each))
+        for queue, of_queue in queues.items()
+        for state, each in of_queue.items()
+    ]
     _, jobs, sessions, more = link.call(
-        "prune", microseconds(REPEAT_WINDOW), kept, microseconds(SESSIONS_KEPT)
+        "prune", microseconds(REPEAT_WINDOW), kept, microseconds(SESSIONS_KEPT), kept_in
     )
     return Pruned(jobs, sessions, more=bool(more))

@@ -1,7 +1,7 @@
 """What a server is set to keep when it crashes, in a sentence."""
 
 from limpet.domain.errors import StoreError
-from limpet.storage.redis.connections import facts_of
+from limpet.storage.redis.connection import facts_of
 from limpet.storage.redis.link import Link
 
 _FSYNC = {

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from limpet.domain.breaker import Observed
 from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
@@ -27,6 +28,7 @@ def exchange(
     settlements: Sequence[Settlement],
     want: Want | None,
     begun: Sequence[Lease],
+    observed: Sequence[Observed] = (),
 ) -> Exchanged:
     """Settle and claim; see `HolderVerbs.exchange`."""
     said = told(session, settlements)
@@ -39,6 +41,7 @@ def exchange(
         said.others,
         leases_told(begun),
         _pools(want) if want else False,
+        [(each.breaker, each.succeeded, each.failed) for each in observed],
         texts=said.texts,
     )
     if code == _NOT_KNOWN:
@@ -48,12 +51,14 @@ def exchange(
     if code == _FORGOTTEN:
         raise exchange_forgotten(session, seq, answer[0])
     link.answered[session] = seq
-    standing, rejected, claimed, quiet = answer
+    standing, rejected, claimed, quiet, next_at, unfinished = answer
     return Exchanged(
         Standing(standing.decode()),
         rejected_of(rejected),
         _jobs(claimed),
         quiet=bool(quiet),
+        next_at=int(next_at) if next_at else None,
+        unfinished=bool(unfinished),
     )
 
 

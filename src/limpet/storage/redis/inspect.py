@@ -5,11 +5,12 @@ from typing import Any
 
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, Page
-from limpet.domain.queue import QueueView
+from limpet.domain.queue import NO_QUEUE_RULES, QueueView
 from limpet.domain.session import Session
 from limpet.domain.state import State
 from limpet.storage.answers import Total
 from limpet.storage.bounds import page_size
+from limpet.storage.redis.limits import rules_of
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.rows import (
     counts_of,
@@ -18,6 +19,7 @@ from limpet.storage.redis.rows import (
     job_of,
     line_of,
     number_of,
+    pairs_of,
     session_of,
     state_of,
     unpacked,
@@ -84,7 +86,7 @@ def log(link: Link, id_: str) -> tuple[LogLine, ...]:
 
 def queues(link: Link) -> tuple[QueueView, ...]:
     """Every queue, with how many jobs are in each state."""
-    _, gauges, paused, heads = link.call("queues")
+    _, gauges, paused, heads, now, declared, adjusted, holds, given, draining = link.call("queues")
     counts: dict[str, dict[State, int]] = {}
     for (queue, state), count in counts_of(gauges).items():
         of_queue = counts.setdefault(queue, {})
@@ -96,10 +98,31 @@ def queues(link: Link) -> tuple[QueueView, ...]:
         name = queue.decode()
         first[name] = min(head, first.get(name, head))
     stopped = {queue.decode() for queue in paused}
-    return tuple(
-        QueueView(name, name in stopped, counts[name], first[name][1] if name in first else None)
-        for name in sorted(counts)
-    )
+    drained = {queue.decode() for queue in draining}
+    set_ = {name: rules_of(kept) for name, kept in pairs_of(adjusted)}
+    said = {name: rules_of(kept) for name, kept in pairs_of(declared)}
+    held = {name: int(float(until)) for name, until in pairs_of(holds)}
+    paced = {name: int(float(until)) for name, until in pairs_of(given)}
+    views = []
+    for name in sorted(counts):
+        own = set_.get(name, NO_QUEUE_RULES)
+        rules = own.over(said.get(name, NO_QUEUE_RULES))
+        until = held.get(name, 0)
+        next_at = rules.rate.next_at(paced.get(f"queue:{name}", 0), int(now)) if rules.rate else 0
+        views.append(
+            QueueView(
+                name,
+                name in stopped,
+                counts[name],
+                first[name][1] if name in first else None,
+                rules=rules,
+                adjusted=own,
+                held_until=until if until > int(now) else None,
+                next_at=next_at if next_at > int(now) else None,
+                draining=name in drained,
+            )
+        )
+    return tuple(views)
 
 
 def sessions(link: Link, with_dead: bool) -> tuple[Session, ...]:

@@ -35,11 +35,23 @@ RULES = {
     "dead_has_end": "a session has the time and the cause of its end if and only if it is dead",
     "widowed_has_jobs": "a dead session waits for recovery if and only if it still has jobs",
     "tasks_are_known": "the count of living sessions that know a task is right",
+    "ready_has_turn": "a job with a key is ready or running only with a turn of it, and but for a "
+    "strict one in backoff no other has one",
+    "turns_are_counted": "the count of turns of a key is the number of jobs that have one, and "
+    "tells of those that wait",
+    "pending_while_blocked": "a job waits for a number of children if and only if it is blocked "
+    "by them",
+    "child_is_listed": "a parent lists its children and no other job",
+    "unique_is_held": "who holds a unique is a job that is there and has it",
+    "flow_is_listed": "the parts of a flow are kept if and only if it is staged or to be written "
+    "out",
+    "relaunch_of_failed": "only a failed job is to be relaunched",
+    "schedule_ticks": "a schedule is listed by its next tick if and only if it is not paused",
     "holdings": "the digest of what a session holds is that of its running jobs",
 }
 _AT_ONCE = 500
 _SMALL = 20_000
-_BESIDE = ("job", "extra", "result", "result_secrets", "error", "progress")
+_BESIDE = ("job", "extra", "result", "result_secrets", "error", "progress", "pending", "unique")
 
 
 def invariants(link: Link) -> tuple[Broken, ...]:

@@ -12,7 +12,8 @@ from limpet.domain.errors import StoreUnreachable
 from limpet.domain.fork import anew_in_child
 from limpet.storage.assets import LuaScript, lua
 from limpet.storage.redis import schema
-from limpet.storage.redis.connections import Connection, Connections
+from limpet.storage.redis.connection import Connection
+from limpet.storage.redis.connections import Connections
 from limpet.storage.redis.failures import is_elsewhere, is_missing_script, moved_to, said
 from limpet.storage.redis.location import Location
 from limpet.storage.relocation import refused

@@ -1,7 +1,7 @@
 """What the scripts keep as nouns of the domain; include/row.lua has the same layout."""
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Counters, Job, LogLine, Progress
 from limpet.domain.lease import Lease
+from limpet.domain.rules import NO_RULES, rules_of
 from limpet.domain.session import Session, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
 from limpet.domain.transition import Answer, Rejected
@@ -17,6 +18,8 @@ from limpet.storage.relocation import Parcel
 from limpet.storage.texts import error_of, event_name, reason_of, to_json
 
 NONE = -1
+# Flags of a row, as include/row.lua has them.
+HOOK, FAMILY, KEYED, TURN, RULED, UNIQUE = 1, 2, 4, 8, 16, 64
 _ROW = struct.Struct(">BBQIBddBBBIIIIdddiddHI")
 _CODES = (
     State.SCHEDULED,
@@ -49,7 +52,7 @@ def number_of(parts: Sequence[Any]) -> int:
 
 def job_of(parts: Sequence[Any]) -> Job:
     """A job from its parts, as include/told_jobs.lua lists them."""
-    id_, row, blob, extra, result, result_secrets, error, progress, blocked = parts
+    id_, row, blob, extra, result, result_secrets, error, progress, blocked, *shaped = parts
     (state, begun, token, _, _, claimed_at, finished_at, suspect, last_run, _, round_, failures,
      orphans, strikes, expires_at, deadline_at, requested_at, priority, ready_at,
      created_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
@@ -57,7 +60,8 @@ def job_of(parts: Sequence[Any]) -> Job:
     session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
     queue, _, task = line.decode().partition("/")
     payload_version, args, options, secrets, _ = _payload(blob)
-    key, unique, parent, root, weight_class = unpacked(extra) if extra else (None,) * 5
+    key, unique, parent, root, weight_class, rules = _extra(extra)
+    pending, relaunch_at = shaped
     where = state_of(state)
     return Job(
         id=id_.decode(),
@@ -86,6 +90,9 @@ def job_of(parts: Sequence[Any]) -> Job:
         unique=unique,
         weight_class=weight_class,
         payload_version=payload_version,
+        pending=int(pending or 0),
+        relaunch_at=None if relaunch_at is None else int(float(relaunch_at)),
+        rules=rules_of(rules) if rules else NO_RULES,
         args=args,
         options=options,
         secrets=tuple(secrets),
@@ -98,32 +105,36 @@ def job_of(parts: Sequence[Any]) -> Job:
 
 def parcel_of(parts: Sequence[Any]) -> Parcel:
     """A job as it is carried to another store, from the same parts."""
-    id_, row, blob, extra, result, result_secrets, error, progress, blocked = parts
-    (state, _, token, _, _, claimed_at, finished_at, suspect, last_run, _, round_, failures,
+    id_, row, blob, extra, result, result_secrets, error, progress, blocked, *shaped = parts
+    (state, _, token, _, _, claimed_at, finished_at, suspect, last_run, flags, round_, failures,
      orphans, strikes, expires_at, deadline_at, requested_at, priority, ready_at,
      created_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
     length = row[_ROW.size]
     session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
     queue, _, task = line.decode().partition("/")
     payload_version, args, options, secrets, _ = _payload(blob)
+    *extras, rules = _extra(extra)
+    pending, relaunch_at = shaped
     hidden = to_json(unpacked(result_secrets)) if result_secrets else None
     told = (
         number_of(parts), id_.decode(), task, queue, state_of(state), priority, int(ready_at),
         bool(suspect), bool(last_run), round_, token, session.decode() or None, failures, orphans,
         strikes, int(created_at), _time(claimed_at), _time(finished_at), _time(requested_at),
-        _time(expires_at), _time(deadline_at), *(unpacked(extra) if extra else (None,) * 5),
+        _time(expires_at), _time(deadline_at), *extras,
         payload_version, args, options, to_json(secrets), _text(result), hidden, _text(error),
         _text(blocked), *(unpacked(progress) if progress else (None,) * 5),
+        to_json(rules) if rules else None, int(pending or 0),
+        None if relaunch_at is None else int(float(relaunch_at)), bool(flags & TURN),
     )  # fmt: skip
     return Parcel._make(told)
 
 
-def row_of(each: Parcel, has_hook: bool) -> bytes:
+def row_of(each: Parcel, flags: int) -> bytes:
     """The row of a job that comes from another store; it does not run."""
     session = (each.session or "").encode()
     head = _ROW.pack(
         _CODES.index(State(each.state)) + 1, 0, each.token, 0, 0, _or_none(each.claimed_at),
-        _or_none(each.finished_at), each.suspect, each.last_run, has_hook, each.round,
+        _or_none(each.finished_at), each.suspect, each.last_run, flags, each.round,
         each.failures, each.orphans, each.strikes, _or_none(each.expires_at),
         _or_none(each.deadline_at), _or_none(each.cancel_requested_at), each.priority,
         each.ready_at, each.created_at, each.number >> 32, each.number & 0xFFFF_FFFF,
@@ -137,6 +148,12 @@ def _or_none(at: int | None) -> int:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
+
+
+def _extra(kept: bytes | None) -> tuple[Any, ...]:
+    """Key, unique, parent, root, weight class, rules; what an older version kept has no rules."""
+    values = unpacked(kept) if kept else ()
+    return (*values, *(None,) * (6 - len(values)))
 
 
 def _payload(blob: bytes) -> tuple[Any, ...]:
@@ -224,10 +241,16 @@ def rejected_of(told: bytes) -> tuple[Rejected, ...]:
     )
 
 
+def pairs_of(flat: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
+    """Names and values, one after the other."""
+    names = (name.decode() for name in flat[::2])
+    return zip(names, flat[1::2], strict=True)
+
+
 def counts_of(pairs: Sequence[bytes]) -> Mapping[tuple[str, str], int]:
     """Counts kept under `queue/what`."""
     found = {}
     for name, count in zip(pairs[::2], pairs[1::2], strict=True):
-        queue, _, what = name.decode().rpartition("/")
+        queue, _, what = name.decode().partition("/")
         found[queue, what] = int(count)
     return found

@@ -3,14 +3,14 @@
 import os
 
 from limpet.domain.errors import SchemaMismatch, StoreRefused
-from limpet.storage.redis.connections import Connection, facts_of
+from limpet.storage.redis.connection import Connection, facts_of
 from limpet.storage.redis.location import Location
 
 # The version that this code writes, and the oldest one that it can work on.
-VERSION = 1
-OLDEST = 1
+VERSION = 2
+OLDEST = 2
 # The oldest code that can work on what this one writes.
-OLDEST_ALLOWED = 1
+OLDEST_ALLOWED = 2
 VERSIONS = (VERSION, OLDEST_ALLOWED)
 
 _OLDEST_SERVER = (6, 2)

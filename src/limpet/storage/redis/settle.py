@@ -4,12 +4,14 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple, assert_never
 
-from limpet.domain.cause import Cause
+from limpet.domain.cause import Cause, Raised
+from limpet.domain.errors import FlowIncomplete
 from limpet.domain.transition import (
     MOVE_OF,
     Cancel,
     Complete,
     Fail,
+    FanOut,
     Orphan,
     Quarantine,
     Release,
@@ -60,14 +62,16 @@ def told(session: str, settlements: Sequence[Settlement]) -> Told:
 def _plain(
     session: str, settlements: Sequence[Settlement], done: Sequence[Complete], ids: Sequence[str]
 ) -> bool:
-    """Whether every job has one word, and every success is the caller's own and holds no secret."""
+    """Whether every job has one word, and every success is the caller's own and has nothing beside
+    its result.
+    """
     jobs = set(ids)
     if len(jobs) != len(ids):
         return False
-    for _, _, secrets in done:
-        if secrets:
+    for _, _, secrets, counts in done:
+        if secrets or counts:
             return False
-    for (_, holder, token), _, _ in done:
+    for (_, holder, token), _, _, _ in done:
         if holder != session or not 0 <= token < _MOST:
             return False
     if len(done) == len(settlements):
@@ -79,17 +83,22 @@ def _one(place: int, settlement: Settlement) -> tuple[Any, ...]:
     job, holder, token = settlement.lease
     head = (place, MOVE_OF[type(settlement)], job, token, holder)
     match settlement:
-        case Complete(result=result, secrets=secrets):
+        case Complete(result=result, secrets=secrets, counts=counts):
             return (
                 *head,
                 result if result != "null" else False,
                 as_text(packed(secrets)) if secrets else False,
+                counts or False,
             )
         case RetryAt(at=at, error=error):
             return (*head, at, cause_text(error))
-        case Snooze(at=at):
-            return (*head, at, False)
-        case Fail(error=error) | Quarantine(error=error):
+        case Snooze(at=at, holds=holds):
+            return (*head, at, False, holds)
+        case Fail(error=error, relaunch_at=relaunch_at):
+            return (*head, cause_text(error), relaunch_at if relaunch_at is not None else False)
+        case FanOut(flow=flow, chunks=chunks, children=children):
+            return (*head, flow, chunks, children, _incomplete(flow))
+        case Quarantine(error=error):
             return (*head, cause_text(error))
         case Release(cause=cause):
             return (*head, cause_text(cause))
@@ -99,6 +108,12 @@ def _one(place: int, settlement: Settlement) -> tuple[Any, ...]:
             return (*head, cause_text(cause), cause.charged, begun, alone)
         case _:
             assert_never(settlement)
+
+
+def _incomplete(flow: str) -> str:
+    """Why a job fails whose flow is not wholly staged."""
+    error = FlowIncomplete(flow)
+    return cause_text(Raised(type(error).__name__, str(error)))
 
 
 def cause_text(cause: Cause) -> str:

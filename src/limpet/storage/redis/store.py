@@ -1,14 +1,16 @@
 """The Redis store: every verb of the contract, each in one script."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
+from limpet.domain.breaker import Breaker, BreakerRules, Observed
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
-from limpet.domain.queue import QueueView
+from limpet.domain.queue import QueueRules, QueueView
+from limpet.domain.rate import Rate
 from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
@@ -20,10 +22,12 @@ from limpet.storage.redis import (
     due,
     durability,
     inspect,
+    limits,
     recover,
     relocate,
     within,
 )
+from limpet.storage.redis import flow as flows
 from limpet.storage.redis import session as sessions
 from limpet.storage.redis.bell import Bells
 from limpet.storage.redis.enqueue import enqueue
@@ -31,11 +35,13 @@ from limpet.storage.redis.exchange import exchange
 from limpet.storage.redis.invariants import invariants
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.location import parse
+from limpet.storage.redis.mend import mend
 from limpet.storage.redis.report import report
+from limpet.storage.redis.schedule import Schedules
 from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
 
 
-class RedisStore:
+class RedisStore(Schedules):
     """A store in one Redis or Valkey. See `limpet.storage.base` for the verbs."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
@@ -52,9 +58,10 @@ class RedisStore:
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
+        turn: Callable[[], None] = base.at_once,
     ) -> list[answers.Receipt]:
         at_most_a_chunk(jobs)
-        return enqueue(self._link, jobs, caps, all_or_none, fence)
+        return enqueue(self._link, jobs, caps, all_or_none, fence, turn)
 
     def enqueue_within(
         self,
@@ -77,9 +84,10 @@ class RedisStore:
         settlements: Sequence[Settlement] = (),
         want: base.Want | None = None,
         begun: Sequence[Lease] = (),
+        observed: Sequence[Observed] = (),
     ) -> answers.Exchanged:
         at_most_a_chunk(settlements)
-        return exchange(self._link, session, seq, settlements, want, begun)
+        return exchange(self._link, session, seq, settlements, want, begun, observed)
 
     def renew(
         self,
@@ -114,8 +122,12 @@ class RedisStore:
     def promote(self) -> answers.Promoted:
         return due.promote(self._link)
 
-    def prune(self, retention: Mapping[State, timedelta]) -> answers.Pruned:
-        return due.prune(self._link, retention)
+    def prune(
+        self,
+        retention: Mapping[State, timedelta],
+        queues: Mapping[str, Mapping[State, timedelta]] | None = None,
+    ) -> answers.Pruned:
+        return due.prune(self._link, retention, queues or {})
 
     def outlook(self) -> answers.Outlook:
         return recover.outlook(self._link)
@@ -130,6 +142,51 @@ class RedisStore:
 
     def pause(self, queue: str, paused: bool = True) -> None:
         control.pause(self._link, queue, paused)
+
+    def repair(self, job: str, args: str, payload_version: int, secrets: Sequence[str]) -> State:
+        return control.repair(self._link, job, args, payload_version, secrets)
+
+    def requeue(self, jobs: Sequence[str], queue: str) -> int:
+        at_most_a_chunk(jobs)
+        return control.requeue(self._link, jobs, queue)
+
+    # -- flows
+
+    def stage(self, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
+        at_most_a_chunk(jobs)
+        flows.stage(self._link, flow, place, jobs)
+
+    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
+        return flows.commit(self._link, flow, chunks, fence)
+
+    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> Page:
+        return flows.children(self._link, job, cursor, limit)
+
+    # -- limits
+
+    def declare_queues(self, queues: Mapping[str, QueueRules]) -> None:
+        limits.declare_queues(self._link, queues)
+
+    def limit_queue(self, queue: str, rules: QueueRules | None) -> None:
+        limits.limit_queue(self._link, queue, rules)
+
+    def hold_queue(self, queue: str, until: int) -> None:
+        limits.hold_queue(self._link, queue, until)
+
+    def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
+        limits.limit_key(self._link, key, limit, rate)
+
+    def drain_queue(self, queue: str, draining: bool = True) -> None:
+        limits.drain_queue(self._link, queue, draining)
+
+    def declare_breakers(self, breakers: Sequence[BreakerRules]) -> None:
+        limits.declare_breakers(self._link, breakers)
+
+    def breakers(self) -> tuple[Breaker, ...]:
+        return limits.breakers(self._link)
+
+    def reset_breaker(self, name: str) -> bool:
+        return limits.reset_breaker(self._link, name)
 
     # -- inspect
 
@@ -168,7 +225,7 @@ class RedisStore:
             url=self._location.url,
             durability=durable,
             schema_version=int(kept[b"schema_version"]),
-            epoch=kept[b"epoch"].decode(),
+            epoch=kept[b"made"].decode(),
             engine=engine,
         )
 
@@ -179,6 +236,9 @@ class RedisStore:
 
     def invariants(self) -> tuple[answers.Broken, ...]:
         return invariants(self._link)
+
+    def mend(self) -> tuple[answers.Mended, ...]:
+        return mend(self._link)
 
     # -- move to another place
 

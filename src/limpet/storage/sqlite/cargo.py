@@ -1,10 +1,11 @@
 """Jobs on their way to another store, or from one."""
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
 
 from limpet.domain.queue import sort_key
-from limpet.domain.state import WAITING
+from limpet.domain.state import FINAL, WAITING
 from limpet.storage.base import CHUNK, Topic
 from limpet.storage.bounds import at_most_a_chunk, prefix_within
 from limpet.storage.relocation import (
@@ -16,7 +17,9 @@ from limpet.storage.relocation import (
     Parcel,
     Stage,
 )
+from limpet.storage.sqlite import furniture
 from limpet.storage.sqlite.inspect import totals
+from limpet.storage.sqlite.keys import HAS, NONE, WAITS
 from limpet.storage.sqlite.relocate import must_be
 from limpet.storage.sqlite.transaction import Transaction, Value
 from limpet.storage.texts import to_json
@@ -29,6 +32,7 @@ def manifest(tx: Transaction) -> Manifest:
         queues=tuple(name for (name,) in tx.run("cargo", "queues")),
         paused=tuple(name for (name,) in tx.run("session", "paused")),
         totals=totals(tx),
+        furniture=furniture.pieces(tx),
     )
 
 
@@ -71,7 +75,19 @@ def adopt(tx: Transaction, move: str, cargo: Cargo) -> int:
             if each.result is not None or each.error is not None
         ),
     )
-    tx.many("cargo", "insert_blocked", map(_block, (each for each in fresh if each.blocked)))
+    tx.many(
+        "cargo",
+        "insert_blocked",
+        (
+            _block(each)
+            for each in fresh
+            if each.blocked and _turn(each) != WAITS and not each.pending
+        ),
+    )
+    # Whether any of these may have a turn by now is for `promote` to see.
+    waiting = {each.key for each in fresh if _turn(each) == WAITS}
+    tx.many("cargo", "look_after", ((key, tx.now) for key in sorted(filter(None, waiting))))
+    _give_uniques(tx, fresh)
     tx.many(
         "report",
         "progress",
@@ -108,7 +124,40 @@ def _row(each: Parcel) -> tuple[Value, ...]:
         *each[9:21],
         min(ends, default=None) if each.state in WAITING else None,
         *each[21:27],
+        each.rules,
+        each.pending,
+        each.relaunch_at,
+        _turn(each),
     )
+
+
+def _turn(each: Parcel) -> int:
+    if each.turn:
+        return HAS
+    return WAITS if (each.blocked or "").startswith("key:") else NONE
+
+
+def _tells_itself(each: Parcel) -> bool:
+    """Whether its row tells for what it is blocked."""
+    return _turn(each) == WAITS or each.pending > 0
+
+
+def _give_uniques(tx: Transaction, fresh: Sequence[Parcel]) -> None:
+    """Let the last one of each `unique` hold it, but no finished one over one that is not: that was
+    opened again.
+    """
+    had: dict[tuple[str, str], tuple[int, str]] = {}
+    arrived = [each for each in fresh if each.unique is not None]
+    pairs = to_json([(each.task, each.unique) for each in arrived])
+    for task, unique, _, _, _, n, _, state, *_ in tx.run("unique", "holders", pairs=pairs):
+        had[task, unique] = (n, state)
+        tx.run("unique", "let_go", n=n)
+    for each in arrived:
+        pair = (each.task, each.unique or "")
+        if pair not in had or each.state not in FINAL or had[pair][1] in FINAL:
+            had[pair] = (each.number, each.state)
+    for n, _ in had.values():
+        tx.run("unique", "take", n=n)
 
 
 def _block(each: Parcel) -> tuple[Value, ...]:
@@ -117,10 +166,10 @@ def _block(each: Parcel) -> tuple[Value, ...]:
 
 
 def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
-    """Pause queues and set totals; see `MoveVerbs.furnish`."""
+    """Pause queues, set totals and furniture; see `MoveVerbs.furnish`."""
     must_be(tx, Stage.ARRIVING, move)
     tx.run("cargo", "forget_totals")
-    tx.run("cargo", "forget_paused")
+    furniture.place(tx, manifest.furniture)
     tx.many(
         "transaction", "total", ((each.queue, each.move, each.count) for each in manifest.totals)
     )
@@ -140,7 +189,8 @@ def discard(tx: Transaction, move: str) -> bool:
     tx.many("session", "forget_block", numbers)
     for where, jobs in groupby(sorted(row[1:] for row in rows)):
         tx.many("transaction", "gauge", [(*where, -len(list(jobs)))])
-    if not rows:
+    if len(rows) < CHUNK:
         tx.run("cargo", "forget_totals")
-        tx.run("cargo", "forget_paused")
+        furniture.forget(tx)
+        tx.run("cargo", "forget_lines")
     return len(rows) == CHUNK

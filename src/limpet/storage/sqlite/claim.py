@@ -3,8 +3,8 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from heapq import merge
-from typing import NamedTuple
+from heapq import heapify, heappop, heapreplace, merge
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,43 +13,121 @@ from limpet.domain.event import EventName
 from limpet.domain.job import ClaimedJob
 from limpet.domain.state import Move, State
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
+from limpet.storage.sqlite.after import after
+from limpet.storage.sqlite.allowance import Probes, QueueAllowance, Shares, earlier
 from limpet.storage.sqlite.transaction import LARGE, Transaction
 from limpet.storage.texts import to_json
 
 
-def claim(tx: Transaction, session: str, want: Want) -> list[int]:
-    """Take jobs for the session; the answer is their row numbers, in order."""
+class Claimed(NamedTuple):
+    """The numbers of the jobs that were taken, in order; when more may be had of what time keeps
+    back.
+    """
+
+    numbers: list[int]
+    next_at: int | None
+
+
+def claim(tx: Transaction, session: str, want: Want) -> Claimed:
+    """Take jobs for the session."""
     # A job that was settled back to ready a moment ago, in this very step, may be taken again.
     if tx.has_moved(State.READY):
         tx.flush_gauges()
+    step = _Step(tx, session)
     taken: list[int] = []
-    per_queue: Counter[str] = Counter()
     for pool in want.pools:
-        taken += _for_pool(tx, session, pool, per_queue)
-    return taken
+        taken += step.for_pool(pool)
+    return Claimed(taken, step.finish(taken))
 
 
-def _for_pool(tx: Transaction, session: str, pool: Pool, per_queue: Counter[str]) -> list[int]:
-    room = min(pool.total, CHUNK)
-    if room <= 0:
-        return []
-    spare = pool.slots.get(ANY_QUEUE, 0)
-    lines: list[_Line] = []
-    limits: dict[str, int] = {}
-    for (queue,) in tx.run("claim", "queues"):
+class _Step:
+    """One claim: its pools share the slots of queues that are named, and what queues allow."""
+
+    def __init__(self, tx: Transaction, session: str) -> None:
+        self._tx = tx
+        self._session = session
+        self._per_queue: Counter[str] = Counter()
+        self._known: dict[str, QueueAllowance] = {}
+        self._probes = Probes(tx)
+
+    def for_pool(self, pool: Pool) -> list[int]:
+        room = min(pool.total, CHUNK)
+        if room <= 0:
+            return []
+        lines: list[_Line] = []
+        limits: dict[str, int] = {}
+        rows = self._tx.run("claim", "queues")
+        for queue, ready, _, *said in rows:
+            limits[queue] = self._limit(pool, queue, room, ready, said)
+            if limits[queue] > 0:
+                lines += self._lines(queue, pool, limits[queue])
+        if not lines:
+            return []
+        by_weight = rows[0][2]
+        if by_weight and len({line.queue for line in lines}) > 1:
+            shares = Shares(self._tx, self._known)
+            numbers, taken = _share(lines, limits, room, pool.suspects, shares)
+            if len(numbers) == room:
+                shares.keep(self._tx)
+        else:
+            numbers, taken = _pick(lines, limits, room, pool.suspects)
+        self._take(numbers, taken)
+        return numbers
+
+    def _limit(self, pool: Pool, queue: str, room: int, ready: int, said: list[Any]) -> int:
         # Pools share the slots of a queue that is named, because its limit is the worker's.
-        slots = pool.slots[queue] - per_queue[queue] if queue in pool.slots else spare
-        limits[queue] = min(slots, room)
-        if limits[queue] > 0:
-            lines += _lines(tx, queue, pool, limits[queue])
-    if not lines:
-        return []
-    numbers, taken = _pick(lines, limits, room, pool.suspects)
-    tx.run("claim", "take", numbers=to_json(numbers), session=session, now=tx.now)
-    for queue, count in taken.items():
-        per_queue[queue] += count
-        tx.moved(queue, Move.CLAIM, State.READY, State.RUNNING, count)
-    return numbers
+        spare = pool.slots.get(ANY_QUEUE, 0)
+        slots = pool.slots[queue] - self._per_queue[queue] if queue in pool.slots else spare
+        most = min(slots, room)
+        if said[0] is None or most <= 0:  # nothing is said of it
+            return most
+        if queue not in self._known:
+            self._known[queue] = QueueAllowance(self._tx, queue, tuple(said))
+        return self._known[queue].left(most, ready + self._tx.change(queue, State.READY))
+
+    def _take(self, numbers: list[int], taken: Counter[str]) -> None:
+        tx = self._tx
+        tx.run("claim", "take", numbers=to_json(numbers), session=self._session, now=tx.now)
+        for queue, count in taken.items():
+            self._per_queue[queue] += count
+            tx.moved(queue, Move.CLAIM, State.READY, State.RUNNING, count)
+            if queue in self._known:
+                self._known[queue].take(count)
+
+    def finish(self, taken: list[int]) -> int | None:
+        """Write what queues and breakers are to know; when more may be had."""
+        self._probes.keep(self._tx, taken)
+        next_at = self._probes.next_at
+        for known in self._known.values():
+            next_at = earlier(next_at, known.keep(self._tx))
+        return next_at
+
+    def _lines(self, queue: str, pool: Pool, limit: int) -> "list[_Line]":
+        """What may be taken from one queue: as many of either kind as there is room for, because
+        suspects that another queue's suspects keep out must not stand in for the others.
+        """
+        tx = self._tx
+        found: list[_Line] = []
+        for task, in_pool, known in tx.run("claim", "tasks", queue=queue, tasks=pool.tasks):
+            if not known:
+                _block_strangers(tx, queue, task)
+            for suspect, kind in ((0, limit), (1, min(limit, pool.suspects))):
+                most = self._probes.left(task, kind) if in_pool else 0
+                if most > 0:
+                    ((keys, numbers),) = tx.run(
+                        "claim",
+                        "candidates",
+                        queue=queue,
+                        task=task,
+                        suspect=suspect,
+                        now=tx.now,
+                        limit=most,
+                    )
+                    if numbers != "[]":
+                        listed = _integers(numbers)
+                        may = self._probes.reserve(task, listed)
+                        found.append(_Line(queue, suspect, _integers(keys)[:may], listed[:may]))
+        return found
 
 
 class _Line(NamedTuple):
@@ -88,28 +166,37 @@ def _pick(
     return picked, taken
 
 
-def _lines(tx: Transaction, queue: str, pool: Pool, limit: int) -> list[_Line]:
-    """What may be taken from one queue: as many of either kind as there is room for, because
-    suspects that another queue's suspects keep out must not stand in for the others.
-    """
-    found: list[_Line] = []
-    for task, in_pool, known in tx.run("claim", "tasks", queue=queue, tasks=pool.tasks):
-        if not known:
-            _block_strangers(tx, queue, task)
-        for suspect, most in ((0, limit), (1, min(limit, pool.suspects))):
-            if in_pool and most > 0:
-                ((keys, numbers),) = tx.run(
-                    "claim",
-                    "candidates",
-                    queue=queue,
-                    task=task,
-                    suspect=suspect,
-                    now=tx.now,
-                    limit=most,
-                )
-                if numbers != "[]":
-                    found.append(_Line(queue, suspect, _integers(keys), _integers(numbers)))
-    return found
+def _share(
+    lines: list[_Line], limits: dict[str, int], room: int, suspects: int, shares: Shares
+) -> tuple[list[int], Counter[str]]:
+    """The same, but that of all queues the one is next which has had the least for its weight."""
+    picked: list[int] = []
+    taken: Counter[str] = Counter()
+    queues = {line.queue: [each for each in lines if each.queue == line.queue] for line in lines}
+    inline = {
+        queue: merge(*(line.candidates() for line in of_it)) for queue, of_it in queues.items()
+    }
+    heads = [
+        (shares.had(queue), min(line.keys[0] for line in of_it), queue)
+        for queue, of_it in queues.items()
+    ]
+    heapify(heads)
+    while heads and len(picked) < room:
+        queue = heads[0][2]
+        found = next((each for each in inline[queue] if not each[3] or suspects > 0), None)
+        if found is None:
+            heappop(heads)
+            continue
+        key, n, _, suspect = found
+        suspects -= suspect
+        taken[queue] += 1
+        picked.append(n)
+        shares.take(queue)
+        if taken[queue] == limits[queue]:
+            heappop(heads)
+        else:
+            heapreplace(heads, (shares.had(queue), key, queue))
+    return picked, taken
 
 
 _integers = msgspec.json.Decoder(list[int]).decode
@@ -123,6 +210,7 @@ def _block_strangers(tx: Transaction, queue: str, task: str) -> None:
     for (n,) in strangers:
         tx.record(n, EventName.BLOCKED, cause=Needs("task", task))
     tx.moved(queue, Move.BLOCK, State.READY, State.BLOCKED, len(strangers))
+    after(tx, (n for (n,) in strangers))
 
 
 def claimed(tx: Transaction, session: str, numbers: list[int]) -> tuple[ClaimedJob, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from limpet.domain.duration import microseconds
+from limpet.domain.event import EventName
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import Move, State
 from limpet.storage.answers import Promoted, Pruned
@@ -12,27 +13,39 @@ from limpet.storage.base import CHUNK
 from limpet.storage.bounds import SESSIONS_KEPT
 from limpet.storage.outcome import lapsed
 from limpet.storage.rows import Row
+from limpet.storage.sqlite.after import after
+from limpet.storage.sqlite.control import reopen
+from limpet.storage.sqlite.flow import write_out
+from limpet.storage.sqlite.keys import become_ready, serve_due, waiting_of
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import to_json
 
 
 def promote(tx: Transaction) -> Promoted:
-    """Scheduled → ready, waiting → too late; see `SweepVerbs.promote`."""
+    """Let time take effect, and finish what others left; see `SweepVerbs.promote`."""
     must_take_writes(tx)
     late = tx.run("promote", "late", now=tx.now, limit=CHUNK)
     for row in late:
         _lapse(tx, row)
-    due = tx.run("promote", "due", now=tx.now, limit=CHUNK)
-    tx.many("promote", "ready", ((row[0],) for row in due))
-    for queue, count in Counter(row[1] for row in due).items():
-        tx.moved(queue, Move.PROMOTE, State.SCHEDULED, State.READY, count)
-    next_due = tx.one("promote", "next_due")
+    # At once, so that nobody is given the turn of one that is over.
+    after(tx, [row[0] for row in late])
+    due = [waiting_of(row) for row in tx.run("promote", "due", now=tx.now, limit=CHUNK)]
+    ready = len(become_ready(tx, due, Move.PROMOTE))
+    again = tx.run("promote", "again", now=tx.now, limit=CHUNK)
+    ready += sum(_relaunch(tx, row) for row in again)
+    served, turns_left = serve_due(tx)
+    written, flows_left = write_out(tx)
+    # Last, so that it finds whom all of these have left without a parent.
+    tx.unfinished = False
+    after(tx, (), cascade=True)
+    left = turns_left or flows_left or tx.unfinished
+    ((next_due,),) = tx.run("promote", "next_due")
     return Promoted(
-        ready=len(due),
+        ready=ready + served + written,
         lapsed=len(late),
-        more=CHUNK in (len(due), len(late)),
-        next_due=next_due[0] if next_due else None,
+        more=left or CHUNK in (len(due), len(late), len(again)),
+        next_due=tx.now if left else next_due,
     )
 
 
@@ -47,31 +60,70 @@ def _lapse(tx: Transaction, row: Row) -> None:
     tx.moved(queue, Move.EXPIRE, State(state), target)
 
 
-def prune(tx: Transaction, retention: Mapping[State, timedelta]) -> Pruned:
+def _relaunch(tx: Transaction, row: Row) -> bool:
+    """Failed → ready in a new round, unless it is not wanted any more; whether it is ready."""
+    alone, job = row[0], row[1:]
+    if alone and reopen(tx, job, EventName.RELAUNCHED):
+        ((state,),) = tx.run("promote", "state", n=job[0])
+        return bool(state == State.READY)
+    tx.run("control", "not_again", n=job[0])
+    return False
+
+
+def prune(
+    tx: Transaction,
+    retention: Mapping[State, timedelta],
+    queues: Mapping[str, Mapping[State, timedelta]] | None,
+) -> Pruned:
     """Remove finished jobs and dead sessions; see `SweepVerbs.prune`."""
     must_take_writes(tx)
+    own = {
+        (queue, state): kept
+        for queue, said in (queues or {}).items()
+        for state, kept in said.items()
+    }
     left = CHUNK
-    created_before = tx.now - microseconds(REPEAT_WINDOW)
+    for (queue, state), kept in own.items():
+        left -= _prune_jobs(tx, "old_of_queue", state, kept, left, queue=queue)
     for state, kept in retention.items():
-        finished_before = tx.now - microseconds(kept)
-        rows = tx.run(
-            "prune",
-            "old",
-            state=state,
-            finished_before=finished_before,
-            created_before=created_before,
-            limit=left,
-        )
-        numbers = [(row[0],) for row in rows]
-        for table in ("job", "payload", "result", "events", "progress", "log"):
-            tx.many("prune", table, numbers)
-        for queue, count in Counter(row[1] for row in rows).items():
-            tx.removed(queue, state, count)
-        left -= len(rows)
-        if left == 0:
-            return Pruned(CHUNK, 0, more=True)
+        apart = to_json([queue for queue, of in own if of is state])
+        left -= _prune_jobs(tx, "old", state, kept, left, apart=apart)
+    if left == 0:
+        return Pruned(CHUNK, 0, more=True)
+    staged = _prune_flows(tx, left)
+    tx.run("keys", "forget_idle", now=tx.now, limit=left)
     sessions = _prune_sessions(tx, left)
-    return Pruned(CHUNK - left, sessions, more=sessions == left)
+    return Pruned(CHUNK - left, sessions, more=left in (sessions, staged))
+
+
+def _prune_jobs(
+    tx: Transaction, which: str, state: State, kept: timedelta, limit: int, **where: str
+) -> int:
+    rows = tx.run(
+        "prune",
+        which,
+        state=state,
+        finished_before=tx.now - microseconds(kept),
+        created_before=tx.now - microseconds(REPEAT_WINDOW),
+        now=tx.now,
+        limit=limit,
+        **where,
+    )
+    numbers = [(row[0],) for row in rows]
+    for table in ("job", "payload", "result", "events", "progress", "log"):
+        tx.many("prune", table, numbers)
+    for queue, count in Counter(row[1] for row in rows).items():
+        tx.removed(queue, state, count)
+    return len(rows)
+
+
+def _prune_flows(tx: Transaction, limit: int) -> int:
+    """What was staged and not committed in time, and the names of flows that were."""
+    before = tx.now - microseconds(REPEAT_WINDOW)
+    tx.run("flow", "old", before=before, limit=limit)
+    staged = tx.changed()
+    tx.run("flow", "forget", before=before, limit=limit)
+    return max(staged, tx.changed())
 
 
 def _prune_sessions(tx: Transaction, limit: int) -> int:

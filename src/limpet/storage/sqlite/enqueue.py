@@ -1,21 +1,31 @@
-"""(nothing) → ready or scheduled."""
+"""(nothing) → ready or scheduled, or blocked (see shaped.py)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
 
 from limpet.domain.errors import LeaseLost
 from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
-from limpet.domain.queue import sort_key
+from limpet.domain.rules import NO_RULES
 from limpet.domain.session import Standing
 from limpet.domain.state import Move, State
 from limpet.storage.answers import Receipt
 from limpet.storage.caps import none_written, over_cap
+from limpet.storage.sqlite.columns import job_row, payload_row
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.relocate import check as check_open
 from limpet.storage.sqlite.session import find, standing
-from limpet.storage.sqlite.transaction import Transaction, Value
+from limpet.storage.sqlite.shaped import take_in
+from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.sqlite.unique import foreseen
 from limpet.storage.texts import to_json
+
+# What a job may ask of the store but to be run; looked at for every job.
+_ASKED = itemgetter(*map(NewJob._fields.index, ("key", "unique", "parent", "rules")))
+_NUMBER, _QUEUE_AND_STATE = itemgetter(0), itemgetter(3, 4)  # of a row
+_NOTHING = frozenset({(None, None, None, None), (None, None, None, NO_RULES)})
 
 
 def enqueue(
@@ -27,36 +37,48 @@ def enqueue(
     fenced: bool = False,
 ) -> list[Receipt]:
     """Write new jobs; see `EnqueueVerbs.enqueue`. `fenced`: a job that runs asks for it."""
-    ((last, closed),) = tx.run("enqueue", "last")
+    ((last, closed, draining),) = tx.run("enqueue", "last")
     check_open(tx, closed, new=not fenced)
     refused: dict[str, Receipt] = {}
-    if caps:
-        known = _known(tx, jobs)
-        refused = over_cap(jobs, caps, known, lambda queue: _waiting(tx, queue))
-        if refused and all_or_none:
-            return none_written(jobs, known, refused)
+    shaped = not _NOTHING.issuperset(map(_ASKED, jobs))
+    known = known_of(tx, jobs) if caps or draining or shaped else {}
+    if caps or draining:
+        # A duplicate takes no place, and one that replaces that of another.
+        duplicates, replacing = foreseen(tx, jobs)
+        free = duplicates | known.keys()
+        if caps:
+            refused = over_cap(jobs, caps, free | replacing, lambda queue: _waiting(tx, queue))
+        if draining and not fenced:
+            refused |= _drained(tx, jobs, free)
+    # A child that is refused would leave its parent waiting, and a parent its children alone.
+    if refused and (all_or_none or any(job.parent is not None for job in jobs)):
+        return none_written(jobs, known, refused)
     wanted = [job for job in jobs if job.id not in refused]
+    if shaped:
+        receipts = take_in(tx, last, wanted, known) | refused
+    else:
+        receipts = _write(tx, last, wanted) | refused
+    return [receipts[job.id] for job in jobs]
+
+
+def _write(tx: Transaction, last: int, jobs: Sequence[NewJob]) -> dict[str, Receipt]:
     # Numbered here, because SQLite takes twice as long to write a row and tell its number.
-    rows = [_row(tx, n, job) for n, job in enumerate(wanted, start=last + 1)]
+    rows: list[tuple[Any, ...]] = [
+        job_row(tx, n, job) for n, job in enumerate(jobs, start=last + 1)
+    ]
     before = tx.total_changed()
     tx.many("enqueue", "insert_job", rows)
-    receipts = dict(refused)
-    fresh = list(zip(wanted, rows, strict=True))
-    if tx.total_changed() - before != len(wanted):
-        fresh = _without_repeats(tx, fresh, receipts)
-    tx.many(
-        "enqueue",
-        "insert_payload",
-        ((row[0], job.args, job.options, _secrets(job)) for job, row in fresh),
-    )
-    moved: Counter[tuple[str, State]] = Counter()
-    for job, row in fresh:
-        state = State.SCHEDULED if row[4] == "scheduled" else State.READY
-        moved[job.queue, state] += 1
-        receipts[job.id] = Receipt(job.id, "new", state)
-    for (queue, state), count in moved.items():
+    receipts: dict[str, Receipt] = {}
+    if tx.total_changed() - before != len(jobs):
+        jobs, rows = _without_repeats(tx, jobs, rows, receipts)
+    tx.many("enqueue", "insert_payload", map(payload_row, map(_NUMBER, rows), jobs))
+    kinds = Counter(map(_QUEUE_AND_STATE, rows))
+    for kind, count in kinds.items():
+        queue, state = kind[0], State(kind[1])
         tx.moved(queue, Move.ENQUEUE, None, state, count)
-    return [receipts[job.id] for job in jobs]
+        ids = [row[1] for row in rows if len(kinds) == 1 or _QUEUE_AND_STATE(row) == kind]
+        receipts |= zip(ids, Receipt.all_new(ids, state), strict=True)
+    return receipts
 
 
 def enqueue_under(
@@ -71,67 +93,53 @@ def enqueue_under(
     A lost lease is answered, not raised: what a verb raises is undone, and with it would go the
     complaint on the timeline.
     """
-    row = find(tx, fence.session)
-    # Stricter than for a settlement: past its moment the job may start elsewhere any time now.
-    alive = row is not None and standing(tx, row) in (Standing.LIVE, Standing.DRAINING)
-    _, rejected = check(tx, fence.session, [fence], ["enqueue jobs from"], alive=alive)
-    if rejected:
+    if not may_hand_in(tx, fence):
         return LeaseLost(*fence)
     return enqueue(tx, jobs, caps, all_or_none, fenced=True)
 
 
-def _secrets(job: NewJob) -> str:
-    return to_json(job.secrets) if job.secrets else "[]"
-
-
-def _row(tx: Transaction, n: int, job: NewJob) -> tuple[Value, ...]:
-    due = job.scheduled_for
-    later = due is not None and due > tx.now
-    ready_at = due if due is not None and later else tx.now
-    ends = [at for at in (job.expires_at, job.deadline_at) if at is not None]
-    return (
-        n,
-        job.id,
-        job.task,
-        job.queue,
-        "scheduled" if later else "ready",
-        job.priority,
-        sort_key(ready_at, job.priority),
-        ready_at,
-        tx.now,
-        job.expires_at,
-        job.deadline_at,
-        min(ends, default=None),
-        job.key,
-        job.unique,
-        job.parent,
-        job.root,
-        job.weight_class,
-        job.payload_version,
-    )
+def may_hand_in(tx: Transaction, fence: Lease) -> bool:
+    """Whether an attempt still holds its lease; one that does not is told on the timeline."""
+    row = find(tx, fence.session)
+    # Stricter than for a settlement: past its moment the job may start elsewhere any time now.
+    alive = row is not None and standing(tx, row) in (Standing.LIVE, Standing.DRAINING)
+    _, rejected = check(tx, fence.session, [fence], ["enqueue jobs from"], alive=alive)
+    return not rejected
 
 
 def _without_repeats(
     tx: Transaction,
-    jobs: list[tuple[NewJob, tuple[Value, ...]]],
+    jobs: Sequence[NewJob],
+    rows: list[tuple[Any, ...]],
     receipts: dict[str, Receipt],
-) -> list[tuple[NewJob, tuple[Value, ...]]]:
+) -> tuple[list[NewJob], list[tuple[Any, ...]]]:
     """The new ones: those that are there under the number they were given just now."""
-    listed = to_json([job.id for job, _ in jobs])
+    listed = to_json([job.id for job in jobs])
     known = {id_: (n, State(state)) for id_, n, state in tx.run("enqueue", "known", ids=listed)}
     fresh = []
-    for job, row in jobs:
+    for job, row in zip(jobs, rows, strict=True):
         n, state = known[job.id]
         if n == row[0]:
             fresh.append((job, row))
         else:
             receipts.setdefault(job.id, Receipt(job.id, "already", state))
-    return fresh
+    return [job for job, _ in fresh], [row for _, row in fresh]
 
 
-def _known(tx: Transaction, jobs: Sequence[NewJob]) -> dict[str, State]:
+def known_of(tx: Transaction, jobs: Sequence[NewJob]) -> dict[str, State]:
+    """The states of those of the jobs whose ids are there."""
     listed = to_json([job.id for job in jobs])
     return {str(id_): State(state) for id_, _, state in tx.run("enqueue", "known", ids=listed)}
+
+
+def _drained(tx: Transaction, jobs: Sequence[NewJob], free: Container[str]) -> dict[str, Receipt]:
+    """The jobs whose queue takes in no new ones, but for those that are free of that."""
+    queues = {queue for (queue,) in tx.run("enqueue", "draining")}
+    return {
+        job.id: Receipt(job.id, "draining", None)
+        for job in jobs
+        if job.queue in queues and job.id not in free
+    }
 
 
 def _waiting(tx: Transaction, queue: str) -> int:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from limpet.domain.breaker import Observed
 from limpet.domain.lease import Digest, Lease, digest
 from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected, Settlement
@@ -16,7 +17,8 @@ from limpet.storage.refusals import (
     exchange_too_old,
     session_not_known,
 )
-from limpet.storage.sqlite.claim import claim, claimed
+from limpet.storage.sqlite.breakers import tell
+from limpet.storage.sqlite.claim import Claimed, claim, claimed
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.settle import settle
@@ -31,6 +33,7 @@ def exchange(
     settlements: Sequence[Settlement],
     want: Want | None,
     begun: Sequence[Lease],
+    observed: Sequence[Observed],
 ) -> Exchanged:
     """Settle and claim; see `HolderVerbs.exchange`."""
     row = find(tx, session)
@@ -47,17 +50,21 @@ def exchange(
     if alive:
         mark_begun(tx, session, begun)
     rejected, given_up = settle(tx, session, settlements, alive=alive)
+    if observed:
+        tell(tx, observed)
     claims = want is not None and where is Standing.LIVE and not row.closing
-    numbers = claim(tx, session, want) if want is not None and claims else []
-    jobs = claimed(tx, session, numbers)
+    took = claim(tx, session, want) if want is not None and claims else Claimed([], None)
+    jobs = claimed(tx, session, took.numbers)
     taken = digest([(job, token) for job, _, token in [each.lease for each in jobs]])
     _advance(tx, session, seq, taken - given_up)
-    body = {
+    body: dict[str, object] = {
         "rejected": [(r.lease.job, r.lease.session, r.lease.token, r.answer) for r in rejected],
-        "claimed": numbers,
+        "claimed": took.numbers,
     }
+    if took.next_at is not None or tx.unfinished:
+        body |= {"next_at": took.next_at, "unfinished": tx.unfinished}
     tx.run("exchange", "keep", session=session, seq=seq, body=to_json(body))
-    return Exchanged(where, tuple(rejected), jobs)
+    return Exchanged(where, tuple(rejected), jobs, next_at=took.next_at, unfinished=tx.unfinished)
 
 
 def _advance(tx: Transaction, session: str, seq: int, change: Digest) -> None:
@@ -74,6 +81,8 @@ def _advance(tx: Transaction, session: str, seq: int, change: Digest) -> None:
 class _Body(msgspec.Struct):
     rejected: list[tuple[str, str, int, Literal["already", "gone", "lost"]]]
     claimed: list[int]
+    next_at: int | None = None
+    unfinished: bool = False
 
 
 def _repeat(tx: Transaction, session: str, seq: int, where: Standing) -> Exchanged:
@@ -84,4 +93,4 @@ def _repeat(tx: Transaction, session: str, seq: int, where: Standing) -> Exchang
     rejected = tuple(Rejected(Lease(j, s, t), a) for j, s, t, a in body.rejected)
     # The jobs themselves are read again; a dead session has none left to run.
     jobs = () if where is Standing.DEAD else claimed(tx, session, body.claimed)
-    return Exchanged(where, rejected, jobs)
+    return Exchanged(where, rejected, jobs, next_at=body.next_at, unfinished=body.unfinished)

@@ -11,7 +11,8 @@ from limpet.domain.state import State
 from limpet.storage.answers import Total
 from limpet.storage.bounds import page_size
 from limpet.storage.refusals import cursor_not_given
-from limpet.storage.rows import event_of, job_of, session_of
+from limpet.storage.rows import Row, event_of, job_of, session_of
+from limpet.storage.sqlite.limits import rules_in
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import to_json
 
@@ -71,14 +72,30 @@ def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
 
 def queues(tx: Transaction) -> tuple[QueueView, ...]:
     """Every queue, with how many jobs are in each state."""
-    views: dict[str, tuple[bool, dict[State, int]]] = {}
-    for name, paused, state, count in tx.run("inspect", "queues"):
-        counts = views.setdefault(name, (bool(paused), {}))[1]
+    counts: dict[str, dict[State, int]] = {}
+    said: dict[str, Row] = {}
+    for name, state, count, *rest in tx.run("inspect", "queues"):
+        of_it = counts.setdefault(name, {})
+        said[name] = tuple(rest)
         if count:
-            counts[State(state)] = count
-    return tuple(
-        QueueView(name, paused, counts, _head(tx, name) if State.READY in counts else None)
-        for name, (paused, counts) in views.items()
+            of_it[State(state)] = count
+    return tuple(_queue(tx, name, of_it, said[name]) for name, of_it in counts.items())
+
+
+def _queue(tx: Transaction, name: str, counts: dict[State, int], said: Row) -> QueueView:
+    paused, declared, adjusted, held_until, given_until, draining = said
+    rules = rules_in(adjusted).over(rules_in(declared))
+    full = rules.rate is not None and rules.rate.room(given_until, tx.now) < 1
+    return QueueView(
+        name,
+        bool(paused),
+        counts,
+        _head(tx, name) if State.READY in counts else None,
+        rules=rules,
+        adjusted=rules_in(adjusted),
+        held_until=held_until if held_until > tx.now else None,
+        next_at=rules.rate.next_at(given_until, tx.now) if rules.rate and full else None,
+        draining=bool(draining),
     )
 
 

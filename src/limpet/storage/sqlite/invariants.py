@@ -7,7 +7,7 @@ from limpet.storage.answers import Broken
 from limpet.storage.assets import script
 from limpet.storage.sqlite.transaction import PACKAGE, Transaction
 
-_HOLDINGS = "holdings"
+HOLDINGS = "holdings"
 _HOLDINGS_SENTENCE = "the digest of what a session holds is that of its running jobs"
 
 
@@ -20,7 +20,7 @@ def invariants(tx: Transaction) -> tuple[Broken, ...]:
     """Every rule that does not hold."""
     broken = []
     for name, statement in script(PACKAGE, "sql", "invariants").statements.items():
-        if name == _HOLDINGS:
+        if name == HOLDINGS:
             wrong = _holdings(tx)
             sentence = _HOLDINGS_SENTENCE
         else:
@@ -37,11 +37,19 @@ def damaged(reason: str) -> Broken:
 
 
 def _holdings(tx: Transaction) -> list[str]:
+    return [
+        f"session {session}: {kept.count} kept, {real.count} there"
+        for session, kept, real in wrong_holdings(tx)
+    ]
+
+
+def wrong_holdings(tx: Transaction) -> list[tuple[str, Digest, Digest]]:
+    """The sessions whose digest is not that of their jobs: what is kept, and what is right."""
     wrong = []
-    for session, rows in groupby(tx.run("invariants", _HOLDINGS), key=lambda row: row[0]):
+    for session, rows in groupby(tx.run("invariants", HOLDINGS), key=lambda row: row[0]):
         listed = list(rows)
         kept = Digest(listed[0][1], listed[0][2])
         real = digest((row[3], row[4]) for row in listed if row[3] is not None)
         if kept != real:
-            wrong.append(f"session {session}: {kept.count} kept, {real.count} there")
+            wrong.append((session, kept, real))
     return wrong

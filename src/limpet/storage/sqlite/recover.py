@@ -14,6 +14,7 @@ from limpet.storage.base import CHUNK
 from limpet.storage.fence import held_of
 from limpet.storage.outcome import lost, released
 from limpet.storage.rows import Row
+from limpet.storage.sqlite.after import after
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.inspect import sessions
 from limpet.storage.sqlite.session import end, find, let_go, standing
@@ -53,6 +54,7 @@ def recover(tx: Transaction, session: str) -> Recovered:
     cause = cause_of(msgspec.json.decode(dead[0])) if dead[0] else Unknown("unknown", "")
     rows = tx.run("recover", "orphans", session=session, limit=CHUNK)
     went = [_take_back(tx, session, row, cause) for row in rows]
+    after(tx, [row[2] for row in rows])
     let_go(tx, session, digest((row[0], row[1]) for row in rows))
     return Recovered(
         ready=went.count(State.READY),
@@ -86,5 +88,6 @@ def release(
     held, rejected = check(tx, session, leases, ["release"] * len(leases), alive=alive)
     for item in held.values():
         carry_out(tx, item, released(item, cause, Asked(tx)))
+    after(tx, [item.n for item in held.values()])
     let_go(tx, session, digest((item.lease.job, item.lease.token) for item in held.values()))
     return tuple(rejected)

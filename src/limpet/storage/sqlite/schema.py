@@ -15,12 +15,11 @@ from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import PACKAGE
 
 # The version that this code writes, and the oldest one that it can work on.
-NEWEST = 4
-OLDEST = 4
-# The oldest code that can work on what this one writes: 0002 only adds a column, which code of
-# version 1 neither reads nor needs to fill, 0003 only changes an index, and while a store moves,
-# which 0004 makes possible, `relocate` lets no older code in.
-OLDEST_BESIDE = 1
+NEWEST = 6
+OLDEST = 6
+# The oldest code that can work on what this one writes: code of version 4 ends a job that has a
+# turn of its key, or a parent, and gives nothing back, so that others would wait for ever.
+OLDEST_BESIDE = 5
 
 
 def migrations(package: str = PACKAGE) -> list[tuple[int, str]]:

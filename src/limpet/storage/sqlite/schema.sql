@@ -41,7 +41,7 @@ CREATE TABLE limpet_job (
     root TEXT,
     weight_class TEXT,
     payload_version INTEGER NOT NULL
-) STRICT;
+, turn INTEGER NOT NULL DEFAULT 0, pending INTEGER NOT NULL DEFAULT 0, sole INTEGER NOT NULL DEFAULT 0, relaunch_at INTEGER, rules TEXT) STRICT;
 
 CREATE INDEX limpet_job_ready ON limpet_job (queue, task, suspect, sort_key) WHERE state = 'ready';
 
@@ -152,7 +152,7 @@ CREATE TABLE limpet_taskset (
 CREATE TABLE limpet_queue (
     name TEXT PRIMARY KEY,
     paused INTEGER NOT NULL DEFAULT 0
-) STRICT, WITHOUT ROWID;
+, declared TEXT, adjusted TEXT, held_until INTEGER NOT NULL DEFAULT 0, given_until INTEGER NOT NULL DEFAULT 0, draining INTEGER NOT NULL DEFAULT 0, concurrency INTEGER, weighted INTEGER NOT NULL DEFAULT 0, pace INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
 
 CREATE TABLE limpet_gauge (
     queue TEXT NOT NULL,
@@ -168,17 +168,102 @@ CREATE TABLE limpet_total (
     PRIMARY KEY (queue, move)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX limpet_job_by_state ON limpet_job (state, n) WHERE state <> 'running';
+
+CREATE INDEX limpet_job_turn ON limpet_job (key) WHERE turn = 1;
+
+CREATE INDEX limpet_job_line ON limpet_job (key, sort_key) WHERE turn = 2;
+
+CREATE UNIQUE INDEX limpet_job_sole ON limpet_job (task, unique_key) WHERE sole = 1;
+
+CREATE INDEX limpet_job_child ON limpet_job (parent) WHERE parent IS NOT NULL;
+
+CREATE INDEX limpet_job_relaunch ON limpet_job (relaunch_at) WHERE relaunch_at IS NOT NULL;
+
+CREATE TABLE limpet_key (
+    key TEXT PRIMARY KEY,
+    most INTEGER,                    -- how many jobs of it may be under way, whatever they say
+    rate TEXT,                       -- JSON: how often one may begin, whatever they say
+    given_until INTEGER NOT NULL DEFAULT 0, -- how far its rate has given out turns
+    next_at INTEGER                  -- when promote is to give turns of it
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX limpet_key_next ON limpet_key (next_at) WHERE next_at IS NOT NULL;
+
+CREATE INDEX limpet_key_idle ON limpet_key (given_until)
+    WHERE most IS NULL AND rate IS NULL AND next_at IS NULL;
+
+CREATE INDEX limpet_queue_draining ON limpet_queue (name) WHERE draining = 1;
+
+CREATE INDEX limpet_queue_bounded ON limpet_queue (name) WHERE concurrency IS NOT NULL;
+
+CREATE INDEX limpet_queue_weighted ON limpet_queue (name) WHERE weighted = 1;
+
+CREATE TABLE limpet_staged (
+    flow TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    jobs TEXT NOT NULL,              -- JSON list, each in the order of NewJob
+    staged_at INTEGER NOT NULL,
+    PRIMARY KEY (flow, place)
+) STRICT;
+
+CREATE INDEX limpet_staged_old ON limpet_staged (staged_at);
+
+CREATE TABLE limpet_flow (
+    f INTEGER PRIMARY KEY,
+    flow TEXT NOT NULL UNIQUE,
+    chunks INTEGER NOT NULL,
+    committed_at INTEGER NOT NULL,
+    written INTEGER NOT NULL DEFAULT 0, -- how many of the chunks are
+    whole INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE INDEX limpet_flow_open ON limpet_flow (f) WHERE whole = 0;
+
+CREATE INDEX limpet_flow_whole ON limpet_flow (committed_at) WHERE whole = 1;
+
+CREATE TABLE limpet_gone (
+    n INTEGER PRIMARY KEY,
+    passed INTEGER NOT NULL DEFAULT 0 -- the number of the last child that was looked at
+) STRICT;
+
+CREATE TABLE limpet_breaker (
+    name TEXT PRIMARY KEY,
+    state TEXT NOT NULL,
+    body TEXT NOT NULL               -- JSON: all of it, as storage.furniture has it
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX limpet_breaker_open ON limpet_breaker (name) WHERE state <> 'closed';
+
 CREATE VIEW limpet_job_view AS
 SELECT j.n, j.id, j.task, j.queue, j.state, j.priority, j.round, j.token, j.failures, j.orphans,
        j.strikes, j.session, j.suspect, j.last_run, j.begun, j.created_at, j.ready_at,
        j.claimed_at, j.finished_at, j.expires_at, j.deadline_at, j.cancel_requested_at,
-       (SELECT b.reason || ':' || b.what FROM limpet_blocked b WHERE b.n = j.n LIMIT 1) AS blocked,
+       -- The row itself tells what most wait for; only the others have a row of their own.
+       CASE WHEN j.turn = 2 THEN 'key:' || j.key
+            WHEN j.pending > 0 THEN 'children:'
+            ELSE (SELECT b.reason || ':' || b.what FROM limpet_blocked b WHERE b.n = j.n LIMIT 1)
+       END AS blocked,
        j.parent, j.root, j.key, j.unique_key, j.weight_class, j.payload_version,
        p.args, p.options, p.secrets,
-       g.done, g.total, g.note, g.at, r.value, r.error, r.secrets AS result_secrets
+       g.done, g.total, g.note, g.at, r.value, r.error, r.secrets AS result_secrets,
+       j.pending, j.relaunch_at, j.rules
 FROM limpet_job j
 JOIN limpet_payload p ON p.n = j.n
 LEFT JOIN limpet_progress g ON g.n = j.n AND g.token = j.token
 LEFT JOIN limpet_result r ON r.n = j.n;
 
-CREATE INDEX limpet_job_by_state ON limpet_job (state, n) WHERE state <> 'running';
+CREATE TABLE limpet_schedule (
+    id TEXT PRIMARY KEY,
+    timing TEXT NOT NULL,            -- its moments; while they stay the same, next_at does
+    definition TEXT NOT NULL,        -- JSON: what is said of it
+    next_at INTEGER NOT NULL,        -- the tick to come
+    paused INTEGER NOT NULL DEFAULT 0,
+    last_at INTEGER,                 -- the last tick that handed in a job, and that job
+    last_job TEXT,
+    fired INTEGER NOT NULL DEFAULT 0,
+    passed INTEGER NOT NULL DEFAULT 0,
+    changed_at INTEGER NOT NULL      -- grows with every change of timing and definition
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX limpet_schedule_due ON limpet_schedule (next_at) WHERE paused = 0;

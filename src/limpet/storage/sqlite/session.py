@@ -8,12 +8,13 @@ from limpet.domain.duration import microseconds
 from limpet.domain.event import EventName
 from limpet.domain.lease import Digest, Lease
 from limpet.domain.session import NewSession, SessionState, Standing
-from limpet.domain.state import Move, State
+from limpet.domain.state import Move
 from limpet.storage.answers import Registered, Renewed
 from limpet.storage.base import CHUNK
 from limpet.storage.refusals import session_dead, session_not_known
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.inspect import epoch
+from limpet.storage.sqlite.keys import become_ready, waiting_of
 from limpet.storage.sqlite.relocate import check, must_take_work, must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.tasksets import tasks_digest
@@ -90,12 +91,11 @@ def register(tx: Transaction, new: NewSession) -> Registered:
 
 
 def _unblock(tx: Transaction, tasks: str) -> None:
-    rows = tx.run("session", "unblock", tasks=tasks, limit=CHUNK)
-    for n, queue in rows:
-        tx.record(n, EventName.UNBLOCKED)
-        tx.moved(queue, Move.UNBLOCK, State.BLOCKED, State.READY)
-    tx.many("session", "unblock_job", ((row[0],) for row in rows))
-    tx.many("session", "forget_block", ((row[0],) for row in rows))
+    jobs = [waiting_of(row) for row in tx.run("session", "unblock", tasks=tasks, limit=CHUNK)]
+    for job in jobs:
+        tx.record(job.n, EventName.UNBLOCKED)
+    tx.many("session", "forget_block", ((job.n,) for job in jobs))
+    become_ready(tx, jobs, Move.UNBLOCK)
 
 
 def renew(

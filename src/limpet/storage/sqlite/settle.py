@@ -1,18 +1,32 @@
 """running → what the outcome of the attempt says, while its lease holds."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
-from limpet.domain.cause import Cause, Requested, cause_of
+from limpet.domain.cause import Cause, Raised, Requested, cause_of
+from limpet.domain.errors import FlowIncomplete
 from limpet.domain.job import Counters
 from limpet.domain.lease import Digest, digest
 from limpet.domain.state import Move, State
-from limpet.domain.transition import MOVE_OF, Complete, Rejected, Settlement
+from limpet.domain.transition import (
+    MOVE_OF,
+    Complete,
+    Fail,
+    FanOut,
+    Rejected,
+    Settlement,
+    Snooze,
+)
 from limpet.storage.outcome import Decision, Held, decide
+from limpet.storage.sqlite.after import after
 from limpet.storage.sqlite.fence import check
+from limpet.storage.sqlite.flow import commit_staged, drop
+from limpet.storage.sqlite.keys import become_ready, waiting_of
+from limpet.storage.sqlite.limits import hold
 from limpet.storage.sqlite.transaction import LARGE, Transaction, Value
-from limpet.storage.texts import to_json
+from limpet.storage.texts import from_json, to_json
 
 
 def settle(
@@ -21,11 +35,12 @@ def settle(
     """Apply what may be applied; the digest is of what the session no longer holds."""
     rest = settlements
     completed = Digest()
+    left = _Left()
     if alive and (done := [each for each in settlements if isinstance(each, Complete)]):
         tokens = {each.lease.job: each.lease.token for each in done}
         others = [each for each in settlements if not isinstance(each, Complete)]
         # Two words on one job are told apart one by one, and so is who said what too late.
-        if _one_word_each(tokens, done, others) and _complete_all(tx, session, done, tokens):
+        if _one_word_each(tokens, done, others) and _complete_all(tx, session, done, tokens, left):
             completed = digest(tokens.items())
             rest = others
     leases = [each.lease for each in rest]
@@ -34,7 +49,19 @@ def settle(
     for place, row in held.items():
         _apply(tx, row, rest[place])
     given_up = digest((row.lease.job, row.lease.token) for row in held.values())
+    if completed.count or held:
+        after(tx, [*left.numbers, *(row.n for row in held.values())], freed=left.keys)
     return rejected, completed + given_up
+
+
+class _Left:
+    """Of the jobs that were completed together: those that others may wait for, and the keys of
+    which they had turns.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.keys: list[str] = []
 
 
 def _one_word_each(
@@ -44,7 +71,11 @@ def _one_word_each(
 
 
 def _complete_all(
-    tx: Transaction, session: str, done: Sequence[Complete], tokens: Mapping[str, int]
+    tx: Transaction,
+    session: str,
+    done: Sequence[Complete],
+    tokens: Mapping[str, int],
+    left: _Left,
 ) -> bool:
     """Running → succeeded in as many statements for a thousand as for one.
 
@@ -53,16 +84,24 @@ def _complete_all(
     if {each.lease.session for each in done} != {session}:
         return False
     queues = tx.run("settle", "completing", leases=to_json(tokens), session=session)
-    if sum(count for _, count, _, _ in queues) != len(done):
+    if sum(row[1] for row in queues) != len(done):
         return False
+    # A store without keys and flows is not to pay for them.
+    ((keyed, children),) = tx.run("settle", "tied")
     for queue, count, numbers, failed_before in queues:
-        _succeed(tx, queue, count, numbers, failed_before)
+        if keyed:
+            left.keys += [key for (key,) in tx.run("settle", "turns", numbers=numbers)]
+        if children:
+            left.numbers += from_json(numbers, list[int])
+        _succeed(tx, queue, count, numbers, failed_before, keyed=bool(left.keys))
     _keep_results(tx, done)
     return True
 
 
-def _succeed(tx: Transaction, queue: str, count: int, numbers: str, failed_before: str) -> None:
-    tx.run("settle", "complete", numbers=numbers, now=tx.now)
+def _succeed(
+    tx: Transaction, queue: str, count: int, numbers: str, failed_before: str, *, keyed: bool
+) -> None:
+    tx.run("settle", "complete_keyed" if keyed else "complete", numbers=numbers, now=tx.now)
     if failed_before != "[]":
         # What failed before left its error behind.
         tx.run("settle", "forget_error", numbers=failed_before)
@@ -70,6 +109,11 @@ def _succeed(tx: Transaction, queue: str, count: int, numbers: str, failed_befor
 
 
 def _keep_results(tx: Transaction, done: Sequence[Complete]) -> None:
+    counting = {each.lease.job: each.counts for each in done if each.counts}
+    if counting:
+        for id_, queue in tx.run("settle", "queues", ids=to_json(list(counting))):
+            for name, count in counting[id_]:
+                tx.counted(queue, name, count)
     # A task that returns None leaves no row behind.
     results = [each for each in done if each.result != "null"]
     if not results:
@@ -96,10 +140,34 @@ def _keep_results(tx: Transaction, done: Sequence[Complete]) -> None:
 def _apply(tx: Transaction, row: Held, settlement: Settlement) -> None:
     if isinstance(settlement, Complete):
         failed_before = [] if row.counters == Counters() else [row.n]
-        _succeed(tx, row.queue, 1, to_json([row.n]), to_json(failed_before))
+        _succeed(tx, row.queue, 1, to_json([row.n]), to_json(failed_before), keyed=False)
         _keep_results(tx, [settlement])
-    else:
-        carry_out(tx, row, decide(row, settlement, Asked(tx)))
+        return
+    if isinstance(settlement, FanOut):
+        _fan_out(tx, row, settlement)
+        return
+    carry_out(tx, row, decide(row, settlement, Asked(tx)))
+    if isinstance(settlement, Fail) and settlement.relaunch_at and not row.cancel_requested:
+        tx.run("settle", "relaunch", n=row.n, at=settlement.relaunch_at)
+    elif isinstance(settlement, Snooze) and settlement.holds:
+        hold(tx, row.queue, settlement.at)
+
+
+def _fan_out(tx: Transaction, row: Held, settlement: FanOut) -> None:
+    decision = decide(row, settlement, Asked(tx))
+    if decision.is_final:
+        drop(tx, settlement.flow)
+    elif not commit_staged(tx, settlement.flow, settlement.chunks):
+        # A refusal of the whole exchange would be met again by each repeat, for ever.
+        error = Raised("FlowIncomplete", str(FlowIncomplete(settlement.flow)))
+        failed = decide(row, Fail(row.lease, error), Asked(tx))
+        decision = replace(failed, settled=Move.FAN_OUT)
+    carry_out(tx, row, decision)
+    if decision.target is State.BLOCKED:
+        tx.run("settle", "fan_out", n=row.n, pending=settlement.children)
+        if settlement.children == 0:
+            jobs = tx.run("keys", "waiting", numbers=to_json([row.n]))
+            become_ready(tx, [waiting_of(each) for each in jobs], Move.UNBLOCK)
 
 
 class Asked:

@@ -1,17 +1,19 @@
 """The SQLite store: every verb of the contract, each in one write transaction or one read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import apsw
 
+from limpet.domain.breaker import Breaker, BreakerRules, Observed
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import LeaseLost, StoreCorrupt
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
-from limpet.domain.queue import QueueView
+from limpet.domain.queue import QueueRules, QueueView
+from limpet.domain.rate import Rate
 from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
@@ -19,7 +21,20 @@ from limpet.storage import answers, base
 from limpet.storage.boot import boot_id
 from limpet.storage.bounds import at_most_a_chunk
 from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
-from limpet.storage.sqlite import cargo, control, due, inspect, recover, relocate
+from limpet.storage.sqlite import (
+    breakers as breaking,
+)
+from limpet.storage.sqlite import (
+    cargo,
+    control,
+    due,
+    inspect,
+    keys,
+    limits,
+    recover,
+    relocate,
+)
+from limpet.storage.sqlite import flow as flows
 from limpet.storage.sqlite import session as sessions
 from limpet.storage.sqlite.bell import FileBell
 from limpet.storage.sqlite.database import Database
@@ -27,12 +42,14 @@ from limpet.storage.sqlite.enqueue import enqueue, enqueue_under
 from limpet.storage.sqlite.exchange import exchange
 from limpet.storage.sqlite.invariants import damaged, invariants
 from limpet.storage.sqlite.location import parse
+from limpet.storage.sqlite.mend import mend
 from limpet.storage.sqlite.report import report
+from limpet.storage.sqlite.schedule import Schedules
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.sqlite.within import enqueue_within
 
 
-class SqliteStore:
+class SqliteStore(Schedules):
     """A store in one SQLite file, or in memory. See `limpet.storage.base` for the verbs."""
 
     def __init__(self, url: str, clock: Clock | None = None, boot: str | None = None) -> None:
@@ -48,8 +65,10 @@ class SqliteStore:
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
+        turn: Callable[[], None] = base.at_once,
     ) -> list[answers.Receipt]:
         at_most_a_chunk(jobs)
+        turn()
         if fence is None:
             return self._db.write(lambda tx: enqueue(tx, jobs, caps, all_or_none), rows=len(jobs))
         answer = self._db.write(
@@ -81,11 +100,12 @@ class SqliteStore:
         settlements: Sequence[Settlement] = (),
         want: base.Want | None = None,
         begun: Sequence[Lease] = (),
+        observed: Sequence[Observed] = (),
     ) -> answers.Exchanged:
         at_most_a_chunk(settlements)
         room = sum(pool.total for pool in want.pools) if want else 0
         return self._db.write(
-            lambda tx: exchange(tx, session, seq, settlements, want, begun),
+            lambda tx: exchange(tx, session, seq, settlements, want, begun, observed),
             rows=max(len(settlements), room),
             synced=bool(settlements),
         )
@@ -131,8 +151,12 @@ class SqliteStore:
     def promote(self) -> answers.Promoted:
         return self._db.write(due.promote, rows=base.CHUNK)
 
-    def prune(self, retention: Mapping[State, timedelta]) -> answers.Pruned:
-        return self._db.write(lambda tx: due.prune(tx, retention), rows=base.CHUNK)
+    def prune(
+        self,
+        retention: Mapping[State, timedelta],
+        queues: Mapping[str, Mapping[State, timedelta]] | None = None,
+    ) -> answers.Pruned:
+        return self._db.write(lambda tx: due.prune(tx, retention, queues), rows=base.CHUNK)
 
     def outlook(self) -> answers.Outlook:
         return self._db.read(recover.outlook)
@@ -147,6 +171,56 @@ class SqliteStore:
 
     def pause(self, queue: str, paused: bool = True) -> None:
         return self._db.write(lambda tx: control.pause(tx, queue, paused))
+
+    def repair(self, job: str, args: str, payload_version: int, secrets: Sequence[str]) -> State:
+        return self._db.write(lambda tx: control.repair(tx, job, args, payload_version, secrets))
+
+    def requeue(self, jobs: Sequence[str], queue: str) -> int:
+        at_most_a_chunk(jobs)
+        return self._db.write(lambda tx: control.requeue(tx, jobs, queue), rows=len(jobs))
+
+    # -- flows
+
+    def stage(self, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
+        at_most_a_chunk(jobs)
+        return self._db.write(lambda tx: flows.stage(tx, flow, place, jobs), rows=len(jobs))
+
+    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
+        answer = self._db.write(lambda tx: flows.commit(tx, flow, chunks, fence))
+        if isinstance(answer, LeaseLost):
+            raise answer
+        return answer
+
+    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> Page:
+        return self._db.read(lambda tx: flows.children(tx, job, cursor, limit))
+
+    # -- limits
+
+    def declare_queues(self, queues: Mapping[str, QueueRules]) -> None:
+        return self._db.write(lambda tx: limits.declare_queues(tx, queues))
+
+    def limit_queue(self, queue: str, rules: QueueRules | None) -> None:
+        return self._db.write(lambda tx: limits.limit_queue(tx, queue, rules))
+
+    def hold_queue(self, queue: str, until: int) -> None:
+        return self._db.write(lambda tx: limits.hold_queue(tx, queue, until))
+
+    def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
+        return self._db.write(lambda tx: keys.limit_key(tx, key, limit, rate), rows=base.CHUNK)
+
+    def drain_queue(self, queue: str, draining: bool = True) -> None:
+        return self._db.write(lambda tx: limits.drain_queue(tx, queue, draining))
+
+    # -- breakers
+
+    def declare_breakers(self, breakers: Sequence[BreakerRules]) -> None:
+        return self._db.write(lambda tx: breaking.declare_breakers(tx, breakers))
+
+    def breakers(self) -> tuple[Breaker, ...]:
+        return self._db.read(breaking.breakers)
+
+    def reset_breaker(self, name: str) -> bool:
+        return self._db.write(lambda tx: breaking.reset_breaker(tx, name))
 
     # -- inspect
 
@@ -208,6 +282,9 @@ class SqliteStore:
         except StoreCorrupt as error:
             # Too damaged for the rules to be asked one by one.
             return (damaged(str(error)),)
+
+    def mend(self) -> tuple[answers.Mended, ...]:
+        return mend(self._db)
 
     # -- move to another place
 

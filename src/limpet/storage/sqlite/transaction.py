@@ -35,6 +35,8 @@ class Transaction:
         self.now = clock.wall()
         self.now_lease = clock.boot()
         self.bells: set[Topic] = set()
+        # Whether `promote` has something to do now, because of what this verb did.
+        self.unfinished = False
         self._gauges: Counter[tuple[str, str]] = Counter()
         self._totals: Counter[tuple[str, str]] = Counter()
         self._events: list[Sequence[Value]] = []
@@ -77,6 +79,18 @@ class Transaction:
         elif target in _ENDS:
             self.bells.add(Topic.DONE)
 
+    def requeued(self, source: str, target: str, state: State, count: int) -> None:
+        """Count jobs that went to another queue, waiting as before."""
+        self._gauges[source, state] -= count
+        self._gauges[target, state] += count
+        self._totals[target, Move.REQUEUE] += count
+        if state is State.READY:
+            self.bells.add(Topic.READY)
+
+    def counted(self, queue: str, name: str, count: int) -> None:
+        """Count what a job of the queue has counted."""
+        self._totals[queue, f"count:{name}"] += count
+
     def removed(self, queue: str, state: State, count: int) -> None:
         """Count jobs that were pruned."""
         self._gauges[queue, state] -= count
@@ -102,6 +116,10 @@ class Transaction:
     def has_moved(self, state: State) -> bool:
         """Whether this verb has moved jobs into or out of a state, as far as is not written yet."""
         return any(touched == state and n for (_, touched), n in self._gauges.items())
+
+    def change(self, queue: str, state: State) -> int:
+        """How many jobs of a queue this verb has moved into a state, as far as is not written."""
+        return self._gauges[queue, state]
 
     def flush_gauges(self) -> None:
         """Write the counts of jobs by state, for a statement of this verb that reads them."""

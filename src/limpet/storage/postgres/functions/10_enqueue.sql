@@ -1,12 +1,13 @@
 -- enqueue: write new jobs.
--- purpose: (nothing) to ready or scheduled; an id that is there stays as it is.
+-- purpose: (nothing) to ready or scheduled; an id that is there stays as it is. For jobs that ask for
+--          nothing but to be run; the others go through admit.
 -- params:  a column for each field of NewJob, each id once; NULL for one that nobody filled; one value
 --          of task, queue or options where it is the same for all. p_epoch: the store that is
 --          meant, or NULL. p_fenced: a job that runs asks for it. p_again: some may be there.
 --          p_ring: ring with the commit, if nobody need wait for that.
 -- returns: one row: the time of it, the jobs that were there before, as JSON of ids and states, and
 --          whether nobody need be rung for any more.
--- errors:  unique_violation where one is there and p_again is false: to look for each before it is
+-- errors:  LP005 where one of the queues takes in no new jobs: admit tells which. unique_violation where one is there and p_again is false: to look for each before it is
 --          written costs a fifth more, and a repeat is rare. It is said again with p_again then.
 
 CREATE OR REPLACE FUNCTION limpet.v1_enqueue(
@@ -34,6 +35,11 @@ BEGIN
     at := limpet.v1_time(p_wall);
     IF p_epoch IS NOT NULL AND p_epoch <> (SELECT epoch FROM limpet.store) THEN
         RAISE EXCEPTION 'another store' USING ERRCODE = 'LP002';
+    END IF;
+    IF NOT p_fenced AND EXISTS (
+        SELECT FROM limpet.queue q
+        WHERE q.draining AND q.name = ANY (limpet.v1_column(p_queues))) THEN
+        RAISE EXCEPTION 'a queue takes in no new jobs' USING ERRCODE = 'LP005';
     END IF;
     IF p_again THEN
         SELECT coalesce(array_agg(j.id), '{}') INTO v_there FROM limpet.job j

@@ -1,13 +1,17 @@
 -- block and unblock: jobs whose task nobody knows step out of the line, and in again.
--- purpose: ready to blocked, so that nobody spins on them; blocked to ready when a session comes
---          that knows the task. At most 1,000 at a time.
+-- purpose: ready to blocked, so that nobody spins on them, and their turns go to others; blocked to
+--          ready, or to where it waits for its key, when a session comes that knows the task. At most
+--          1,000 at a time.
 -- params:  block: queue and task; unblock: the digest of the tasks that are known; the wall time.
--- returns: how many moved.
+-- returns: block: keys of which turns are to be given back, and how many (see turns); unblock: how many
+--          moved.
 
-CREATE OR REPLACE FUNCTION limpet.v1_block(p_queue text, p_task text, p_now bigint)
-RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION limpet.v2_block(
+    p_queue text, p_task text, p_now bigint, OUT keys text[], OUT back integer[])
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_moved integer;
+    v_shaped text[];
 BEGIN
     WITH gone AS (
         DELETE FROM limpet.ready
@@ -16,29 +20,38 @@ BEGIN
             WHERE queue = p_queue AND task = p_task LIMIT 1000 FOR UPDATE SKIP LOCKED))
         RETURNING *
     ), parked AS (
-        INSERT INTO limpet.parked SELECT gone.*, 'blocked', 'task', p_task, p_now FROM gone
+        INSERT INTO limpet.parked
+        SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
+               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
+               'blocked', 'task', p_task, p_now, shaped
+        FROM gone
     ), told AS (
         INSERT INTO limpet.event (id, at, event, cause)
         SELECT id, p_now, 'blocked', json_build_object(
             'kind', 'Needs', 'what', 'task', 'name', p_task, 'text', 'needs task ' || p_task)
         FROM gone
     )
-    SELECT count(*) INTO v_moved FROM gone;
+    SELECT count(*), array_agg(id) FILTER (WHERE shaped) INTO v_moved, v_shaped FROM gone;
     IF v_moved > 0 THEN
         INSERT INTO limpet.tally VALUES (p_queue, 'block', 'ready', 'blocked', v_moved);
     END IF;
-    RETURN v_moved;
+    IF v_shaped IS NOT NULL THEN
+        SELECT array_agg(k.key), array_agg(k.back) INTO keys, back
+        FROM (SELECT j.key, count(*)::integer AS back FROM limpet.job j
+              WHERE j.id = ANY (v_shaped) AND j.key IS NOT NULL GROUP BY j.key) k;
+    END IF;
 END $$;
 
 CREATE OR REPLACE FUNCTION limpet.v1_unblock(p_tasks text, p_now bigint)
 RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_moved integer;
+    v_keyed integer;
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM limpet.parked WHERE state = 'blocked' AND reason = 'task') THEN
         RETURN 0;
     END IF;
-    WITH gone AS (
+    WITH taken AS (
         DELETE FROM limpet.parked
         WHERE ctid = ANY (ARRAY(
             SELECT p.ctid FROM limpet.parked p
@@ -46,18 +59,38 @@ BEGIN
               AND p.what IN (SELECT t.task FROM limpet.taskset t WHERE t.digest = p_tasks)
             LIMIT 1000 FOR UPDATE SKIP LOCKED))
         RETURNING *
+    ), gone AS (
+        SELECT t.*, k.key, k.rules::json AS rules FROM taken t LEFT JOIN LATERAL (
+            SELECT j.key, j.rules FROM limpet.job j WHERE t.shaped AND j.id = t.id OFFSET 0) k ON true
     ), ready AS (
         INSERT INTO limpet.ready
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
-               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at
-        FROM gone
+               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
+               shaped
+        FROM gone WHERE key IS NULL
+    ), waiting AS (
+        INSERT INTO limpet.parked
+        SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
+               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
+               'blocked', 'key', limpet.v1_waits(key, sort_key, n), p_now, shaped
+        FROM gone WHERE key IS NOT NULL
+    ), asked AS (
+        -- A renewal waits for no key.
+        INSERT INTO limpet.note (kind, what, most, rated)
+        SELECT 'key', key, max(coalesce((rules ->> 'key_limit')::integer, 1)),
+               bool_or(rules -> 'key_rate' IS NOT NULL)
+        FROM gone WHERE key IS NOT NULL GROUP BY key
     ), told AS (
         INSERT INTO limpet.event (id, at, event) SELECT id, p_now, 'unblocked' FROM gone
     ), counted AS (
         INSERT INTO limpet.tally
-        SELECT queue, 'unblock', 'blocked', 'ready', count(*) FROM gone GROUP BY queue
+        SELECT queue, 'unblock', 'blocked', 'ready', count(*) FROM gone WHERE key IS NULL
+        GROUP BY queue
     )
-    SELECT count(*) INTO v_moved FROM gone;
+    SELECT count(*), count(*) FILTER (WHERE key IS NOT NULL) INTO v_moved, v_keyed FROM gone;
+    IF v_keyed > 0 THEN
+        PERFORM limpet.v1_notes(p_now);
+    END IF;
     IF v_moved > 0 THEN
         PERFORM pg_notify('limpet.ready', '');
     END IF;

@@ -1,20 +1,44 @@
 -- shift: carry out what was decided about running jobs (see storage/outcome.py).
--- purpose: running to ready, scheduled, quarantined or a final state, with its events and its error.
+-- purpose: running to ready, scheduled, blocked, quarantined or a final state, with its events and its
+--          error. carry does that; shift also what follows from it (see after).
 -- params:  the session; a JSON list of moves; the wall time. Every lease in it was found to hold in
 --          the same transaction, and its row is locked (fence.sql).
--- returns: nothing; the digest of what the session holds is brought up to date.
+-- returns: shift: nothing. carry: the jobs for whose end somebody may be waiting, where they are now, and
+--          whether the queue of one has a limit. The digest of what the session holds is brought up to
+--          date.
 
 CREATE OR REPLACE FUNCTION limpet.v1_shift(p_session text, p_moves jsonb, p_now bigint)
 RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    v_left record;
+    v_moved integer := 0;
+BEGIN
+    SELECT * INTO v_left FROM limpet.v1_carry(p_session, p_moves, p_now);
+    IF cardinality(v_left.ids) > 0 THEN
+        SELECT a.moved INTO v_moved FROM limpet.v1_after(
+            v_left.ids, v_left.targets, array_fill(true, ARRAY[cardinality(v_left.ids)]), NULL,
+            NULL, p_now) a;
+    END IF;
+    IF v_left.crowded OR v_moved > 0 THEN
+        PERFORM pg_notify('limpet.ready', '');
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_carry(
+    p_session text, p_moves jsonb, p_now bigint,
+    OUT ids text[], OUT targets text[], OUT crowded boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
     v_count bigint;
     v_marks bigint;
+    v_idle text[];
 BEGIN
     WITH given AS (
         SELECT * FROM jsonb_to_recordset(p_moves) AS m (
             id text, move text, target text, holder text, settled text, sort_key bigint,
             ready_at bigint, failures integer, orphans integer, strikes integer, suspect boolean,
-            last_run boolean, expires_at bigint, error text, told jsonb)
+            last_run boolean, expires_at bigint, error text, told jsonb, pending integer,
+            relaunch_at bigint)
     ), taken AS (
         DELETE FROM limpet.running r
         WHERE r.id = ANY (ARRAY(SELECT m.id FROM given m))
@@ -22,27 +46,35 @@ BEGIN
     ), gone AS (
         SELECT r.id, r.n, r.tail, r.queue, r.task, r.priority, m.sort_key, m.ready_at, r.round,
                r.token, m.failures, m.orphans, m.strikes, m.suspect, m.last_run, m.expires_at,
-               r.deadline_at, m.holder AS session, r.claimed_at, r.cancel_requested_at,
-               r.session AS held_by, r.mark, m.move, m.target, m.settled, m.error, m.told
+               r.deadline_at, m.holder AS session, r.claimed_at, r.cancel_requested_at, r.shaped,
+               r.limited, r.session AS held_by, r.mark, m.move, m.target, m.settled, m.error,
+               m.told, coalesce(m.pending, 0) AS pending, m.relaunch_at
         FROM taken r JOIN given m ON m.id = r.id
         WHERE r.session = p_session
     ), ready AS (
         INSERT INTO limpet.ready
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
-               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at
+               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
+               shaped
         FROM gone WHERE target = 'ready'
     ), parked AS (
         INSERT INTO limpet.parked
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
-               target
-        FROM gone WHERE target IN ('scheduled', 'quarantined')
+               target, CASE WHEN target = 'blocked' THEN 'children' END,
+               CASE WHEN target = 'blocked' THEN '' END,
+               CASE WHEN target = 'blocked' THEN p_now END, shaped, pending
+        FROM gone WHERE target IN ('scheduled', 'blocked', 'quarantined')
     ), done AS (
         INSERT INTO limpet.done
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
                target, p_now, cancel_requested_at
         FROM gone WHERE target IN ('succeeded', 'failed', 'cancelled')
+    ), again AS (
+        INSERT INTO limpet.relaunch (id, at)
+        SELECT id, relaunch_at FROM gone WHERE relaunch_at IS NOT NULL AND target = 'failed'
+        ON CONFLICT (id) DO UPDATE SET at = excluded.at
     ), told AS (
         INSERT INTO limpet.event (id, at, event, session, token, cause, claimed_at, settled)
         SELECT g.id, p_now, t.value ->> 'event', g.held_by, g.token, t.value ->> 'cause',
@@ -57,9 +89,18 @@ BEGIN
         INSERT INTO limpet.tally
         SELECT queue, move, 'running', target, count(*) FROM gone GROUP BY queue, move, target
     )
-    SELECT count(*), sum(mark) INTO v_count, v_marks FROM gone;
+    SELECT count(*), sum(mark), coalesce(bool_or(limited), false),
+           array_agg(id) FILTER (WHERE shaped AND target <> 'ready'),
+           array_agg(target) FILTER (WHERE shaped AND target <> 'ready'),
+           array_agg(id) FILTER (WHERE target = 'blocked' AND pending <= 0)
+    INTO v_count, v_marks, crowded, ids, targets, v_idle FROM gone;
     IF v_count <> jsonb_array_length(p_moves) THEN
         RAISE EXCEPTION 'a lease that was found to hold does not' USING ERRCODE = 'LP001';
+    END IF;
+    IF v_idle IS NOT NULL THEN
+        -- It has fanned out into nothing.
+        PERFORM limpet.v1_down(v_idle, array_fill(0, ARRAY[cardinality(v_idle)]), NULL, NULL, p_now);
+        crowded := true;
     END IF;
     UPDATE limpet.hold
     SET held_count = held_count - v_count,

@@ -4,7 +4,8 @@
 -- params:  the session and its exchange; the pools as JSON (see base.Want); the wall time; what
 --          tokens go on above (see server); the lines that the last claim remembered, and until
 --          when they are good.
--- returns: the jobs in order, and the sum of their marks; lines to remember.
+-- returns: the jobs in order, and the sum of their marks; lines to remember; when more may be had of what a
+--          rate, a hold or a breaker kept back.
 -- why:     a pool that finds one line takes from it in one step. With several the first of all
 --          together are chosen before any is locked, so that nobody is kept from what is not taken;
 --          what others were faster to lock is left out of the next choice.
@@ -13,9 +14,10 @@
 --          to step over thousands remembers where it got to, and the next begin there, until ten
 --          times as long has passed as it took. What comes in before that place waits meanwhile.
 
-CREATE OR REPLACE FUNCTION limpet.v1_claim(
+CREATE OR REPLACE FUNCTION limpet.v2_claim(
     p_session text, p_seq bigint, p_want jsonb, p_now bigint, p_base bigint, p_lines jsonb,
-    p_until bigint, OUT jobs text[], OUT marks bigint, OUT lines jsonb, OUT until bigint)
+    p_until bigint, OUT jobs text[], OUT marks bigint, OUT lines jsonb, OUT until bigint,
+    OUT next_at bigint)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_pool jsonb;
@@ -40,9 +42,25 @@ DECLARE
     v_seen jsonb := '[]';            -- every line, and from where on it was read
     v_real bigint := limpet.v1_time(NULL);
     v_read bigint := pg_stat_get_xact_tuples_returned('limpet.ready_line'::regclass);
+    v_rooms jsonb;                   -- queue to what bounds it, see rooms; NULL where nothing does
+    v_open jsonb;                    -- task to the breaker that holds it back, see open_breakers
+    v_tried text[] := '{}';          -- breakers for which a job is tried
+    v_breaker jsonb;
+    v_kept jsonb := '[]';            -- the lines that breakers hold back
+    v_blocked record;
+    v_keys text[];                   -- turns that are given back, after all that is taken
+    v_back integer[];
 BEGIN
     jobs := '{}';
     marks := 0;
+    IF EXISTS (SELECT FROM limpet.breaker b WHERE b.state <> 'closed') THEN
+        v_open := limpet.v1_open_breakers(p_want, p_now);
+    END IF;
+    IF EXISTS (SELECT FROM limpet.queue q
+               WHERE q.concurrency IS NOT NULL OR q.step IS NOT NULL OR q.weight IS NOT NULL
+                  OR q.held_until > 0) THEN
+        v_rooms := limpet.v1_rooms(p_want, p_now);
+    END IF;
     IF p_until > v_real AND p_until <= v_real + 10000000 THEN
         lines := p_lines;
         until := p_until;
@@ -73,20 +91,37 @@ BEGIN
                     ELSE coalesce((v_slots ->> '*')::integer, 0)
                         - coalesce((v_here ->> v_line.queue)::integer, 0) END);
                 CONTINUE WHEN v_limit <= 0;
+                IF v_rooms -> v_line.queue ->> 'left' IS NOT NULL THEN
+                    v_limit := least(v_limit, (v_rooms -> v_line.queue ->> 'left')::integer
+                        - coalesce((v_used ->> v_line.queue)::integer, 0));
+                    CONTINUE WHEN v_limit <= 0;
+                END IF;
                 IF NOT v_line.mine THEN
                     IF NOT EXISTS (
                         SELECT 1 FROM limpet.session s
                         JOIN limpet.taskset t ON t.digest = s.tasks AND t.task = v_line.task
                         WHERE s.state <> 'dead') THEN
-                        PERFORM limpet.v1_block(v_line.queue, v_line.task, p_now);
+                        SELECT b.keys, b.back INTO v_blocked
+                        FROM limpet.v2_block(v_line.queue, v_line.task, p_now) b;
+                        v_keys := v_keys || v_blocked.keys;
+                        v_back := v_back || v_blocked.back;
                     END IF;
                     CONTINUE;
                 END IF;
-                v_plain := v_plain AND NOT v_line.suspect AND v_limit = v_room;
+                v_breaker := v_open -> v_line.task;
+                IF v_breaker IS NOT NULL THEN
+                    v_kept := v_kept || jsonb_build_array(v_breaker || jsonb_build_object(
+                        'queue', v_line.queue, 'task', v_line.task));
+                    CONTINUE WHEN NOT (v_breaker ->> 'due')::boolean
+                               OR v_breaker ->> 'name' = ANY (v_tried);
+                    v_limit := 1;
+                END IF;
+                v_plain := v_plain AND NOT v_line.suspect AND v_limit = v_room AND v_rooms IS NULL;
                 IF v_line.suspect THEN
                     v_limit := least(v_limit, v_suspects);
                     CONTINUE WHEN v_limit <= 0;
                 END IF;
+                v_tried := v_tried || (v_breaker ->> 'name');
                 v_queues := v_queues || v_line.queue;
                 v_tasks := v_tasks || v_line.task;
                 v_doubts := v_doubts || v_line.suspect;
@@ -108,9 +143,9 @@ BEGIN
                     FOR UPDATE SKIP LOCKED);
                 v_tries := 8;        -- what others hold was stepped over
             ELSE
-                v_picked := limpet.v1_pick(
+                v_picked := limpet.v2_pick(
                     v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects, v_plain,
-                    v_missed, p_now);
+                    v_missed, v_rooms, v_used, p_now);
                 SELECT coalesce(array_agg(l.ctid), '{}'), v_missed || ARRAY(
                     SELECT unnest(v_picked) EXCEPT SELECT unnest(array_agg(l.id)))
                 INTO v_rows, v_missed
@@ -131,7 +166,8 @@ BEGIN
                        failures, orphans, strikes, suspect, last_run, expires_at, deadline_at,
                        p_session, p_now, false, NULL, p_seq,
                        cardinality(jobs) + row_number() OVER (ORDER BY sort_key, n),
-                       tail + (greatest(token, p_base) + 1) % 1048576 * 2654435761
+                       tail + (greatest(token, p_base) + 1) % 1048576 * 2654435761, shaped,
+                       coalesce((v_rooms -> queue ->> 'concurrency') IS NOT NULL, false)
                 FROM gone
                 RETURNING id, queue, suspect, place, mark
             ), queues AS (
@@ -152,6 +188,23 @@ BEGIN
             v_here := limpet.v1_added(v_here, v_taken.queues);
         END LOOP;
     END LOOP;
+    IF v_keys IS NOT NULL THEN
+        SELECT array_agg(k.name), array_agg(k.back) INTO v_keys, v_back
+        FROM (SELECT g.name, sum(g.back)::integer AS back
+              FROM unnest(v_keys, v_back) AS g (name, back) GROUP BY g.name) k;
+        PERFORM limpet.v1_turns(v_keys, v_back, p_now);
+    END IF;
+    IF v_rooms IS NOT NULL THEN
+        next_at := least(next_at, limpet.v1_served(v_rooms, v_used, p_now));
+    END IF;
+    IF v_open IS NOT NULL THEN
+        PERFORM limpet.v1_probe(jobs, p_now);
+        next_at := least(next_at, (
+            SELECT min((k.value ->> 'next_at')::bigint) FROM jsonb_array_elements(v_kept) k
+            WHERE EXISTS (
+                SELECT FROM limpet.ready r
+                WHERE r.queue = k.value ->> 'queue' AND r.task = k.value ->> 'task')));
+    END IF;
     v_read := pg_stat_get_xact_tuples_returned('limpet.ready_line'::regclass) - v_read;
     IF lines IS NOT NULL OR v_read > 4000 THEN
         until := coalesce(until, limpet.v1_time(NULL) + least(
@@ -195,11 +248,12 @@ BEGIN
 END $$;
 
 -- pick: the first jobs of all lines together; no more of a queue than its limit, and no more
--- suspects than can run alone. `p_plain`: no limit but the room counts. None that was missed.
-CREATE OR REPLACE FUNCTION limpet.v1_pick(
+-- suspects than can run alone. `p_plain`: no limit but the room counts. None that was missed. Where queues
+-- have weights, each gets its share (see rooms).
+CREATE OR REPLACE FUNCTION limpet.v2_pick(
     p_queues text[], p_tasks text[], p_doubts boolean[], p_limits integer[], p_floors bigint[],
     p_room integer, p_suspects integer, p_plain boolean,
-    p_missed text[], p_now bigint)
+    p_missed text[], p_rooms jsonb, p_used jsonb, p_now bigint)
 RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_picked text[] := '{}';
@@ -211,6 +265,11 @@ BEGIN
         SELECT jsonb_object_agg(queue, most) INTO v_left FROM (
             SELECT l.queue, max(l.most) AS most
             FROM unnest(p_queues, p_limits) AS l (queue, most) GROUP BY l.queue) found;
+    END IF;
+    IF p_rooms @? '$.*.weight' THEN
+        RETURN limpet.v1_weigh(
+            p_queues, p_tasks, p_doubts, p_limits, p_floors, p_room, p_suspects, p_missed, v_left,
+            p_rooms, p_used, p_now);
     END IF;
     FOR v_each IN
         SELECT c.id, c.queue, c.suspect

@@ -6,7 +6,9 @@
 --          (see shift) and what was refused (fence.sql), as JSON; the pools as JSON; columns of
 --          leases that have begun; wall and lease time, or NULL.
 -- returns: a first row with the verdict (done, repeat, late, ahead, unknown), the standing, the last
---          seq, what was refused, and as `suspect` whether nothing is claimed just now; then a row for each job that was claimed, in order.
+--          seq, what was refused, as `round` how many jobs became ready, as `suspect` whether nothing is
+--          claimed just now, as `last_run` whether something is left for promote, and as `deadline_at`
+--          when more may be had; then a row for each job that was claimed, in order.
 -- errors:  LP001 with nothing done, if one of the jobs that are done is not held.
 
 CREATE OR REPLACE FUNCTION limpet.v1_exchange(
@@ -34,6 +36,14 @@ DECLARE
     v_base bigint;
     v_quiet boolean := false;
     v_closed text := limpet.v1_pass(false);
+    v_ids text[];
+    v_targets text[];
+    v_crowded boolean := false;
+    v_carried record;
+    v_moved integer := 0;
+    v_notes integer;
+    v_unfinished boolean := false;
+    v_next bigint;
 BEGIN
     SELECT h.gen, h.seq, h.rejected, h.lines, h.lines_until
     INTO v_gen, v_seq, v_rejected, v_lines, v_until
@@ -68,19 +78,42 @@ BEGIN
         IF v_standing = 'dead' THEN
             RAISE EXCEPTION 'a dead session holds nothing' USING ERRCODE = 'LP001';
         END IF;
-        SELECT c.number, c.marks INTO v_count, v_marks
-        FROM limpet.v1_complete(p_session, p_done, p_tokens, p_results, p_secrets, v_now) c;
+        SELECT c.number, c.marks, c.shaped, c.crowded INTO v_count, v_marks, v_ids, v_crowded
+        FROM limpet.v2_complete(p_session, p_done, p_tokens, p_results, p_secrets, v_now) c;
+        IF v_ids IS NOT NULL THEN
+            v_targets := array_fill('succeeded'::text, ARRAY[cardinality(v_ids)]);
+        END IF;
     END IF;
     IF p_moves IS NOT NULL THEN
-        PERFORM limpet.v1_shift(p_session, p_moves, v_now);
+        SELECT * INTO v_carried FROM limpet.v1_carry(p_session, p_moves, v_now);
+        v_ids := v_ids || v_carried.ids;
+        v_targets := v_targets || v_carried.targets;
+        v_crowded := v_crowded OR v_carried.crowded;
+    END IF;
+    IF v_ids IS NOT NULL THEN
+        SELECT a.moved, a.unfinished INTO v_moved, v_unfinished FROM limpet.v1_after(
+            v_ids, v_targets, array_fill(true, ARRAY[cardinality(v_ids)]), NULL, NULL, v_now) a;
+    END IF;
+    IF p_moves @? '$[*].holds' THEN
+        INSERT INTO limpet.queue AS q (name, held_until)
+        SELECT j.queue, max((m.value ->> 'holds')::bigint)
+        FROM jsonb_array_elements(p_moves) m JOIN limpet.job j ON j.id = m.value ->> 'id'
+        WHERE m.value ? 'holds' GROUP BY j.queue ORDER BY j.queue
+        ON CONFLICT (name) DO UPDATE SET held_until = greatest(q.held_until, excluded.held_until);
+    END IF;
+    IF EXISTS (SELECT FROM limpet.note) THEN
+        SELECT n.moved INTO v_notes FROM limpet.v1_notes(v_now) n;
+        v_moved := v_moved + v_notes;
+        v_unfinished := v_unfinished OR EXISTS (SELECT FROM limpet.note);
     END IF;
     IF p_want IS NOT NULL AND v_standing = 'live' AND v_closed IS NULL THEN
         SELECT v.base, v.quiet INTO v_base, v_quiet
         FROM limpet.session s CROSS JOIN LATERAL limpet.v1_server(s.lease, p_wall, p_lease) v
         WHERE s.id = p_session;
         IF NOT v_quiet THEN
-            SELECT c.jobs, c.marks, c.lines, c.until INTO v_jobs, v_taken, v_lines, v_until
-            FROM limpet.v1_claim(p_session, p_seq, p_want, v_now, v_base, v_lines, v_until) c;
+            SELECT c.jobs, c.marks, c.lines, c.until, c.next_at
+            INTO v_jobs, v_taken, v_lines, v_until, v_next
+            FROM limpet.v2_claim(p_session, p_seq, p_want, v_now, v_base, v_lines, v_until) c;
         END IF;
     END IF;
     UPDATE limpet.hold h
@@ -90,8 +123,8 @@ BEGIN
         gen = p_seq / 128
     WHERE h.session = p_session AND h.gen = v_gen;
 
-    RETURN QUERY SELECT 'done', p_seq, v_standing, p_rejected, 0, 0, 0, 0, v_quiet, false, 0, '', '',
-                        '', 0::bigint;
+    RETURN QUERY SELECT 'done', p_seq, v_standing, p_rejected, v_moved + v_crowded::integer, 0, 0, 0,
+                        v_quiet, v_unfinished, 0, '', '', '', v_next;
     IF cardinality(v_jobs) > 0 THEN
         RETURN QUERY
             SELECT r.id, r.token, r.task, r.queue, r.round, r.failures, r.orphans, r.strikes,
@@ -104,10 +137,11 @@ BEGIN
     END IF;
 END $$;
 
--- complete: running to succeeded, all or none.
-CREATE OR REPLACE FUNCTION limpet.v1_complete(
+-- complete: running to succeeded, all or none. Also those for whose end somebody may be waiting, and
+-- whether the queue of one has a limit.
+CREATE OR REPLACE FUNCTION limpet.v2_complete(
     p_session text, p_jobs text, p_tokens text, p_results text, p_secrets text, p_now bigint,
-    OUT number bigint, OUT marks bigint)
+    OUT number bigint, OUT marks bigint, OUT shaped text[], OUT crowded boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_jobs text[] := limpet.v1_column(p_jobs);
@@ -134,8 +168,10 @@ BEGIN
         SELECT k.queue, 'complete', 'running', 'succeeded', count(*) FROM kept k GROUP BY k.queue
     )
     SELECT (SELECT count(*) FROM kept), (SELECT sum(r.mark) FROM gone r),
-           (SELECT array_agg(k.id) FROM kept k WHERE k.tried)
-    INTO number, marks, v_failed;
+           (SELECT array_agg(k.id) FROM kept k WHERE k.tried),
+           (SELECT array_agg(r.id) FROM gone r WHERE r.shaped),
+           EXISTS (SELECT FROM gone r WHERE r.limited)
+    INTO number, marks, v_failed, shaped, crowded;
     IF number <> cardinality(v_jobs) THEN
         RAISE EXCEPTION 'a job that is done is not held' USING ERRCODE = 'LP001';
     END IF;

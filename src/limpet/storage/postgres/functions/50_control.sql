@@ -1,61 +1,115 @@
--- control: cancel and retry, on a person's word.
+-- control: what a person asks for.
 -- purpose: cancel: waiting or quarantined to cancelled; running to cancel requested. retry: a final
---          state to ready, in a new round. A job that moves meanwhile is looked for again.
+--          state to ready, in a new round. repair: quarantined to ready, with other arguments. requeue:
+--          waiting to waiting, in another queue. A job that moves meanwhile is looked for again. What is
+--          to be ready and has a key waits for its turn first.
 -- params:  the job; the cause as JSON text, or the round that was seen; the wall time, or NULL.
 -- returns: cancel: the state after it, NULL for no such job. retry: the state it was found in and the
---          round after it; NULL for no such job.
+--          round after it; NULL for no such job; a round of -1 where another holds its unique. repair: the
+--          state it was found in and the one after it. requeue: how many were moved.
 
 CREATE OR REPLACE FUNCTION limpet.v1_cancel(p_job text, p_cause text, p_wall bigint)
 RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now bigint := limpet.v1_time(p_wall);
+    v_stop record;
+    v_after record;
+BEGIN
+    PERFORM limpet.v1_pass(false);
+    SELECT * INTO v_stop FROM limpet.v1_stop(p_job, p_cause, v_now, true);
+    IF v_stop.state = 'failed' THEN
+        DELETE FROM limpet.relaunch WHERE id = p_job;
+    ELSIF v_stop.stopped THEN
+        IF v_stop.followed THEN
+            SELECT * INTO v_after FROM limpet.v1_after(
+                ARRAY[p_job], ARRAY['cancelled'], ARRAY[v_stop.turn], ARRAY[v_stop.alone], NULL,
+                v_now);
+            IF v_after.moved > 0 THEN
+                PERFORM pg_notify('limpet.ready', '');
+            END IF;
+        END IF;
+        PERFORM pg_notify('limpet.done', '');
+    END IF;
+    RETURN v_stop.state;
+END $$;
+
+-- stop: the same for one job, without what follows (see after): whether it is cancelled just now, whether
+-- it had a turn, whether it waited for children, and whether anything follows. Without p_waits one that
+-- runs, and of which somebody is writing at this moment, is answered busy.
+CREATE OR REPLACE FUNCTION limpet.v1_stop(
+    p_job text, p_cause text, p_now bigint, p_waits boolean, OUT state text, OUT stopped boolean,
+    OUT turn boolean, OUT alone boolean, OUT followed boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
     v_row limpet.ready;
     v_source text;
     v_run record;
-    v_state text;
+    v_parked record;
 BEGIN
-    PERFORM limpet.v1_pass(false);
+    stopped := false;
     FOR v_try IN 1..100 LOOP
-        SELECT state INTO v_state FROM limpet.done WHERE id = p_job;
+        SELECT d.state INTO state FROM limpet.done d WHERE d.id = p_job;
         IF FOUND THEN
-            RETURN v_state;
+            RETURN;
         END IF;
-        SELECT id, session, token, claimed_at, cancel_requested_at INTO v_run
-        FROM limpet.running WHERE id = p_job FOR UPDATE;
+        IF NOT p_waits AND EXISTS (SELECT FROM limpet.running r WHERE r.id = p_job) THEN
+            PERFORM FROM limpet.running r WHERE r.id = p_job FOR UPDATE SKIP LOCKED;
+            IF NOT FOUND THEN
+                state := 'busy';
+                RETURN;
+            END IF;
+        END IF;
+        SELECT r.id, r.session, r.token, r.claimed_at, r.cancel_requested_at INTO v_run
+        FROM limpet.running r WHERE r.id = p_job FOR UPDATE;
         IF FOUND THEN
             IF v_run.cancel_requested_at IS NULL THEN
-                UPDATE limpet.running SET cancel_requested_at = v_now WHERE id = p_job;
+                UPDATE limpet.running SET cancel_requested_at = p_now WHERE id = p_job;
                 INSERT INTO limpet.event (id, at, event, session, token, cause, claimed_at)
-                VALUES (p_job, v_now, 'cancel_requested', v_run.session, v_run.token, p_cause,
+                VALUES (p_job, p_now, 'cancel_requested', v_run.session, v_run.token, p_cause,
                         v_run.claimed_at);
                 PERFORM pg_notify('limpet.cancel', '');
             END IF;
-            RETURN 'running';
+            state := 'running';
+            RETURN;
         END IF;
         v_source := 'ready';
-        DELETE FROM limpet.ready WHERE id = p_job RETURNING * INTO v_row;
+        alone := false;
+        DELETE FROM limpet.ready r WHERE r.id = p_job RETURNING * INTO v_row;
+        turn := v_row.shaped;
         IF NOT FOUND THEN
-            SELECT state INTO v_source FROM limpet.parked WHERE id = p_job FOR UPDATE;
-            DELETE FROM limpet.parked WHERE id = p_job
-            RETURNING id, n, tail, queue, task, priority, sort_key, ready_at, round, token,
-                      failures, orphans, strikes, suspect, last_run, expires_at, deadline_at,
-                      session, claimed_at
-            INTO v_row;
+            SELECT b.state, b.turn, b.reason INTO v_parked
+            FROM limpet.parked b WHERE b.id = p_job FOR UPDATE;
+            IF FOUND THEN            -- one that comes here only now is looked for again
+                v_source := v_parked.state;
+                turn := v_parked.turn;
+                alone := coalesce(v_parked.reason = 'children', false);
+                DELETE FROM limpet.parked b WHERE b.id = p_job
+                RETURNING id, n, tail, queue, task, priority, sort_key, ready_at, round, token,
+                          failures, orphans, strikes, suspect, last_run, expires_at, deadline_at,
+                          session, claimed_at, shaped
+                INTO v_row;
+            END IF;
         END IF;
         IF FOUND THEN
-            INSERT INTO limpet.done SELECT v_row.*, 'cancelled', v_now, v_now;
+            INSERT INTO limpet.done
+            VALUES (v_row.id, v_row.n, v_row.tail, v_row.queue, v_row.task, v_row.priority,
+                    v_row.sort_key, v_row.ready_at, v_row.round, v_row.token, v_row.failures,
+                    v_row.orphans, v_row.strikes, v_row.suspect, v_row.last_run, v_row.expires_at,
+                    v_row.deadline_at, v_row.session, v_row.claimed_at, 'cancelled', p_now, p_now);
             INSERT INTO limpet.trouble (id, error) VALUES (p_job, p_cause)
             ON CONFLICT (id) DO UPDATE SET error = excluded.error;
             INSERT INTO limpet.event (id, at, event, cause)
-            VALUES (p_job, v_now, 'cancelled', p_cause);
+            VALUES (p_job, p_now, 'cancelled', p_cause);
             INSERT INTO limpet.tally VALUES (v_row.queue, 'cancel', v_source, 'cancelled', 1);
-            PERFORM pg_notify('limpet.done', '');
-            RETURN 'cancelled';
+            state := 'cancelled';
+            stopped := true;
+            followed := v_row.shaped OR alone;
+            RETURN;
         END IF;
         PERFORM FROM limpet.job WHERE id = p_job;
         EXIT WHEN NOT FOUND;
     END LOOP;
-    RETURN NULL;
 END $$;
 
 CREATE OR REPLACE FUNCTION limpet.v1_retry(
@@ -73,7 +127,38 @@ BEGIN
         RETURN;
     END IF;
     source := v_row.state;
-    round := v_row.round + 1;
+    round := -1;
+    IF limpet.v1_reopen(p_job, 'reopened', v_now) IS NOT NULL THEN
+        round := v_row.round + 1;
+        PERFORM pg_notify('limpet.ready', '');
+    END IF;
+END $$;
+
+-- reopen: a new round of one job, which is locked; the state after it, or NULL where another holds its
+-- unique.
+CREATE OR REPLACE FUNCTION limpet.v1_reopen(p_job text, p_event text, p_now bigint) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_row limpet.done;
+    v_asked record;
+    v_held record;
+    v_state text;
+BEGIN
+    SELECT d.* INTO v_row FROM limpet.done d WHERE d.id = p_job;
+    SELECT j.key, j.parent, j.unique_key, j.created_at, j.rules::json AS rules INTO v_asked
+    FROM limpet.job j WHERE j.id = p_job;
+    DELETE FROM limpet.relaunch r WHERE r.id = p_job;
+    IF EXISTS (SELECT FROM limpet.note o WHERE o.kind = 'ended' AND o.what = p_job) THEN
+        PERFORM limpet.v1_notes(p_now); -- it has a turn to give back before it asks for another
+    END IF;
+    IF v_asked.unique_key IS NOT NULL THEN
+        SELECT * INTO v_held FROM limpet.v1_taken(
+            v_row.task, v_asked.unique_key, p_job, CASE WHEN v_asked.rules ->> 'unique_until' = 'time'
+                THEN v_asked.created_at + (v_asked.rules ->> 'unique_for')::bigint END, false, p_now);
+        IF v_held.id IS NOT NULL THEN
+            RETURN NULL;
+        END IF;
+    END IF;
     IF v_row.state = 'succeeded' THEN
         -- It wrote no event when it happened, and the row is about to forget it.
         INSERT INTO limpet.event (id, at, event, session, token, claimed_at, settled)
@@ -83,13 +168,118 @@ BEGIN
     DELETE FROM limpet.done d WHERE d.id = p_job;
     DELETE FROM limpet.trouble t WHERE t.id = p_job;
     DELETE FROM limpet.progress g WHERE g.id = p_job;
-    INSERT INTO limpet.ready (
+    v_state := CASE WHEN v_asked.key IS NULL THEN 'ready' ELSE 'blocked' END;
+    INSERT INTO limpet.event (id, at, event) VALUES (p_job, p_now, p_event);
+    INSERT INTO limpet.tally VALUES (v_row.queue, 'reopen', v_row.state, v_state, 1);
+    IF v_state = 'ready' THEN
+        INSERT INTO limpet.ready (
+            id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures, orphans,
+            strikes, suspect, last_run, shaped)
+        VALUES (p_job, v_row.n, v_row.tail, v_row.queue, v_row.task, v_row.priority,
+                p_now - v_row.priority * 60000000::bigint, p_now, v_row.round + 1, v_row.token, 0, 0,
+                0, false, false, v_asked.parent IS NOT NULL);
+        RETURN v_state;
+    END IF;
+    INSERT INTO limpet.parked (
         id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures, orphans,
-        strikes, suspect, last_run)
+        strikes, suspect, last_run, state, reason, what, since, shaped)
     VALUES (p_job, v_row.n, v_row.tail, v_row.queue, v_row.task, v_row.priority,
-            v_now - v_row.priority * 60000000::bigint, v_now, v_row.round + 1, v_row.token, 0, 0, 0,
-            false, false);
-    INSERT INTO limpet.event (id, at, event) VALUES (p_job, v_now, 'reopened');
-    INSERT INTO limpet.tally VALUES (v_row.queue, 'reopen', v_row.state, 'ready', 1);
+            p_now - v_row.priority * 60000000::bigint, p_now, v_row.round + 1, v_row.token, 0, 0, 0,
+            false, false, 'blocked', 'key',
+            limpet.v1_waits(v_asked.key, p_now - v_row.priority * 60000000::bigint, v_row.n), p_now,
+            true);
+    PERFORM limpet.v1_turns(limpet.v1_asks(ARRAY[p_job]), ARRAY[0], p_now);
+    RETURN (SELECT p.state FROM limpet.placed p WHERE p.id = p_job);
+END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_repair(
+    p_job text, p_args text, p_version integer, p_secrets text, p_wall bigint,
+    OUT source text, OUT state text)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := limpet.v1_time(p_wall);
+    v_row limpet.parked;
+    v_key text;
+    v_sort_key bigint;
+BEGIN
+    PERFORM limpet.v1_pass(false);
+    DELETE FROM limpet.parked b WHERE b.id = p_job AND b.state = 'quarantined' RETURNING * INTO v_row;
+    IF NOT FOUND THEN
+        SELECT p.state INTO source FROM limpet.placed p WHERE p.id = p_job;
+        RETURN;
+    END IF;
+    source := 'quarantined';
+    UPDATE limpet.job j SET args = p_args, payload_version = p_version, secrets = p_secrets
+    WHERE j.id = p_job RETURNING j.key INTO v_key;
+    DELETE FROM limpet.trouble t WHERE t.id = p_job;
+    v_sort_key := v_now - v_row.priority * 60000000::bigint;
+    INSERT INTO limpet.event (id, at, event) VALUES (p_job, v_now, 'repaired');
+    state := CASE WHEN v_key IS NULL THEN 'ready' ELSE 'blocked' END;
+    INSERT INTO limpet.tally VALUES (v_row.queue, 'repair', 'quarantined', state, 1);
+    IF v_key IS NULL THEN
+        INSERT INTO limpet.ready
+        VALUES (v_row.id, v_row.n, v_row.tail, v_row.queue, v_row.task, v_row.priority, v_sort_key,
+                v_now, v_row.round, v_row.token, v_row.failures, v_row.orphans, v_row.strikes,
+                v_row.suspect, v_row.last_run, v_row.expires_at, v_row.deadline_at, v_row.session,
+                v_row.claimed_at, v_row.shaped);
+    ELSE
+        INSERT INTO limpet.parked
+        VALUES (v_row.id, v_row.n, v_row.tail, v_row.queue, v_row.task, v_row.priority, v_sort_key,
+                v_now, v_row.round, v_row.token, v_row.failures, v_row.orphans, v_row.strikes,
+                v_row.suspect, v_row.last_run, v_row.expires_at, v_row.deadline_at, v_row.session,
+                v_row.claimed_at, 'blocked', 'key', limpet.v1_waits(v_key, v_sort_key, v_row.n),
+                v_now, true);
+        PERFORM limpet.v1_turns(limpet.v1_asks(ARRAY[p_job]), ARRAY[0], v_now);
+        SELECT p.state INTO state FROM limpet.placed p WHERE p.id = p_job;
+    END IF;
     PERFORM pg_notify('limpet.ready', '');
+END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_requeue(p_jobs text, p_queue text, p_wall bigint)
+RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_now bigint := limpet.v1_time(p_wall);
+    v_ids text[] := limpet.v1_column(p_jobs);
+    v_moved text[];
+    v_keys text[];
+BEGIN
+    PERFORM limpet.v1_pass(false);
+    WITH there AS (
+        SELECT r.id, r.queue FROM limpet.ready r
+        WHERE r.id = ANY (v_ids) AND r.queue <> p_queue FOR UPDATE
+    ), parked AS (
+        SELECT b.id, b.queue, b.state FROM limpet.parked b
+        WHERE b.id = ANY (v_ids) AND b.queue <> p_queue AND b.state <> 'quarantined' FOR UPDATE
+    ), ready AS (
+        UPDATE limpet.ready r SET queue = p_queue FROM there t WHERE r.id = t.id
+        RETURNING r.id, r.n, t.queue, 'ready' AS state
+    ), waiting AS (
+        UPDATE limpet.parked b SET queue = p_queue FROM parked t WHERE b.id = t.id
+        RETURNING b.id, b.n, t.queue, t.state
+    ), moved AS (
+        SELECT * FROM ready UNION ALL SELECT * FROM waiting
+    ), job AS (
+        UPDATE limpet.job j SET queue = p_queue FROM moved m WHERE j.id = m.id
+    ), told AS (
+        INSERT INTO limpet.event (id, at, event) SELECT id, v_now, 'requeued' FROM moved ORDER BY n
+    ), counted AS (
+        -- The move is one of the queue that it goes to.
+        INSERT INTO limpet.tally
+        SELECT queue, '', state, NULL, count(*) FROM moved GROUP BY queue, state
+        UNION ALL
+        SELECT p_queue, 'requeue', NULL, state, count(*) FROM moved GROUP BY state
+    )
+    SELECT array_agg(id) INTO v_moved FROM moved;
+    IF v_moved IS NOT NULL THEN
+        -- Their rows were locked, so whoever gave turns passed them over.
+        SELECT array_agg(DISTINCT j.key) INTO v_keys
+        FROM limpet.job j JOIN limpet.parked b ON b.id = j.id
+        WHERE j.id = ANY (v_moved) AND (b.reason = 'key') IS TRUE;
+        IF v_keys IS NOT NULL THEN
+            PERFORM limpet.v1_turns(v_keys, array_fill(0, ARRAY[cardinality(v_keys)]), v_now);
+        END IF;
+        PERFORM pg_notify('limpet.ready', '');
+    END IF;
+    RETURN coalesce(cardinality(v_moved), 0);
 END $$;

@@ -1,15 +1,20 @@
 -- due: let time take effect.
--- purpose: promote: scheduled to ready when due, at most 1,000; the tally is folded on the way.
---          lapse: waiting to cancelled or failed when too late, as p_moves says.
---          prune: a final state to (nothing), with everything told about the job.
--- params:  lapse: a JSON list of moves; prune: the state, before when it was finished and enqueued,
---          the most to remove; the wall time.
--- returns: how many.
+-- purpose: due: scheduled to ready when due, or blocked where it waits for its key, at most 1,000; keys
+--          whose rate gives turns again; the tally is folded on the way. promote: the same, for older
+--          versions. lapse: waiting to cancelled or failed when too late, as p_moves says. relaunch: failed to
+--          ready, in a new round. remove: a final state to (nothing), with everything told about the
+--          job; prune: the same, for older versions.
+-- params:  lapse: a JSON list of moves; remove: the state, before when it was finished and enqueued,
+--          the most to remove, the queue or else those that are not meant; the wall time.
+-- returns: how many; due also how many became ready, relaunch too; lapse: whether something is left for
+--          the next promote.
 
-CREATE OR REPLACE FUNCTION limpet.v1_promote(p_now bigint) RETURNS integer
+CREATE OR REPLACE FUNCTION limpet.v1_due(p_now bigint, OUT taken integer, OUT ready integer)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_moved integer;
+    v_asked text[];
+    v_keys text[];
+    v_given integer := 0;
 BEGIN
     PERFORM limpet.v1_pass(false);
     WITH gone AS (
@@ -21,27 +26,61 @@ BEGIN
                    OR LEAST(expires_at, deadline_at) IS NULL)
             ORDER BY ready_at LIMIT 1000 FOR UPDATE SKIP LOCKED))
         RETURNING *
+    ), due AS (
+        -- One that kept its turn needs none.
+        SELECT g.*, k.key FROM gone g LEFT JOIN LATERAL (
+            SELECT j.key FROM limpet.job j WHERE g.shaped AND NOT g.turn AND j.id = g.id OFFSET 0) k
+        ON true
     ), ready AS (
         INSERT INTO limpet.ready
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
-               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at
-        FROM gone
+               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
+               shaped
+        FROM due WHERE key IS NULL
+    ), waiting AS (
+        INSERT INTO limpet.parked
+        SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
+               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
+               'blocked', 'key', limpet.v1_waits(key, sort_key, n), p_now, shaped
+        FROM due WHERE key IS NOT NULL
     ), told AS (
         INSERT INTO limpet.tally
-        SELECT queue, 'promote', 'scheduled', 'ready', count(*) FROM gone GROUP BY queue
+        SELECT queue, 'promote', 'scheduled', CASE WHEN key IS NULL THEN 'ready' ELSE 'blocked' END,
+               count(*)
+        FROM due GROUP BY queue, key IS NULL
     )
-    SELECT count(*) INTO v_moved FROM gone;
-    IF v_moved > 0 THEN
+    SELECT count(*), count(*) FILTER (WHERE key IS NULL), array_agg(id) FILTER (WHERE key IS NOT NULL)
+    INTO taken, ready, v_asked FROM due;
+    IF v_asked IS NOT NULL THEN
+        v_keys := limpet.v1_asks(v_asked);
+    END IF;
+    v_keys := ARRAY(
+        SELECT unnest(v_keys) UNION
+        SELECT l.name FROM (
+            SELECT k.name FROM limpet.key k WHERE k.next_at <= p_now
+            ORDER BY k.next_at LIMIT 1000 FOR UPDATE SKIP LOCKED) l);
+    IF cardinality(v_keys) > 0 THEN
+        v_given := limpet.v1_turns(v_keys, array_fill(0, ARRAY[cardinality(v_keys)]), p_now);
+        ready := ready + v_given;
+        taken := greatest(taken, v_given);
+    END IF;
+    IF ready > 0 THEN
         PERFORM pg_notify('limpet.ready', '');
     END IF;
     PERFORM limpet.v1_fold(20000);
-    RETURN v_moved;
 END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_promote(p_now bigint) RETURNS integer
+LANGUAGE sql VOLATILE AS $$
+    SELECT d.taken FROM limpet.v1_due(p_now) d
+$$;
 
 CREATE OR REPLACE FUNCTION limpet.v1_lapse(p_moves jsonb, p_now bigint) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_moved integer;
+    v_followed record;
+    v_after record;
 BEGIN
     PERFORM limpet.v1_pass(false);
     WITH given AS (
@@ -53,9 +92,11 @@ BEGIN
         DELETE FROM limpet.parked r WHERE r.id = ANY (ARRAY(SELECT m.id FROM given m))
         RETURNING r.id, r.n, r.tail, r.queue, r.task, r.priority, r.sort_key, r.ready_at, r.round,
                   r.token, r.failures, r.orphans, r.strikes, r.suspect, r.last_run, r.expires_at,
-                  r.deadline_at, r.session, r.claimed_at, r.state
+                  r.deadline_at, r.session, r.claimed_at, r.shaped, r.state, r.turn,
+                  coalesce(r.reason = 'children', false) AS alone
     ), late AS (
-        SELECT *, 'ready' AS state FROM gone UNION ALL SELECT * FROM gone_parked
+        SELECT *, 'ready' AS state, shaped AS turn, false AS alone FROM gone
+        UNION ALL SELECT * FROM gone_parked
     ), done AS (
         INSERT INTO limpet.done
         SELECT l.id, l.n, l.tail, l.queue, l.task, l.priority, l.sort_key, l.ready_at, l.round,
@@ -74,24 +115,87 @@ BEGIN
         SELECT l.queue, 'expire', l.state, m.target, count(*)
         FROM late l JOIN given m ON m.id = l.id GROUP BY l.queue, l.state, m.target
     )
-    SELECT count(*) INTO v_moved FROM late;
+    SELECT count(*) AS number, array_agg(l.id) FILTER (WHERE l.shaped OR l.alone) AS ids,
+           array_agg(m.target) FILTER (WHERE l.shaped OR l.alone) AS targets,
+           array_agg(l.turn) FILTER (WHERE l.shaped OR l.alone) AS turns,
+           array_agg(l.alone) FILTER (WHERE l.shaped OR l.alone) AS alone
+    INTO v_followed FROM late l JOIN given m ON m.id = l.id;
+    v_moved := v_followed.number;
+    IF v_followed.ids IS NOT NULL THEN
+        SELECT * INTO v_after FROM limpet.v1_after(
+            v_followed.ids, v_followed.targets, v_followed.turns, v_followed.alone, NULL, p_now);
+        IF v_after.moved > 0 THEN
+            PERFORM pg_notify('limpet.ready', '');
+        END IF;
+    END IF;
     IF v_moved > 0 THEN
         PERFORM pg_notify('limpet.done', '');
     END IF;
     RETURN v_moved;
 END $$;
 
-CREATE OR REPLACE FUNCTION limpet.v1_prune(
-    p_state text, p_finished_before bigint, p_created_before bigint, p_limit integer)
+-- free_unique: whether nobody has the unique of a job locked; then this has.
+CREATE OR REPLACE FUNCTION limpet.v1_free_unique(p_job text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM FROM limpet.single s
+    WHERE (s.task, s.name) = (SELECT j.task, j.unique_key FROM limpet.job j WHERE j.id = p_job)
+    FOR UPDATE SKIP LOCKED;
+    RETURN FOUND;
+END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_relaunch(p_now bigint, OUT taken integer, OUT ready integer)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_job record;
+BEGIN
+    taken := 0;
+    ready := 0;
+    FOR v_job IN
+        SELECT r.id, EXISTS (
+                   SELECT FROM limpet.job j JOIN limpet.done a ON a.id = j.parent
+                   WHERE j.id = r.id AND a.state IN ('failed', 'cancelled')) AS gone
+        FROM limpet.relaunch r JOIN limpet.done d ON d.id = r.id
+        WHERE r.at <= p_now ORDER BY r.at LIMIT 1000
+        FOR UPDATE OF r, d SKIP LOCKED
+    LOOP
+        -- Whose unique is in a transaction of the user's own is left to the next.
+        CONTINUE WHEN EXISTS (
+            SELECT FROM limpet.job j JOIN limpet.single s ON s.task = j.task AND s.name = j.unique_key
+            WHERE j.id = v_job.id) AND NOT limpet.v1_free_unique(v_job.id);
+        taken := taken + 1;
+        IF v_job.gone THEN
+            -- What belongs to a parent that is gone does not go on.
+            DELETE FROM limpet.relaunch WHERE id = v_job.id;
+        ELSIF limpet.v1_reopen(v_job.id, 'relaunched', p_now) = 'ready' THEN
+            ready := ready + 1;
+        END IF;
+    END LOOP;
+    IF ready > 0 THEN
+        PERFORM pg_notify('limpet.ready', '');
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_remove(
+    p_state text, p_finished_before bigint, p_created_before bigint, p_limit integer, p_queue text,
+    p_others text, p_now bigint)
 RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_ids text[];
+    v_others text[] := coalesce(limpet.v1_column(p_others), '{}');
 BEGIN
     PERFORM limpet.v1_pass(false);
     v_ids := ARRAY(
         SELECT d.id FROM limpet.done d JOIN limpet.job j ON j.id = d.id
         WHERE d.state = p_state AND d.finished_at < p_finished_before
           AND j.created_at < p_created_before
+          AND (p_queue IS NULL OR d.queue = p_queue) AND d.queue <> ALL (v_others)
+          AND (j.parent IS NULL OR NOT EXISTS (SELECT FROM limpet.job a WHERE a.id = j.parent)
+               OR EXISTS (SELECT FROM limpet.done a WHERE a.id = j.parent))
+          -- Who holds its unique for a time does so for all of it.
+          AND (j.unique_key IS NULL OR NOT EXISTS (
+                   SELECT FROM limpet.single s WHERE s.task = j.task AND s.name = j.unique_key
+                     AND s.id = j.id AND s.until_at > p_now))
         ORDER BY d.finished_at LIMIT p_limit FOR UPDATE OF d SKIP LOCKED);
     IF cardinality(v_ids) = 0 THEN
         RETURN 0;
@@ -104,6 +208,17 @@ BEGIN
     DELETE FROM limpet.event WHERE id = ANY (v_ids);
     DELETE FROM limpet.progress WHERE id = ANY (v_ids);
     DELETE FROM limpet.log WHERE id = ANY (v_ids);
+    DELETE FROM limpet.relaunch WHERE id = ANY (v_ids);
+    DELETE FROM limpet.single WHERE id = ANY (v_ids);
+    DELETE FROM limpet.child c USING limpet.job j
+    WHERE j.id = ANY (v_ids) AND c.parent = j.parent AND c.n = j.n;
     DELETE FROM limpet.job WHERE id = ANY (v_ids);
     RETURN cardinality(v_ids);
 END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_prune(
+    p_state text, p_finished_before bigint, p_created_before bigint, p_limit integer)
+RETURNS integer LANGUAGE sql VOLATILE AS $$
+    SELECT limpet.v1_remove(p_state, p_finished_before, p_created_before, p_limit, NULL, '',
+                            limpet.v1_time(NULL))
+$$;

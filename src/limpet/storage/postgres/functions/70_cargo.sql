@@ -1,6 +1,6 @@
 -- cargo: jobs as they were in another store.
 -- purpose: adopt: (nothing) to the state that each had; an id that is there stays as it is.
---          furnish: pause queues, set totals. discard: any state to (nothing). All only at the right
+--          furnish: pause queues, set totals (the rest of the furniture: cargo.sql). discard: any state to (nothing). All only at the right
 --          stage of the move.
 -- params:  the move; jobs, events and lines as JSON lists of objects, up to where they go; the
 --          manifest as JSON.
@@ -36,28 +36,33 @@ BEGIN
             weight_class text, payload_version integer, args text, options text, secrets text,
             result text, result_secrets text, error text, reason text, what text,
             said_token bigint, done double precision, total double precision, note text,
-            said_at bigint)
+            said_at bigint, rules text, pending integer, relaunch_at bigint, turn boolean)
     ), fresh AS (
         INSERT INTO limpet.job (
             id, n, tail, task, queue, priority, created_at, expires_at, deadline_at, key,
-            unique_key, parent, root, weight_class, payload_version, args, options, secrets)
+            unique_key, parent, root, weight_class, payload_version, args, options, secrets, rules)
         SELECT id, number, tail, task, queue, priority, created_at, expires_at, deadline_at, key,
-               "unique", parent, root, weight_class, payload_version, args, options, secrets
+               "unique", parent, root, weight_class, payload_version, args, options, secrets, rules
         FROM given ON CONFLICT (id) DO NOTHING
         RETURNING id
     ), come AS (
-        SELECT g.*, g.ready_at - g.priority * 60000000::bigint AS sort_key
+        SELECT g.*, g.ready_at - g.priority * 60000000::bigint AS sort_key,
+               g.key IS NOT NULL OR g.parent IS NOT NULL AS shaped
         FROM given g JOIN fresh f ON f.id = g.id
     ), ready AS (
         INSERT INTO limpet.ready
         SELECT id, number, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
-               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at
+               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
+               shaped
         FROM come WHERE state = 'ready'
     ), parked AS (
         INSERT INTO limpet.parked
         SELECT id, number, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
-               state, reason, what, CASE WHEN reason IS NOT NULL THEN ready_at END
+               state, reason,
+               CASE reason WHEN 'key' THEN limpet.v1_waits(key, sort_key, number) ELSE what END,
+               CASE WHEN reason IS NOT NULL THEN ready_at END, shaped, coalesce(pending, 0),
+               state = 'scheduled' AND coalesce(turn, false)
         FROM come WHERE state IN ('scheduled', 'blocked', 'quarantined')
     ), done AS (
         INSERT INTO limpet.done
@@ -70,6 +75,34 @@ BEGIN
     ), said AS (
         INSERT INTO limpet.progress (id, token, done, total, note, at)
         SELECT id, said_token, done, total, note, said_at FROM come WHERE said_token IS NOT NULL
+    ), family AS (
+        INSERT INTO limpet.child (parent, n, id)
+        SELECT parent, number, id FROM come WHERE parent IS NOT NULL
+    ), again AS (
+        INSERT INTO limpet.relaunch (id, at)
+        SELECT id, relaunch_at FROM come WHERE relaunch_at IS NOT NULL
+    ), keys AS (
+        -- Turns are counted anew, and who may have one is seen at the first promote or exchange.
+        INSERT INTO limpet.key AS k (name, held, rated)
+        SELECT key, count(*) FILTER (WHERE state = 'ready' OR (state = 'scheduled' AND turn)),
+               bool_or(rules::json -> 'key_rate' IS NOT NULL)
+        FROM come
+        WHERE key IS NOT NULL AND state IN ('scheduled', 'ready', 'blocked') GROUP BY key
+        ON CONFLICT (name) DO UPDATE
+        SET held = k.held + excluded.held, most = greatest(k.most, excluded.most),
+            rated = k.rated OR excluded.rated
+    ), waiting AS (
+        INSERT INTO limpet.note (kind, what) SELECT DISTINCT 'key', key FROM come WHERE reason = 'key'
+    ), singles AS (
+        -- The newest holds it, but one that is finished only where none is not.
+        INSERT INTO limpet.single AS s (task, name, id, until_at)
+        SELECT DISTINCT ON (task, "unique") task, "unique", id,
+               CASE WHEN rules::json ->> 'unique_until' = 'time'
+                    THEN created_at + (rules::json ->> 'unique_for')::bigint END
+        FROM come WHERE "unique" IS NOT NULL
+        ORDER BY task, "unique", finished_at IS NULL DESC, number DESC
+        ON CONFLICT (task, name) DO UPDATE SET id = excluded.id, until_at = excluded.until_at
+        WHERE EXISTS (SELECT FROM limpet.done d WHERE d.id = s.id)
     ), counted AS (
         -- Counts jobs, but no move that this store has made.
         INSERT INTO limpet.tally (queue, move, source, target, jobs)
@@ -124,9 +157,11 @@ BEGIN
     v_ids := ARRAY(SELECT id FROM limpet.job ORDER BY id LIMIT 1000);
     IF cardinality(v_ids) = 0 THEN
         DELETE FROM limpet.tally;
-        DELETE FROM limpet.queue;
-        RETURN 0;
     END IF;
+    UPDATE limpet.key k SET held = k.held - g.turns
+    FROM (SELECT j.key, count(*) AS turns FROM limpet.placed p JOIN limpet.job j ON j.id = p.id
+          WHERE p.id = ANY (v_ids) AND p.turn AND j.key IS NOT NULL GROUP BY j.key) g
+    WHERE k.name = g.key;
     INSERT INTO limpet.tally (queue, move, source, target, jobs)
     SELECT queue, '', state, NULL, count(*) FROM limpet.placed WHERE id = ANY (v_ids)
     GROUP BY queue, state;
@@ -137,6 +172,17 @@ BEGIN
     DELETE FROM limpet.event WHERE id = ANY (v_ids);
     DELETE FROM limpet.progress WHERE id = ANY (v_ids);
     DELETE FROM limpet.log WHERE id = ANY (v_ids);
+    DELETE FROM limpet.relaunch WHERE id = ANY (v_ids);
+    DELETE FROM limpet.single WHERE id = ANY (v_ids);
+    DELETE FROM limpet.child c USING limpet.job j
+    WHERE j.id = ANY (v_ids) AND c.parent = j.parent AND c.n = j.n;
     DELETE FROM limpet.job WHERE id = ANY (v_ids);
+    IF cardinality(v_ids) < 1000 THEN
+        DELETE FROM limpet.key;
+        DELETE FROM limpet.note;
+        DELETE FROM limpet.breaker;
+        DELETE FROM limpet.queue;
+        DELETE FROM limpet.schedule;
+    END IF;
     RETURN cardinality(v_ids);
 END $$;

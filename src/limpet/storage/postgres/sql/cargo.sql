@@ -1,5 +1,5 @@
 -- cargo: jobs on their way to another store (adopt, furnish and discard are functions).
--- purpose: reads only.
+-- purpose: jobs are read; furniture (storage/furniture.py) is read and written.
 -- params:  by name; after and last are ids.
 -- returns: sizes: ids and how many bytes each job is; jobs: in the order of Parcel; events, lines: in
 --          the order of CarriedEvent and CarriedLine; counts, queues and paused: what a manifest
@@ -20,7 +20,9 @@ SELECT p.n, p.id, p.task, p.queue, p.state, p.priority, p.ready_at, p.suspect, p
        p.token, p.session, p.failures, p.orphans, p.strikes, j.created_at, p.claimed_at,
        p.finished_at, p.cancel_requested_at, p.expires_at, p.deadline_at, j.key, j.unique_key,
        j.parent, j.root, j.weight_class, j.payload_version, j.args, j.options, j.secrets, p.value,
-       p.value_secrets, t.error, p.blocked, g.token, g.done, g.total, g.note, g.at
+       p.value_secrets, t.error, p.blocked, g.token, g.done, g.total, g.note, g.at, j.rules,
+       p.pending, (SELECT r.at FROM limpet.relaunch r WHERE r.id = j.id),
+       j.key IS NOT NULL AND p.turn
 FROM limpet.job j
 CROSS JOIN LATERAL (SELECT * FROM limpet.placed w WHERE w.id = j.id OFFSET 0) p
 LEFT JOIN limpet.trouble t ON t.id = j.id
@@ -42,7 +44,25 @@ ORDER BY id, l
 SELECT queue, state, count(*) FROM limpet.placed GROUP BY queue, state ORDER BY queue, state
 
 -- statement: queues
-SELECT DISTINCT queue FROM limpet.tally ORDER BY queue
+SELECT DISTINCT queue FROM limpet.tally WHERE queue <> '*' ORDER BY queue
 
 -- statement: paused
 SELECT name FROM limpet.queue WHERE paused ORDER BY name
+
+-- statement: queue_pieces
+SELECT name, declared, adjusted, held_until, given_until, draining FROM limpet.queue ORDER BY name
+
+-- statement: key_pieces
+SELECT name, set_limit, set_rate, given_until FROM limpet.key ORDER BY name
+
+-- statement: furnish_queue
+UPDATE limpet.queue
+SET held_until = %(held_until)s, given_until = %(given_until)s, draining = %(draining)s
+WHERE name = %(queue)s
+
+-- statement: furnish_key
+INSERT INTO limpet.key AS k (name, held, set_limit, set_rate, rated, given_until)
+VALUES (%(key)s, 0, %(limit)s, %(rate)s, %(rate)s::text IS NOT NULL, %(given_until)s)
+ON CONFLICT (name) DO UPDATE
+SET set_limit = excluded.set_limit, set_rate = excluded.set_rate, rated = k.rated OR excluded.rated,
+    given_until = excluded.given_until

@@ -21,7 +21,9 @@ SELECT LEAST(
     (SELECT min(LEAST(expires_at, deadline_at)) FROM limpet.parked
      WHERE LEAST(expires_at, deadline_at) IS NOT NULL AND state <> 'quarantined'),
     (SELECT min(LEAST(expires_at, deadline_at)) FROM limpet.ready
-     WHERE LEAST(expires_at, deadline_at) IS NOT NULL))
+     WHERE LEAST(expires_at, deadline_at) IS NOT NULL),
+    (SELECT min(at) FROM limpet.relaunch),
+    (SELECT min(next_at) FROM limpet.key WHERE next_at IS NOT NULL))
 
 -- statement: old_sessions
 SELECT s.id FROM limpet.session s

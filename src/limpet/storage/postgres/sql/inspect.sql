@@ -67,12 +67,16 @@ WITH RECURSIVE counted AS (
         ORDER BY r.sort_key, r.n LIMIT 1) first
     ORDER BY first.queue, first.sort_key, first.n
 )
-SELECT c.queue, coalesce(q.paused, false), c.state, sum(c.jobs)::bigint, h.ready_at
+SELECT c.queue, c.state, sum(c.jobs)::bigint, h.ready_at
 FROM counted c
-LEFT JOIN limpet.queue q ON q.name = c.queue
 LEFT JOIN head h ON h.queue = c.queue
-GROUP BY c.queue, q.paused, c.state, h.ready_at
+GROUP BY c.queue, c.state, h.ready_at
 ORDER BY c.queue, c.state
+
+-- statement: queue_rules
+SELECT name, paused, declared, adjusted, held_until, given_until, draining,
+       limpet.v1_time(%(wall)s)
+FROM limpet.queue ORDER BY name
 
 -- statement: sessions
 SELECT s.id, s.kind, s.name, s.host, s.pid, s.lease, s.state, s.moment, s.boot, coalesce(h.seq, 0),

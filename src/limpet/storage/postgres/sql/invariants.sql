@@ -77,6 +77,15 @@ UNION ALL
 SELECT 'log ' || id FROM limpet.log p
 WHERE NOT EXISTS (SELECT 1 FROM limpet.job j WHERE j.id = p.id)
 UNION ALL
+SELECT 'relaunch ' || id FROM limpet.relaunch p
+WHERE NOT EXISTS (SELECT 1 FROM limpet.job j WHERE j.id = p.id)
+UNION ALL
+SELECT 'unique ' || id FROM limpet.single p
+WHERE NOT EXISTS (SELECT 1 FROM limpet.job j WHERE j.id = p.id)
+UNION ALL
+SELECT 'child ' || id FROM limpet.child p
+WHERE NOT EXISTS (SELECT 1 FROM limpet.job j WHERE j.id = p.id AND j.parent = p.parent)
+UNION ALL
 SELECT 'hold ' || session FROM limpet.hold h
 WHERE NOT EXISTS (SELECT 1 FROM limpet.session s WHERE s.id = h.session)
 
@@ -135,3 +144,89 @@ CROSS JOIN LATERAL (
 WHERE s.state <> 'dead'
   AND d.digest <> 'b8e1dda3ac0aa3820ad2990b' -- of no task at all
   AND NOT EXISTS (SELECT 1 FROM limpet.taskset t WHERE t.digest = d.digest)
+
+-- statement: turns_are_counted
+-- a key has as many turns given out as jobs have one
+SELECT 'key ' || name || ': ' || sum(counted) || ' counted, ' || sum(there) || ' there'
+FROM (
+    SELECT name, held AS counted, 0::bigint AS there FROM limpet.key
+    UNION ALL
+    SELECT j.key, 0, count(*) FROM limpet.placed p JOIN limpet.job j ON j.id = p.id
+    WHERE p.turn AND j.key IS NOT NULL GROUP BY j.key
+    UNION ALL
+    -- What ended in a transaction of the user's own gives its turn back later.
+    SELECT j.key, 0, count(*) FROM limpet.note o JOIN limpet.job j ON j.id = o.what
+    WHERE o.kind = 'ended' AND o.turn AND j.key IS NOT NULL GROUP BY j.key) both_ways
+GROUP BY name HAVING sum(counted) <> sum(there)
+
+-- statement: turn_is_given
+-- nobody waits for a key of which nobody has a turn, unless for its time
+SELECT 'key ' || split_part(b.what, E'\x1e', 1) FROM limpet.parked b
+LEFT JOIN limpet.key k ON k.name = split_part(b.what, E'\x1e', 1)
+WHERE b.state = 'blocked' AND b.reason = 'key'
+  AND (k.name IS NULL OR (k.held = 0 AND k.next_at IS NULL))
+  AND coalesce(k.set_limit, 1) > 0
+  AND NOT EXISTS (
+      SELECT FROM limpet.note o WHERE o.kind = 'key' AND o.what = split_part(b.what, E'\x1e', 1))
+GROUP BY 1
+
+-- statement: turn_is_used
+-- only a scheduled job keeps a turn of its key while it does not go on, and it has a key
+SELECT b.id FROM limpet.parked b JOIN limpet.job j ON j.id = b.id
+WHERE b.turn AND (b.state <> 'scheduled' OR j.key IS NULL)
+
+-- statement: place_in_key
+-- a job that waits for its key stands in the line of that key, at its place
+SELECT b.id FROM limpet.parked b JOIN limpet.job j ON j.id = b.id
+WHERE b.state = 'blocked' AND b.reason = 'key'
+  AND b.what IS DISTINCT FROM limpet.v1_waits(j.key, b.sort_key, b.n)
+
+-- statement: pending_is_awaited
+-- a job is blocked by its children if and only if it waits for some
+SELECT id FROM limpet.parked
+WHERE pending < 0 OR (pending > 0) <> (state = 'blocked' AND reason = 'children')
+
+-- statement: child_is_known
+-- a job that has a parent is among the children of that
+SELECT j.id FROM limpet.job j JOIN limpet.placed p ON p.id = j.id
+WHERE j.parent IS NOT NULL AND p.turn
+  AND NOT EXISTS (SELECT 1 FROM limpet.child c WHERE c.parent = j.parent AND c.n = j.n)
+
+-- statement: unique_has_one
+-- who holds a unique has it, and of jobs that no other may be beside, one holds it
+SELECT 'unique ' || s.name || ' of ' || s.task FROM limpet.single s JOIN limpet.job j ON j.id = s.id
+WHERE (j.task, j.unique_key) IS DISTINCT FROM (s.task, s.name)
+UNION ALL
+SELECT 'unique ' || j.unique_key || ' of ' || j.task
+FROM limpet.job j JOIN limpet.placed p ON p.id = j.id
+WHERE j.unique_key IS NOT NULL AND j.rules IS NOT NULL AND p.finished_at IS NULL
+  AND NOT EXISTS (
+      SELECT 1 FROM limpet.single s WHERE s.task = j.task AND s.name = j.unique_key)
+
+-- statement: staged_has_flow
+-- what is staged belongs to a flow that is not written out, and of one that is committed every part is there
+SELECT 'flow ' || s.flow FROM limpet.staged s LEFT JOIN limpet.flow f ON f.id = s.flow
+WHERE f.id IS NULL OR f.written OR s.place <> ALL (f.places)
+GROUP BY s.flow
+UNION ALL
+SELECT 'flow ' || f.id FROM limpet.flow f
+WHERE f.committed_at IS NOT NULL AND NOT f.written
+  AND NOT EXISTS (SELECT 1 FROM limpet.staged s WHERE s.flow = f.id)
+
+-- statement: relaunch_is_of_failed
+-- only a failed job is given another chance
+SELECT r.id FROM limpet.relaunch r
+WHERE NOT EXISTS (SELECT 1 FROM limpet.done d WHERE d.id = r.id AND d.state = 'failed')
+
+-- statement: furniture_is_json
+-- what is said of queues, keys, breakers, flows and rules is JSON
+SELECT 'queue ' || name FROM limpet.queue
+WHERE NOT (limpet.v1_is_json(declared) AND limpet.v1_is_json(adjusted))
+UNION ALL
+SELECT 'key ' || name FROM limpet.key WHERE NOT limpet.v1_is_json(set_rate)
+UNION ALL
+SELECT 'breaker ' || name FROM limpet.breaker WHERE NOT limpet.v1_is_json(piece)
+UNION ALL
+SELECT 'flow ' || flow || ' ' || place FROM limpet.staged WHERE NOT limpet.v1_is_json(job)
+UNION ALL
+SELECT 'rules ' || id FROM limpet.job WHERE NOT limpet.v1_is_json(rules)

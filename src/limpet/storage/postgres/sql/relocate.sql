@@ -15,7 +15,10 @@ SELECT pg_advisory_xact_lock(hashtextextended('limpet.move', 0))
 SELECT relocation, cursor FROM limpet.store
 
 -- statement: in_the_way
-SELECT (SELECT count(*) FROM limpet.running), (SELECT count(*) FROM limpet.job),
+-- What is committed and not written out, and descendants that are to be cancelled, count as running.
+SELECT (SELECT count(*) FROM limpet.running)
+       + (SELECT count(*) FROM limpet.flow WHERE committed_at IS NOT NULL AND NOT written)
+       + (SELECT count(*) FROM limpet.note WHERE kind <> 'key'), (SELECT count(*) FROM limpet.job),
        (SELECT count(*) FROM limpet.session WHERE state <> 'dead')
 
 -- statement: write

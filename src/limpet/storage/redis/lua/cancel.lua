@@ -1,39 +1,31 @@
 -- cancel: on a person's word.
--- purpose: waiting or quarantined to cancelled; running to cancel requested.
+-- purpose: waiting or quarantined to cancelled; running to cancel requested; a failed one is not
+--          relaunched any more.
 -- params:  job, cause as JSON.
 -- returns: {0, state after it}; {1} for a job that is not there.
 -- include: frame
 -- include: unclosed
 -- include: row
+-- include: keys
 -- include: moves
+-- include: after
+-- include: family
 
 local r = find_row(given[4])
 if not r then return {1} end
-if r.state >= SUCCEEDED or (r.state == RUNNING and r.requested_at ~= NONE) then
+local relaunches = r.state == FAILED and redis.call('ZSCORE', P .. 'relaunch', r.id)
+if (r.state >= SUCCEEDED and not relaunches) or (r.state == RUNNING and r.requested_at ~= NONE) then
     return {0, STATES[r.state]}
 end
 
 -- include: write
 
-local cause = given[5]
-local source = r.state
-if source == RUNNING then
-    r.requested_at = now
-    redis.call('HSET', P .. 'row', r.id, row_text(r))
-    redis.call('SADD', P .. 'cancels/' .. r.session, r.id)
-    local key = P .. 'held/' .. r.session
-    redis.call('HSET', key, r.id, '\1' .. string.sub(redis.call('HGET', key, r.id), 2))
-    record(r, 'cancel_requested', r.session, r.token, cause, r.claimed_at)
-    rings.cancel = true
+if relaunches then
+    redis.call('ZREM', P .. 'relaunch', r.id)
+elseif r.state == RUNNING then
+    request_cancel(r, given[5])
 else
-    leave(r)
-    r.state = CANCELLED
-    r.finished_at = now
-    r.requested_at = now
-    enter(r)
-    redis.call('HSET', P .. 'error', r.id, cause)
-    record(r, 'cancelled', nil, nil, cause)
-    count_moves(r.queue, 'cancel', source, CANCELLED, 1)
+    cancel_waiting(r, given[5])
 end
 finish()
 return {0, STATES[r.state]}

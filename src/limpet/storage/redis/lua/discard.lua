@@ -4,30 +4,29 @@
 -- returns: {0, 1 if there is more}; {1} for a store that is not being filled by that move.
 -- include: frame
 -- include: row
+-- include: keys
 -- include: moves
 -- include: at_stage
 
 if not is_at('emptying') then return {1} end
 
 -- include: write
+-- include: bounds
+-- include: furniture
+-- include: forget
 
 local ids = redis.call('ZRANGE', P .. 'all', 0, 999)
-if #ids == 0 then
-    redis.call('DEL', P .. 'total', P .. 'paused', P .. 'latest')
-    return {0, 0}
-end
-local keys = {}
 for _, id in ipairs(ids) do
     local r = find_row(id)
     leave(r)
     gauge(r.queue, r.state, -1)
-    keys[#keys + 1] = P .. 'events/' .. id
-    keys[#keys + 1] = P .. 'log/' .. id
+    if flagged(r.flags, TURN) then give_back(extra_of(r).key) end
+    forget_beside(r)
 end
-redis.call('DEL', unpack(keys))
-for _, hash in ipairs({'job', 'row', 'extra', 'result', 'result_secrets', 'error', 'progress'}) do
-    redis.call('HDEL', P .. hash, unpack(ids))
-end
-redis.call('ZREM', P .. 'all', unpack(ids))
+if #ids > 0 then forget(ids) end
 finish()
-return {0, #ids == 1000 and 1 or 0}
+if #ids == 1000 then return {0, 1} end
+for _, key in ipairs({'total', 'paused', 'latest', 'turns', 'key_due'}) do redis.call('DEL', P .. key) end
+clear_furniture()
+note_ruled()
+return {0, 0}

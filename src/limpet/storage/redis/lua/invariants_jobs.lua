@@ -4,6 +4,7 @@
 -- returns: {0, next cursor, list of rule, how often it is broken, example}.
 -- include: frame
 -- include: row
+-- include: keys
 -- include: moves
 -- include: broken
 
@@ -30,6 +31,7 @@ local function check_place(r)
     elseif r.state == RUNNING then
         local held = redis.call('HGET', P .. 'held/' .. r.session, id)
         place, right = held and string.sub(held, 3), struct.pack('>I8', r.token) .. r.line
+        if held and string.byte(held, 1) == 2 then right = right .. '\0' .. extra_of(r).key end
     elseif r.state == QUARANTINED then
         place, right = score('quarantined', id), 0
     elseif r.state >= SUCCEEDED then
@@ -39,9 +41,14 @@ local function check_place(r)
     local limit = r.state <= BLOCKED and lapses_at(r) ~= NONE and lapses_at(r) or nil
     if score('lapse', id) ~= limit then wrong('lapse_is_earliest', id) end
     local reason = redis.call('HGET', P .. 'blocked', id)
-    if (r.state == BLOCKED) ~= (reason and score('needs/' .. reason, id) == 0) then
-        wrong('blocked_has_reason', id)
+    local key = reason and string.match(reason, '^key:(.*)$')
+    local waits
+    if key then
+        waits = score('waits/' .. key, place_of(r)) == sort_key(r)
+    else
+        waits = reason and score('needs/' .. reason, id) == 0
     end
+    if (r.state == BLOCKED) ~= (waits and true or false) then wrong('blocked_has_reason', id) end
 end
 
 local function check_running(r)
@@ -79,6 +86,26 @@ local function check_told(r)
     end
 end
 
+-- A turn of its key, what its parent knows of it, for whom it waits.
+local function check_shape(r)
+    local keyed, turn = flagged(r.flags, KEYED), flagged(r.flags, TURN)
+    local runs = r.state == READY or r.state == RUNNING
+    if (turn and not keyed) or (keyed and runs and not turn) or (turn and not runs
+        and not (r.state == SCHEDULED and extra_of(r).rules.key_strict)) then
+        wrong('ready_has_turn', r.id)
+    end
+    local parent = flagged(r.flags, FAMILY) and extra_of(r).parent
+    if parent and has('row', parent) and score('children/' .. parent, r.id) ~= r.number then
+        wrong('child_is_listed', r.id)
+    end
+    local pending = tonumber(redis.call('HGET', P .. 'pending', r.id) or nil)
+    local waits = redis.call('HGET', P .. 'blocked', r.id) == 'children:'
+    if waits ~= (pending ~= nil) or (pending and pending < 1) then
+        wrong('pending_while_blocked', r.id)
+    end
+    if score('relaunch', r.id) and r.state ~= FAILED then wrong('relaunch_of_failed', r.id) end
+end
+
 local answer = redis.call('HSCAN', P .. 'row', given[4], 'COUNT', given[5])
 for at = 1, #answer[2], 2 do
     local id = answer[2][at]
@@ -89,6 +116,7 @@ for at = 1, #answer[2], 2 do
         check_place(r)
         if r.state == RUNNING then check_running(r) end
         check_told(r)
+        check_shape(r)
         if (r.state >= SUCCEEDED) ~= (r.finished_at ~= NONE) then wrong('final_is_finished', id) end
         if r.strikes > r.orphans or (r.state <= RUNNING and r.last_run == 0
             and (r.orphans >= 10 or r.strikes >= 3)) then

@@ -4,9 +4,12 @@
 -- returns: {0, list of rule, how often it is broken, example}.
 -- include: frame
 -- include: row
+-- include: rows
 -- include: session
 -- include: digest
+-- include: keys
 -- include: broken
+-- include: schedule
 
 local sums, gauges = {}, {}
 local kept = redis.call('HGETALL', P .. 'gauge')
@@ -98,19 +101,33 @@ for _, state in ipairs(STATES) do
             .. ' there')
     end
 end
+for _, list in ipairs({'staged', 'flows'}) do
+    for _, flow in ipairs(redis.call('ZRANGE', P .. list, 0, -1)) do
+        if redis.call('EXISTS', P .. 'flow/' .. flow) == 0 then wrong('flow_is_listed', flow) end
+    end
+end
 local rows = redis.call('HLEN', P .. 'row')
 if redis.call('HLEN', P .. 'job') ~= rows or redis.call('ZCARD', P .. 'all') ~= rows then
     wrong('job_has_payload', rows .. ' rows, ' .. redis.call('HLEN', P .. 'job') .. ' payloads, '
         .. redis.call('ZCARD', P .. 'all') .. ' listed')
 end
 if rows <= given[4] then
-    local there = {}
-    local all = redis.call('HGETALL', P .. 'row')
-    for at = 1, #all, 2 do
-        local text = present(all[at], all[at + 1])
+    local there, taken = {}, {}
+    each_row(function(id, text)
         local queue = split(string.sub(text, 102 + string.byte(text, 101)))
         local field = queue .. '/' .. (STATES[string.byte(text, 1)] or '?')
         there[field] = (there[field] or 0) + 1
+        if flagged(string.byte(text, 34), TURN) then
+            local key = extra_of({id = id}).key or ''
+            taken[key] = (taken[key] or 0) + 1
+        end
+    end)
+    for _, key in ipairs(redis.call('HKEYS', P .. 'turns')) do taken[key] = taken[key] or 0 end
+    for key, count in pairs(taken) do
+        if key_of(key).count ~= count then
+            wrong('turns_are_counted', key .. ': ' .. key_of(key).count .. ' counted, ' .. count
+                .. ' there')
+        end
     end
     for field, count in pairs(gauges) do
         if count ~= (there[field] or 0) then
@@ -120,5 +137,16 @@ if rows <= given[4] then
         there[field] = nil
     end
     for field in pairs(there) do wrong('gauges_are_right', field .. ': not counted') end
+end
+
+local ticking = 0
+for _, id in ipairs(redis.call('HKEYS', P .. 'schedules')) do
+    local schedule = find_schedule(id)
+    local tick = tonumber(redis.call('ZSCORE', P .. 'ticks', id) or nil)
+    if tick then ticking = ticking + 1 end
+    if tick ~= (not schedule.paused and schedule.next_at or nil) then wrong('schedule_ticks', id) end
+end
+if redis.call('ZCARD', P .. 'ticks') ~= ticking then
+    wrong('schedule_ticks', 'one that is not there ticks')
 end
 return {0, found_wrong()}

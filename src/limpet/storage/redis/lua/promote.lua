@@ -1,13 +1,64 @@
--- promote: let time take effect.
--- purpose: scheduled to ready when due; waiting to cancelled or failed when too late. At most a
---          thousand each.
+-- promote: let time take effect, and go on with what is too much for one step.
+-- purpose: scheduled to ready when due; waiting to cancelled or failed when too late; failed to ready in
+--          a new round when it is relaunched; turns that a rate gives again; committed flows are
+--          written out; descendants of parents that are gone are cancelled. At most a thousand each.
 -- params:  none.
--- returns: {0, ready, lapsed, 1 if there may be more, {id, when the next one is due} or {}}.
+-- returns: {0, ready, lapsed, 1 if there may be more, {what, when the next one is due} or {}}.
 -- include: frame
 -- include: unclosed
 -- include: row
+-- include: keys
 -- include: moves
+-- include: after
+-- include: family
+-- include: arrive
+-- include: flows
+-- include: reopen
 -- include: write
+-- include: bounds
+
+local function write_out()
+    local left = 1000
+    while true do
+        local flow = redis.call('ZRANGE', P .. 'flows', 0, 0)[1]
+        if not flow then
+            -- Every parent that children could have spoken to has come.
+            redis.call('DEL', P .. 'ahead')
+            return
+        end
+        local key = P .. 'flow/' .. flow
+        local kept = redis.call('HMGET', key, 'chunks', 'at')
+        local at = tonumber(kept[2] or 0)
+        local part = cmsgpack.unpack(redis.call('HGET', key, at))
+        if part[1] > left then return end
+        left = left - part[1]
+        if part[1] > 0 then
+            take_in({number = part[1], shapes = part[2], kinds = part[3], extras = part[4],
+                texts = part[5], first = 1, flow = true})
+        end
+        if at + 1 == tonumber(kept[1]) then
+            redis.call('DEL', key)
+            redis.call('ZREM', P .. 'flows', flow)
+        else
+            redis.call('HDEL', key, at)
+            redis.call('HSET', key, 'at', at + 1)
+        end
+    end
+end
+
+-- Another chance for jobs that failed, unless another holds their unique or nobody waits for them.
+local function relaunch()
+    local due = redis.call('ZRANGEBYSCORE', P .. 'relaunch', '-inf', whole(now), 'LIMIT', 0, 1000)
+    for _, id in ipairs(due) do
+        redis.call('ZREM', P .. 'relaunch', id)
+        local r = find_row(id)
+        local parent = extra_of(r).parent and find_row(extra_of(r).parent)
+        if r.state == FAILED and not unique_taken(r) and not (parent and parent.state > SUCCEEDED) then
+            reopen(r, 'relaunched')
+        end
+    end
+    return #due == 1000
+end
 
 local late = redis.call('ZRANGEBYSCORE', P .. 'lapse', '-inf', whole(now), 'LIMIT', 0, 1000)
 for _, id in ipairs(late) do
@@ -30,25 +81,40 @@ for _, id in ipairs(late) do
     -- A claim passes over only so many of them: what is behind may be had now.
     if source == READY then rings.ready = true end
 end
-local due, ready = redis.call('ZRANGEBYSCORE', P .. 'scheduled', '-inf', whole(now), 'LIMIT', 0,
-    1000), 0
+local due, rows = redis.call('ZRANGEBYSCORE', P .. 'scheduled', '-inf', whole(now), 'LIMIT', 0, 1000),
+    {}
 for _, id in ipairs(due) do
     local r = find_row(id)
-    if lapses_at(r) == NONE or lapses_at(r) > now then
-        leave(r)
-        r.state = READY
-        enter(r)
-        count_moves(r.queue, 'promote', SCHEDULED, READY, 1)
-        ready = ready + 1
-    end
+    if lapses_at(r) == NONE or lapses_at(r) > now then rows[#rows + 1] = r end
 end
-finish()
+-- Those that are due together ask for turns of their keys in order.
+table.sort(rows, comes_before)
+for _, r in ipairs(rows) do
+    leave(r)
+    become_ready(r, 'promote', SCHEDULED)
+end
 local more = #due == 1000 or #late == 1000
+more = relaunch() or more
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', P .. 'key_due', '-inf', whole(now), 'LIMIT', 0, 1000)) do
+    redis.call('ZREM', P .. 'key_due', key)
+    freed[key] = true
+end
+settle_rest()
+write_out()
+stop_kin()
+finish()
+if redis.call('EXISTS', P .. 'flows', P .. 'gone') > 0
+    or redis.call('ZCOUNT', P .. 'key_due', '-inf', whole(now)) > 0 then
+    more = true
+end
+-- A rate that has nothing given out for a time to come needs no record, nor a hold that is over.
+redis.call('ZREMRANGEBYSCORE', P .. 'given', '-inf', whole(now))
+if ruled and redis.call('ZREMRANGEBYSCORE', P .. 'holds', '-inf', whole(now)) > 0 then note_ruled() end
 local next_due = {}
-for _, key in ipairs({'scheduled', 'lapse'}) do
+for _, key in ipairs({'scheduled', 'lapse', 'relaunch', 'key_due'}) do
     local first = redis.call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')
     if first[1] and (not next_due[1] or tonumber(first[2]) < tonumber(next_due[2])) then
         next_due = first
     end
 end
-return {0, ready, #late, more and 1 or 0, next_due}
+return {0, made_ready, #late, more and 1 or 0, next_due}

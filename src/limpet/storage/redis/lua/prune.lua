@@ -1,49 +1,113 @@
 -- prune: remove what was finished long ago, a small step at a time.
 -- purpose: a final state to (nothing), with everything told about the job; dead sessions that
---          nobody needs any more. At most a thousand together.
+--          nobody needs any more; staged flows that were not committed. At most a thousand together.
 -- params:  for how long a repeat of an enqueue is safe, pairs of state and retention, how long dead
---          sessions are kept; all in microseconds.
+--          sessions are kept, triples of queue, state and its retention there; all in microseconds.
 -- returns: {0, jobs, sessions, 1 if there is more to remove now}.
 -- include: frame
 -- include: unclosed
 -- include: row
+-- include: keys
 -- include: moves
 -- include: write
+-- include: forget
 
 local left = 1000
 local created_before = now - given[4]
+-- At how many jobs that stay one call looks; the next one goes on behind them.
+local MOST_PASSED = 10000
 
-local function remove(state, before)
-    local key = P .. 'finished/' .. state
-    local ids, keys, queues, seen = {}, {}, {}, 0
-    -- Those that a repeat of their enqueue could still meet are passed over, but not endlessly.
-    while #ids < left and seen < 10000 do
-        local found = redis.call('ZRANGEBYSCORE', key, '-inf', '(' .. whole(before), 'LIMIT', seen,
-            1000)
+-- How long jobs are kept: by state, and by queue and state; and for each state the shortest time.
+local kept, kept_in, shortest = {}, {}, {}
+for _, each in ipairs(given[5]) do
+    kept[each[1]] = each[2]
+    shortest[each[1]] = each[2]
+end
+for _, each in ipairs(given[7]) do
+    kept_in[each[1]] = kept_in[each[1]] or {}
+    kept_in[each[1]][each[2]] = each[3]
+    shortest[each[2]] = math.min(shortest[each[2]] or each[3], each[3])
+end
+
+-- A parent that is not finished will want to read what became of its children; one that is to be written
+-- out with its flow too.
+local function is_wanted(r)
+    if not flagged(r.flags, FAMILY) then return false end
+    if redis.call('ZSCORE', P .. 'gone', r.id) then return true end
+    local id = extra_of(r).parent
+    local parent = id and find_row(id)
+    if id and not parent then return redis.call('EXISTS', P .. 'flows') == 1 end
+    return parent and parent.state < SUCCEEDED
+end
+
+-- Who holds its unique for a time does so for all of it.
+local function is_held(r)
+    if not flagged(r.flags, UNIQUE) then return false end
+    local e = extra_of(r)
+    return e.rules.unique_until == 'time' and r.created_at + e.rules.unique_for > now
+        and redis.call('HGET', P .. 'unique', r.task .. '/' .. e.unique) == r.id
+end
+
+local function is_old(r, state)
+    local time = kept_in[r.queue] and kept_in[r.queue][state] or kept[state]
+    return time and r.finished_at < now - time and r.created_at < created_before
+        and not is_wanted(r)
+        and not is_held(r)
+end
+
+local function remove(state)
+    local key, place = P .. 'finished/' .. state, 'passed/' .. state
+    local start = tonumber(redis.call('HGET', KEYS[1], place) or 0)
+    local ids, queues, seen, passed, at_end = {}, {}, 0, 0, false
+    while #ids < left and passed < MOST_PASSED and not at_end do
+        local found = redis.call('ZRANGEBYSCORE', key, '-inf', '(' .. whole(now - shortest[state]),
+            'LIMIT', start + seen, 1000)
         for _, id in ipairs(found) do
-            local r = find_row(id)
-            if #ids < left and r.created_at < created_before then
-                ids[#ids + 1] = id
-                keys[#keys + 1] = P .. 'events/' .. id
-                keys[#keys + 1] = P .. 'log/' .. id
-                queues[r.queue] = (queues[r.queue] or 0) + 1
+            if #ids < left then
+                local r = find_row(id)
+                seen = seen + 1
+                if is_old(r, state) then
+                    ids[#ids + 1] = id
+                    queues[r.queue] = (queues[r.queue] or 0) + 1
+                    forget_beside(r)
+                else
+                    passed = passed + 1
+                end
             end
         end
-        seen = seen + #found
-        if #found < 1000 then break end
+        at_end = #found < 1000 and #ids < left
     end
-    if #ids == 0 then return end
-    redis.call('DEL', unpack(keys))
-    for _, hash in ipairs({'job', 'row', 'extra', 'result', 'result_secrets', 'error', 'progress'}) do
-        redis.call('HDEL', P .. hash, unpack(ids))
+    if at_end then
+        redis.call('HDEL', KEYS[1], place)
+    elseif passed > 0 then
+        redis.call('HSET', KEYS[1], place, start + passed)
     end
-    redis.call('ZREM', P .. 'all', unpack(ids))
+    if #ids == 0 then return not at_end end
+    forget(ids)
     redis.call('ZREM', key, unpack(ids))
     for queue, count in pairs(queues) do
         redis.call('HINCRBY', P .. 'gauge', queue .. '/' .. state, -count)
         redis.call('HINCRBY', P .. 'total', queue .. '/prune', count)
     end
     left = left - #ids
+    return not at_end
+end
+
+-- Flows that nobody committed in time, and the memory of those that were, once they are written out.
+local function forget_flows()
+    local before = '(' .. whole(created_before)
+    local stale = redis.call('ZRANGEBYSCORE', P .. 'staged', '-inf', before, 'LIMIT', 0, 1000)
+    for _, flow in ipairs(stale) do
+        redis.call('DEL', P .. 'flow/' .. flow)
+        redis.call('ZREM', P .. 'staged', flow)
+    end
+    for _, flow in ipairs(redis.call('ZRANGEBYSCORE', P .. 'committed', '-inf', before, 'LIMIT', 0,
+        1000)) do
+        if not redis.call('ZSCORE', P .. 'flows', flow) then
+            redis.call('ZREM', P .. 'committed', flow)
+        end
+    end
+    return #stale == 1000
 end
 
 local function forget_tasks(digest)
@@ -53,8 +117,10 @@ local function forget_tasks(digest)
     end
 end
 
-for _, each in ipairs(given[5]) do
-    if left > 0 then remove(each[1], now - each[2]) end
+local more = forget_flows()
+for state = SUCCEEDED, CANCELLED do
+    local name = STATES[state]
+    if left > 0 and shortest[name] then more = remove(name) or more end
 end
 local jobs = 1000 - left
 if left == 0 then return {0, jobs, 0, 1} end
@@ -72,4 +138,4 @@ for _, id in ipairs(old) do
         sessions = sessions + 1
     end
 end
-return {0, jobs, sessions, sessions == left and 1 or 0}
+return {0, jobs, sessions, (more or sessions == left) and 1 or 0}

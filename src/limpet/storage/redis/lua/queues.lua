@@ -2,7 +2,8 @@
 -- purpose: reads only.
 -- params:  none.
 -- returns: {0, gauges (pairs of queue/state and count), paused queues, heads (queue, sort key, since
---          when it is ready)}.
+--          when it is ready), wall time, what is declared and what is set (pairs of queue and JSON),
+--          holds and how far rates have given out (pairs of queue and time), drained queues}.
 -- include: frame
 -- include: row
 
@@ -12,4 +13,7 @@ for _, line in ipairs(redis.call('SMEMBERS', P .. 'lines')) do
     local r = first[1] and find_row(string.sub(first[1], 7))
     if r then heads[#heads + 1] = {r.queue, first[2], whole(r.ready_at)} end
 end
-return {0, redis.call('HGETALL', P .. 'gauge'), redis.call('SMEMBERS', P .. 'paused'), heads}
+return {0, redis.call('HGETALL', P .. 'gauge'), redis.call('SMEMBERS', P .. 'paused'), heads,
+    whole(now), redis.call('HGETALL', P .. 'declared'), redis.call('HGETALL', P .. 'adjusted'),
+    redis.call('ZRANGE', P .. 'holds', 0, -1, 'WITHSCORES'),
+    redis.call('ZRANGE', P .. 'given', 0, -1, 'WITHSCORES'), redis.call('SMEMBERS', P .. 'draining')}

@@ -6,12 +6,17 @@
 -- include: row
 -- include: session
 -- include: digest
+-- include: keys
 -- include: moves
+-- include: after
+-- include: family
 
 local s = find_session(given[4])
 if not s or s.state ~= DEAD then return {0, 0, 0, 0, 0} end
 
 -- include: write
+-- include: bounds
+-- include: flows
 -- include: outcome
 
 local key = P .. 'session/' .. s.id

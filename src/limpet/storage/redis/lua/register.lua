@@ -6,7 +6,10 @@
 -- include: frame
 -- include: row
 -- include: session
+-- include: keys
 -- include: moves
+-- include: after
+-- include: family
 
 if closed then return {-2} end
 local id, lease = given[4], given[5]

@@ -7,9 +7,14 @@
 -- include: row
 -- include: session
 -- include: digest
+-- include: keys
 -- include: moves
+-- include: after
+-- include: family
 -- include: fence
 -- include: write
+-- include: bounds
+-- include: flows
 -- include: outcome
 -- include: settle
 

@@ -16,6 +16,8 @@ if need ~= '' then
     for at = 1, #gauges, 2 do
         if string.sub(gauges[at], -8) == '/running' then running = running + gauges[at + 1] end
     end
+    -- What promote has still to write out or to cancel is under way too.
+    running = running + redis.call('ZCARD', P .. 'flows') + redis.call('ZCARD', P .. 'gone')
     local sessions = redis.call('ZCARD', P .. 'moments')
     if (need == 'idle' and running > 0) or (need == 'empty' and jobs + sessions > 0) then
         return {0, 0, found, running, jobs, sessions}

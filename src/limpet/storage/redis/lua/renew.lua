@@ -8,7 +8,10 @@
 -- include: unclosed
 -- include: row
 -- include: session
+-- include: keys
 -- include: moves
+-- include: after
+-- include: family
 -- include: fence
 
 local id = given[4]

@@ -9,6 +9,7 @@
 -- include: unclosed
 -- include: row
 -- include: session
+-- include: keys
 -- include: moves
 -- include: fence
 

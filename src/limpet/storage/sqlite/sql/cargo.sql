@@ -25,8 +25,11 @@ SELECT j.n, j.id, j.task, j.queue, j.state, j.priority, j.ready_at, j.suspect, j
        j.finished_at, j.cancel_requested_at, j.expires_at, j.deadline_at, j.key, j.unique_key,
        j.parent, j.root, j.weight_class, j.payload_version, p.args, p.options, p.secrets, r.value,
        nullif(r.secrets, '[]'), r.error,
-       (SELECT b.reason || ':' || b.what FROM limpet_blocked b WHERE b.n = j.n LIMIT 1),
-       g.token, g.done, g.total, g.note, g.at
+       CASE WHEN j.turn = 2 THEN 'key:' || j.key
+            WHEN j.pending > 0 THEN 'children:'
+            ELSE (SELECT b.reason || ':' || b.what FROM limpet_blocked b WHERE b.n = j.n LIMIT 1)
+       END,
+       g.token, g.done, g.total, g.note, g.at, j.rules, j.pending, j.relaunch_at, j.turn = 1
 FROM limpet_job j
 CROSS JOIN limpet_payload p ON p.n = j.n
 LEFT JOIN limpet_result r ON r.n = j.n
@@ -57,8 +60,13 @@ INSERT INTO limpet_job (
     n, id, task, queue, state, priority, sort_key, ready_at, suspect, last_run, round, token,
     session, failures, orphans, strikes, created_at, claimed_at, finished_at, cancel_requested_at,
     expires_at, deadline_at, lapses_at, key, unique_key, parent, root, weight_class,
-    payload_version)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    payload_version, rules, pending, relaunch_at, turn)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    ?, ?)
+
+-- statement: look_after
+INSERT INTO limpet_key (key, next_at) VALUES (?, ?)
+ON CONFLICT (key) DO UPDATE SET next_at = excluded.next_at
 
 -- statement: insert_result
 INSERT INTO limpet_result (n, value, secrets, error) VALUES (?, ?, ?, ?)
@@ -72,8 +80,8 @@ UPDATE limpet_store SET cursor = :cursor
 -- statement: forget_totals
 DELETE FROM limpet_total
 
--- statement: forget_paused
-DELETE FROM limpet_queue
+-- statement: forget_lines
+DELETE FROM limpet_key
 
 -- statement: some
 SELECT n, queue, state FROM limpet_job WHERE n > 0 ORDER BY n LIMIT :limit

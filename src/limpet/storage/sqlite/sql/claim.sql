@@ -1,7 +1,8 @@
 -- claim: take ready jobs for a session.
 -- purpose: ready to running, with the next token; jobs whose task nobody knows to blocked.
 -- params:  by name; :numbers is a JSON list of the jobs' numbers. Else tuples.
--- returns: queues: names of queues with ready jobs that are not paused; tasks: those of a queue's
+-- returns: queues: names of queues with ready jobs that are not paused, how many these are,
+--          whether any queue has a weight, and what is said of the queue; tasks: those of a queue's
 --          ready jobs, each found by one step in the index, and whether the pool can run it and
 --          whether any live session knows it; candidates: two JSON lists, sort keys and numbers, in
 --          order; taken: a JSON list of what the holder needs to run each, in the order of
@@ -10,7 +11,12 @@
 -- why:     a list in one row, because the interpreter's lock changes hands for each row.
 
 -- statement: queues
-SELECT g.queue FROM limpet_gauge g
+SELECT g.queue, g.jobs,
+       EXISTS (SELECT 1 FROM limpet_queue s INDEXED BY limpet_queue_weighted WHERE s.weighted = 1),
+       q.held_until, q.given_until, q.declared, q.adjusted, q.pace,
+       CASE WHEN q.concurrency IS NOT NULL THEN (
+           SELECT r.jobs FROM limpet_gauge r WHERE r.queue = g.queue AND r.state = 'running') END
+FROM limpet_gauge g
 LEFT JOIN limpet_queue q ON q.name = g.queue
 WHERE g.state = 'ready' AND g.jobs > 0 AND coalesce(q.paused, 0) = 0
 

@@ -1,8 +1,9 @@
 -- enqueue: write new jobs.
--- purpose: (nothing) to ready or scheduled; an id that is there stays as it is.
--- params:  insert_job and insert_payload take a tuple in the order of their columns;
---          known takes :ids, a JSON list of ids; waiting takes :queue.
--- returns: last the highest number so far, and whether the store is closed; known one row for each id that is there; waiting the
+-- purpose: (nothing) to ready or scheduled, or blocked; an id that is there stays as it is.
+-- params:  the insertions take a tuple in the order of their columns; known takes :ids, a JSON list
+--          of ids; waiting takes :queue.
+-- returns: last the highest number so far, whether the store is closed, and whether any queue is
+--          drained; draining which ones; known one row for each id that is there; waiting the
 --          length of the queue.
 
 -- statement: insert_job
@@ -13,8 +14,20 @@ INSERT INTO limpet_job (
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 
+-- statement: insert_shaped
+INSERT INTO limpet_job (
+    n, id, task, queue, state, priority, sort_key, ready_at, created_at,
+    expires_at, deadline_at, lapses_at, key, unique_key, parent, root,
+    weight_class, payload_version, turn, pending, sole, rules)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
 -- statement: last
-SELECT coalesce(max(n), 0), (SELECT closed FROM limpet_store) FROM limpet_job
+SELECT coalesce(max(n), 0), (SELECT closed FROM limpet_store),
+       EXISTS (SELECT 1 FROM limpet_queue INDEXED BY limpet_queue_draining WHERE draining = 1)
+FROM limpet_job
+
+-- statement: draining
+SELECT name FROM limpet_queue INDEXED BY limpet_queue_draining WHERE draining = 1
 
 -- statement: insert_payload
 INSERT INTO limpet_payload (n, args, options, secrets) VALUES (?, ?, ?, ?)

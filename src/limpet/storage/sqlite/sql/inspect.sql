@@ -53,7 +53,8 @@ SELECT l.at, l.level, l.message FROM limpet_log l JOIN limpet_job j ON j.n = l.n
 WHERE j.id = :id ORDER BY l.l
 
 -- statement: queues
-SELECT g.queue, coalesce(q.paused, 0), g.state, g.jobs
+SELECT g.queue, g.state, g.jobs, coalesce(q.paused, 0), q.declared, q.adjusted,
+       coalesce(q.held_until, 0), coalesce(q.given_until, 0), coalesce(q.draining, 0)
 FROM limpet_gauge g LEFT JOIN limpet_queue q ON q.name = g.queue
 ORDER BY g.queue, g.state
 

@@ -83,12 +83,70 @@ SELECT 'answer ' || session FROM limpet_answer
 WHERE session NOT IN (SELECT id FROM limpet_session)
 
 -- statement: blocked_has_reason
--- a job is blocked if and only if a reason is kept
+-- a job is blocked if and only if a reason is kept, and only one
 SELECT j.id FROM limpet_job j
-WHERE j.state = 'blocked' AND NOT EXISTS (SELECT 1 FROM limpet_blocked b WHERE b.n = j.n)
+WHERE j.state = 'blocked'
+  AND (SELECT count(*) FROM limpet_blocked b WHERE b.n = j.n) + (j.turn = 2) + (j.pending > 0) <> 1
 UNION ALL
 SELECT 'reason ' || b.reason || ' ' || b.what || ' of row ' || b.n FROM limpet_blocked b
 WHERE NOT EXISTS (SELECT 1 FROM limpet_job j WHERE j.n = b.n AND j.state = 'blocked')
+
+-- statement: key_has_turn
+-- a job with a key is ready or running only with a turn of it
+SELECT id FROM limpet_job WHERE key IS NOT NULL AND state IN ('ready', 'running') AND turn <> 1
+
+-- statement: turn_is_used
+-- only a job that can go on has a turn of its key, and only a blocked one waits for a turn
+SELECT id FROM limpet_job
+WHERE turn NOT IN (0, 1, 2) OR (turn > 0 AND key IS NULL)
+   OR (turn = 1 AND state NOT IN ('ready', 'running', 'scheduled'))
+   OR (turn = 2 AND state <> 'blocked')
+
+-- statement: turn_is_given
+-- nobody waits for a key of which nobody has a turn, unless for its time
+SELECT 'key ' || w.key FROM limpet_job w
+WHERE w.turn = 2
+  AND NOT EXISTS (SELECT 1 FROM limpet_job t WHERE t.key = w.key AND t.turn = 1)
+  AND NOT EXISTS (SELECT 1 FROM limpet_key k WHERE k.key = w.key AND k.next_at IS NOT NULL)
+GROUP BY w.key
+
+-- statement: pending_is_awaited
+-- only a blocked job waits for children
+SELECT id FROM limpet_job WHERE pending < 0 OR (pending > 0 AND state <> 'blocked')
+
+-- statement: unique_has_one
+-- who may hold a unique names one (that no two do, an index sees to)
+SELECT id FROM limpet_job WHERE sole NOT IN (0, 1) OR (sole = 1 AND unique_key IS NULL)
+
+-- statement: flow_is_whole
+-- of a committed flow every part is there that is not written out
+SELECT f.flow FROM limpet_flow f
+WHERE (f.whole = 1) <> (f.written = f.chunks) OR (f.whole = 0 AND f.chunks - f.written <> (
+    SELECT count(*) FROM limpet_staged s
+    WHERE s.flow = f.flow AND s.place >= f.written AND s.place < f.chunks))
+
+-- statement: gone_is_over
+-- a parent whose children are to be cancelled has failed or was cancelled, or was opened again
+SELECT 'row ' || g.n FROM limpet_gone g LEFT JOIN limpet_job j ON j.n = g.n
+WHERE j.n IS NULL OR (j.round = 1 AND j.state NOT IN ('failed', 'cancelled'))
+
+-- statement: relaunch_is_of_failed
+-- only a failed job is given another chance
+SELECT id FROM limpet_job WHERE relaunch_at IS NOT NULL AND state <> 'failed'
+
+-- statement: furniture_is_json
+-- what is said of queues, keys, breakers, flows and rules is JSON
+SELECT 'queue ' || name FROM limpet_queue
+WHERE NOT json_valid(coalesce(declared, '0')) OR NOT json_valid(coalesce(adjusted, '0'))
+UNION ALL
+SELECT 'key ' || key FROM limpet_key WHERE NOT json_valid(coalesce(rate, '0'))
+UNION ALL
+SELECT 'breaker ' || name FROM limpet_breaker
+WHERE NOT json_valid(body) OR body ->> 'state' IS NOT state AND state <> 'closed'
+UNION ALL
+SELECT 'flow ' || flow || ' ' || place FROM limpet_staged WHERE NOT json_valid(jobs)
+UNION ALL
+SELECT 'rules of ' || id FROM limpet_job WHERE NOT json_valid(coalesce(rules, '0'))
 
 -- statement: result_of_success
 -- only a job that succeeded has a result, and it has no error

@@ -1,16 +1,28 @@
 -- promote: let time take effect.
--- purpose: scheduled to ready when due; waiting to cancelled or failed when too late.
--- params:  :now, :limit.
--- returns: due and late: the jobs; next_due: when to come back.
+-- purpose: scheduled to ready when due; waiting to cancelled or failed when too late; failed to
+--          ready where another chance has come.
+-- params:  :now, :limit; :n a job's number.
+-- returns: due and late: the jobs; again: failed ones to be opened again, each after whether its
+--          parent, if it has one, is not gone; next_due: when to come back.
 
 -- statement: due
-SELECT n, queue FROM limpet_job INDEXED BY limpet_job_due
+SELECT n, queue, state, key, turn, sort_key FROM limpet_job INDEXED BY limpet_job_due
 WHERE state = 'scheduled' AND ready_at <= :now AND (lapses_at IS NULL OR lapses_at > :now)
 ORDER BY ready_at
 LIMIT :limit
 
--- statement: ready
-UPDATE limpet_job SET state = 'ready' WHERE n = ?
+-- statement: again
+SELECT NOT EXISTS (SELECT 1 FROM limpet_job o
+                   WHERE o.id = j.parent AND o.state IN ('failed', 'cancelled')),
+       j.n, j.state, j.queue, j.round, j.priority, j.token, j.session, j.claimed_at, j.finished_at,
+       j.cancel_requested_at
+FROM limpet_job j INDEXED BY limpet_job_relaunch
+WHERE j.relaunch_at IS NOT NULL AND j.relaunch_at <= :now
+ORDER BY j.relaunch_at
+LIMIT :limit
+
+-- statement: state
+SELECT state FROM limpet_job WHERE n = :n
 
 -- statement: late
 SELECT n, queue, state, expires_at, deadline_at FROM limpet_job INDEXED BY limpet_job_lapse
@@ -27,4 +39,10 @@ SELECT min(at) FROM (
     WHERE state = 'scheduled'
     UNION ALL
     SELECT min(lapses_at) FROM limpet_job INDEXED BY limpet_job_lapse
-    WHERE lapses_at IS NOT NULL)
+    WHERE lapses_at IS NOT NULL
+    UNION ALL
+    SELECT min(relaunch_at) FROM limpet_job INDEXED BY limpet_job_relaunch
+    WHERE relaunch_at IS NOT NULL
+    UNION ALL
+    SELECT min(next_at) FROM limpet_key INDEXED BY limpet_key_next
+    WHERE next_at IS NOT NULL)

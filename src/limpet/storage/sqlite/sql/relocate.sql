@@ -2,7 +2,8 @@
 -- purpose: close a store for all that write, and open it again.
 -- params:  by name.
 -- returns: closed: the stage of a store that is closed; record: its part in a move and the cursor;
---          in_the_way: how many jobs run, how many there are, how many sessions live.
+--          in_the_way: how many jobs run, with flows that are to be written out and parents whose
+--          children are to be cancelled; how many jobs there are; how many sessions live.
 
 -- statement: closed
 SELECT closed FROM limpet_store
@@ -11,8 +12,11 @@ SELECT closed FROM limpet_store
 SELECT relocation, cursor FROM limpet_store
 
 -- statement: in_the_way
-SELECT (SELECT count(*) FROM limpet_job WHERE state = 'running' AND session > ''),
-       (SELECT coalesce(sum(jobs), 0) FROM limpet_gauge),
+SELECT (SELECT count(*) FROM limpet_job WHERE state = 'running' AND session > '')
+       + (SELECT count(*) FROM limpet_flow INDEXED BY limpet_flow_open WHERE whole = 0)
+       + (SELECT count(*) FROM limpet_gone),
+       (SELECT coalesce(sum(jobs), 0) FROM limpet_gauge)
+       + (SELECT count(*) FROM limpet_flow INDEXED BY limpet_flow_open WHERE whole = 0),
        (SELECT count(*) FROM limpet_session WHERE state <> 'dead')
 
 -- statement: write

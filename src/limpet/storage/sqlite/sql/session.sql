@@ -45,12 +45,10 @@ SET held_count = held_count + :count, held_total = (held_total + :total) & 28147
 WHERE id = :session
 
 -- statement: unblock
-SELECT b.n, j.queue FROM limpet_blocked b JOIN limpet_job j ON j.n = b.n
+SELECT b.n, j.queue, j.state, j.key, j.turn, j.sort_key
+FROM limpet_blocked b JOIN limpet_job j ON j.n = b.n
 WHERE b.reason = 'task' AND b.what IN (SELECT task FROM limpet_taskset WHERE digest = :tasks)
 LIMIT :limit
-
--- statement: unblock_job
-UPDATE limpet_job SET state = 'ready' WHERE n = ? AND state = 'blocked'
 
 -- statement: forget_block
 DELETE FROM limpet_blocked WHERE n = ?

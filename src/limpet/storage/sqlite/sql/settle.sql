@@ -1,11 +1,12 @@
 -- settle: apply the outcomes of attempts whose lease holds (see fence.sql).
 -- purpose: running to succeeded, or to where an unhappy outcome takes the job.
 -- params:  by name: :leases, a JSON object of job ids and tokens; :numbers, a JSON list of the jobs'
---          numbers; :values, a JSON object of job ids and results. Else tuples, the job's number or
---          id comes last.
--- returns: completing: of the leases that hold, by queue, how many, their numbers, and the numbers
---          of those that may have left an error behind; options the job's options; request why
---          its cancellation was asked for; else nothing.
+--          numbers; :values, a JSON object of job ids and results; :ids, a JSON list. Else tuples,
+--          the job's number or id comes last.
+-- returns: completing: of the leases that hold, by queue, how many, their numbers, the numbers
+--          of those that may have left an error behind; tied: whether there are any jobs with a
+--          key, and with a parent; turns: the keys of which these have a turn; queues: that of each job; options the job's options; request why its cancellation was
+--          asked for; else nothing.
 
 -- statement: completing
 SELECT j.queue, count(*), json_group_array(j.n),
@@ -15,9 +16,30 @@ CROSS JOIN limpet_job j ON j.id = e.key
 WHERE j.state = 'running' AND j.session = :session AND j.token = e.value
 GROUP BY j.queue
 
+-- statement: tied
+SELECT EXISTS (SELECT 1 FROM limpet_job INDEXED BY limpet_job_turn WHERE turn = 1),
+       EXISTS (SELECT 1 FROM limpet_job INDEXED BY limpet_job_child WHERE parent IS NOT NULL)
+
+-- statement: turns
+SELECT DISTINCT key FROM limpet_job
+WHERE n IN (SELECT value FROM json_each(:numbers)) AND turn = 1
+
+-- statement: complete_keyed
+UPDATE limpet_job SET state = 'succeeded', finished_at = :now, turn = 0
+WHERE n IN (SELECT value FROM json_each(:numbers))
+
 -- statement: complete
 UPDATE limpet_job SET state = 'succeeded', finished_at = :now
 WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- statement: queues
+SELECT id, queue FROM limpet_job WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- statement: fan_out
+UPDATE limpet_job SET pending = :pending WHERE n = :n
+
+-- statement: relaunch
+UPDATE limpet_job SET relaunch_at = :at WHERE n = :n
 
 -- statement: forget_error
 DELETE FROM limpet_result WHERE n IN (SELECT value FROM json_each(:numbers))

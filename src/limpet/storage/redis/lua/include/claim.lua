@@ -2,10 +2,11 @@
 -- purpose: lines (queue and task, suspects apart) are sorted sets; only the heads of those that a
 --          pool can run are read, so that neither what waits nor what is finished costs anything.
 
+-- A script has room for 200 names of its own: only these are seen outside.
+local claim, claimed_before, told_list
+do
+
 local CHUNK = 1000
--- How many jobs that have lapsed one claim passes over; promote clears them away.
-local MOST_PASSED = 1000
-local passed = 0
 -- At how many heads of lines one claim looks.
 local MOST_HEADS = 1000
 local FRESH_MIDDLE = '\1\1\147\0\0\0\194\194'
@@ -31,6 +32,7 @@ local function common_of(who, token, line)
         local fence = struct.pack('>I8', token)
         common = {count = 0, queue = queue, head = '\4\0' .. fence .. who.stamp,
             tail = who.mine .. line, held = '\0\0' .. fence .. line, odd = '\1\0' .. fence .. line,
+            keyed = '\2\0' .. fence .. line .. '\0',
             told = who.name .. cmsgpack.pack(token) .. packed_text(task) .. packed_text(queue)}
         common.plain = common.told .. FRESH_MIDDLE
         of_token[line] = common
@@ -70,7 +72,7 @@ local function tell(parts, common, id, row, blob, plain)
 end
 
 -- A msgpack list of what was told, four pieces each.
-local function told_list(parts)
+function told_list(parts)
     return '\220' .. struct.pack('>I2', #parts / 4) .. table.concat(parts)
 end
 
@@ -87,117 +89,6 @@ local function block_strangers(line, task, limit)
         count_moves(r.queue, 'block', READY, BLOCKED, 1)
     end
     return #strangers
-end
-
--- When each of some jobs in a line lapses, at the same places.
-local function ends_of(found, step)
-    local ids, ends = {}, {}
-    for at = 1, #found, step do ids[#ids + 1] = string.sub(found[at], 7) end
-    local rows = #ids > 0 and redis.call('HMGET', P .. 'row', unpack(ids)) or {}
-    for place, row in ipairs(rows) do
-        if row then
-            local expires_at, deadline_at = struct.unpack('>dd', row, 51)
-            ends[(place - 1) * step + 1] = lapses_at({expires_at = expires_at,
-                deadline_at = deadline_at})
-        end
-    end
-    return ends
-end
-
--- Read on in a line; what has lapsed is passed over, and then the line is no longer taken from its
--- head alone.
-local function read_on(source, number, lapsed, scored)
-    local step = scored and 2 or 1
-    local last = source.seen + number - 1
-    local found = scored and redis.call('ZRANGE', source.key, source.seen, last, 'WITHSCORES')
-        or redis.call('ZRANGE', source.key, source.seen, last)
-    source.seen = source.seen + #found / step
-    source.ended = #found / step < number
-    if not lapsed and not scored and #source.places == 0 then
-        source.places = found
-        return
-    end
-    local ends = lapsed and ends_of(found, step)
-    for at = 1, #found, step do
-        local end_at = ends and ends[at] or NONE
-        local fit = end_at == NONE or end_at > now
-        if fit then
-            source.places[#source.places + 1] = found[at]
-            source.scores[#source.scores + 1] = scored and tonumber(found[at + 1])
-        else
-            source.gaps = true
-            passed = passed + 1
-        end
-    end
-    if passed >= MOST_PASSED then source.ended = true end
-end
-
--- The next of a line, or nil when there is none.
-local function head_of(source, lapsed)
-    while source.at > #source.places and not source.ended do
-        read_on(source, source.step, lapsed, true)
-    end
-    return source.places[source.at]
-end
-
--- Whether the head of one line comes before that of another.
-local function earlier(a, b)
-    local mine, theirs = a.scores[a.at], b.scores[b.at]
-    if mine ~= theirs then return mine < theirs end
-    return a.places[a.at] < b.places[b.at]
-end
-
--- Put a line in its place in a heap whose first is the earliest.
-local function sift(heap, at, size)
-    while 2 * at <= size do
-        local child = 2 * at
-        if child < size and earlier(heap[child + 1], heap[child]) then child = child + 1 end
-        if not earlier(heap[child], heap[at]) then return end
-        heap[at], heap[child] = heap[child], heap[at]
-        at = child
-    end
-end
-
--- The first of all lines together, no more suspects than can run alone.
-local function pick(sources, limits, room, suspects, lapsed)
-    local picked = {}
-    if #sources == 1 then
-        local source = sources[1]
-        local most = math.min(limits[source.queue], room, source.alone and suspects or room)
-        local step = lapsed and math.max(most, 200) or most
-        while #source.places < most and not source.ended do read_on(source, step, lapsed) end
-        source.at = math.min(#source.places, most) + 1
-        for at = 1, source.at - 1 do picked[at] = string.sub(source.places[at], 7) end
-        return picked
-    end
-    local heap, size, taken = {}, 0, {}
-    for _, source in ipairs(sources) do
-        source.step = math.ceil(1.5 * room / #sources) + 1
-        if head_of(source, lapsed) then
-            size = size + 1
-            heap[size] = source
-        end
-    end
-    for at = math.floor(size / 2), 1, -1 do sift(heap, at, size) end
-    while size > 0 and #picked < room do
-        local first = heap[1]
-        local queue = first.queue
-        -- A queue that is full, and a place for suspects, do not open again in this claim.
-        local open = (taken[queue] or 0) < limits[queue] and (not first.alone or suspects > 0)
-        if open then
-            picked[#picked + 1] = string.sub(first.places[first.at], 7)
-            first.at = first.at + 1
-            taken[queue] = (taken[queue] or 0) + 1
-            if first.alone then suspects = suspects - 1 end
-        end
-        if not open or not head_of(first, lapsed) then
-            heap[1] = heap[size]
-            heap[size] = nil
-            size = size - 1
-        end
-        sift(heap, 1, size)
-    end
-    return picked
 end
 
 local function take_out(sources)
@@ -221,7 +112,8 @@ local function some_of(lines)
 end
 
 -- The lines from which a pool may take; jobs of tasks that nobody knows are blocked on the way.
-local function lines_for(pool, limits, per_queue, paused, room)
+-- `bounds` is what is said of queues and breakers, false where nothing is.
+local function lines_for(pool, limits, per_queue, paused, room, bounds)
     local sources, lines = {}, {}
     local tasks, slots, suspects = pool[1], pool[4], pool[3]
     local strangers = CHUNK
@@ -237,7 +129,12 @@ local function lines_for(pool, limits, per_queue, paused, room)
                 known[task] = runs[task]
                     or tonumber(redis.call('HGET', P .. 'known', task) or 0) > 0
             end
-            if runs[task] then
+            if runs[task] and bounds then
+                limit = bounded(bounds, line, queue, task, limit, per_queue[queue] or 0)
+            end
+            if limit < 1 then
+                -- Kept back for now.
+            elseif runs[task] then
                 limits[queue] = limit
                 if suspects > 0 or string.sub(line, 1, 1) ~= 'a' then lines[#lines + 1] = line end
             elseif strangers > 0 and not known[task] then
@@ -249,6 +146,10 @@ local function lines_for(pool, limits, per_queue, paused, room)
         sources[#sources + 1] = {key = P .. line, line = line, queue = split(string.sub(line, 7)),
             alone = string.sub(line, 1, 1) == 'a', places = {}, scores = {}, at = 1, seen = 0,
             ended = false}
+        if bounds then
+            local _, task = split(string.sub(line, 7))
+            sources[#sources].probes = bounds.tripped[task]
+        end
     end
     return sources
 end
@@ -258,13 +159,21 @@ local function is_plain(row)
     return string.find(row, PLAIN, 32, true) == 32
 end
 
+-- The same, whatever its flags are.
+local FRESH = string.sub(PLAIN, 4)
+local NO_LIMITS, UNHURT = NONE_8 .. NONE_8, string.rep('\0', 8)
+
+local function is_fresh(row)
+    return string.find(row, FRESH, 35, true) == 35 and string.sub(row, 32, 33) == '\0\0'
+end
+
 -- Rows of a session's jobs as they become when it takes them, and what it is told. `line` is that of
 -- all of them, or nil.
 local function run(session, seq, pool, ids, line, parts, per_queue)
     local rows = redis.call('HMGET', P .. 'row', unpack(ids))
     local blobs = redis.call('HMGET', P .. 'job', unpack(ids))
     local who = holder_of(session, seq, pool)
-    local changed, held, limited = {}, {}, {}
+    local changed, held, limited, keyed, spots = {}, {}, {}, {}, {}
     for place = 1, #ids do
         local id, row, blob = ids[place], rows[place], blobs[place]
         -- A job without its row or payload cannot run; fsck finds it.
@@ -275,9 +184,17 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
                 line or string.sub(row, 102 + string.byte(row, 101)))
             local kept, plain = common.held, is_plain(row)
             if not plain then
-                if string.sub(row, 51, 66) ~= NONE_8 .. NONE_8 then limited[#limited + 1] = id end
+                local flags = string.byte(row, 34)
+                plain = is_fresh(row)
+                if not plain and string.sub(row, 51, 66) ~= NO_LIMITS then limited[#limited + 1] = id end
                 -- One that failed before left an error behind.
-                if string.sub(row, 39, 46) ~= '\0\0\0\0\0\0\0\0' then kept = common.odd end
+                if flagged(flags, FAMILY) or (not plain and string.sub(row, 39, 46) ~= UNHURT) then
+                    kept = common.odd
+                elseif flagged(flags, KEYED) then
+                    kept = common.keyed
+                    keyed[#keyed + 1] = id
+                    spots[#spots + 1] = #held + 2
+                end
             end
             local n = #changed
             changed[n + 1] = id
@@ -290,6 +207,11 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
         end
     end
     if #held == 0 then return end
+    if #keyed > 0 then
+        for place, text in ipairs(redis.call('HMGET', P .. 'extra', unpack(keyed))) do
+            held[spots[place]] = held[spots[place]] .. key_in(text)
+        end
+    end
     redis.call('HSET', P .. 'row', unpack(changed))
     redis.call('HSET', P .. 'held/' .. session, unpack(held))
     if #limited > 0 then redis.call('ZREM', P .. 'lapse', unpack(limited)) end
@@ -299,28 +221,36 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
     end
 end
 
--- Take jobs for the session; what it is told of each is added to `parts`.
-local function claim(session, seq, pools, parts)
+-- Take jobs for the session; what it is told of each is added to `parts`. The answer is when more may
+-- be had of what was kept back, or nil.
+function claim(session, seq, pools, parts)
     local paused, per_queue = {}, {}
+    local bounds = ruled and read_bounds()
     for _, queue in ipairs(redis.call('SMEMBERS', P .. 'paused')) do paused[queue] = true end
     local lapsed = redis.call('ZCOUNT', P .. 'lapse', '-inf', whole(now)) > 0
     for place, pool in ipairs(pools) do
         local room = math.min(pool[2], CHUNK)
         if room > 0 then
             local limits = {}
-            local sources = lines_for(pool, limits, per_queue, paused, room)
+            local sources = lines_for(pool, limits, per_queue, paused, room, bounds)
             if #sources > 0 then
-                local ids = pick(sources, limits, room, pool[3], lapsed)
+                local ids
+                if bounds and bounds.weighted and #sources > 1 then
+                    ids = pick_by_weight(sources, limits, room, pool[3], lapsed, bounds.rules)
+                else
+                    ids = pick(sources, limits, room, pool[3], lapsed)
+                end
                 take_out(sources)
                 local line = #sources == 1 and string.sub(sources[1].line, 7) or nil
                 if #ids > 0 then run(session, seq, place, ids, line, parts, per_queue) end
             end
         end
     end
+    return bounds and take_from_bounds(bounds, per_queue)
 end
 
 -- What the session was given by an exchange, as far as it still has it, in the same order.
-local function claimed_before(session, seq)
+function claimed_before(session, seq)
     local found, parts = {}, {}
     for _, id in ipairs(held_by(session)) do
         local text = redis.call('HGET', P .. 'row', id)
@@ -332,8 +262,7 @@ local function claimed_before(session, seq)
     end
     table.sort(found, function(a, b)
         if a.pool ~= b.pool then return a.pool < b.pool end
-        if sort_key(a) ~= sort_key(b) then return sort_key(a) < sort_key(b) end
-        return a.number < b.number
+        return comes_before(a, b)
     end)
     local who = holder_of(session, seq, 0)
     for _, r in ipairs(found) do
@@ -341,4 +270,6 @@ local function claimed_before(session, seq)
         tell(parts, common_of(who, r.token, r.line), r.id, r.text, blob, is_plain(r.text))
     end
     return parts
+end
+
 end

@@ -24,6 +24,19 @@ local function verdict(session, id, token, mine, tried)
     return 'lost'
 end
 
+-- Whether an attempt (job, session, token) may hand in jobs. Stricter than for a settlement: past its
+-- moment the job may start elsewhere any time now.
+local function may_hand_in(fence)
+    local s = find_session(fence[2])
+    local where = s and standing(s)
+    return holds(find_row(fence[1]), fence[2], fence[3]) and (where == LIVE or where == DRAINING)
+end
+
+local function refuse_to_take(fence)
+    verdict(fence[2], fence[1], fence[3], true, 'enqueue jobs from')
+    finish()
+end
+
 -- Add a lease that does not hold to those that are told, with its place among what was said.
 local function reject(rejected, place, session, id, holder, token, tried)
     local answer = verdict(session, id, token, holder == session, tried)

@@ -11,11 +11,12 @@
 
 local P = string.sub(KEYS[1], 1, -6)
 local given = cmsgpack.unpack(ARGV[1])
-local meta = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'base', 'moved_at', 'quiet', 'closed')
+local meta = redis.call('HMGET', KEYS[1], 'made', 'run', 'base', 'moved_at', 'quiet', 'closed', 'ruled')
 if not meta[1] then
     return {-1}
 end
-local closed = meta[#meta]  -- the stage of a store that moves to another place; false when open
+local closed = meta[6]  -- the stage of a store that moves to another place; false when open
+local ruled = meta[7]   -- whether anything is said of queues or breakers
 
 local now, now_lease = given[1], given[2]
 if not now then

@@ -1,9 +1,17 @@
 -- moves: from one state to another, with everything that depends on the state.
 -- purpose: each state has a collection of its jobs; leave and enter keep them right. What a script
---          counted, recorded and rings is written once, at its end.
+--          counted, recorded and rings is written once, at its end. Who comes to a state in which it
+--          may have no turn of its key gives it back here, whatever brought it there.
 
 local gauges, totals, rings = {}, {}, {}
 local recorded = 0
+-- What is to be done before the end of a script (include/after.lua), and jobs of flows that have ended.
+local closers, ended = {}, {}
+-- Jobs that ask for a turn in this step and are in no state meanwhile, by id.
+local asks = {}
+-- How many jobs became ready; whether a family was changed, so that promote may have to go on.
+local made_ready, family_moved = 0, false
+local ring_for_room  -- in include/bounds.lua
 -- Of a job that comes back for ever the first events are kept and the last; some more may be there,
 -- so that not every one more is followed by a tidying up.
 local MOST_EVENTS, FIRST_EVENTS, SPARE_EVENTS = 1000, 10, 100
@@ -22,6 +30,7 @@ local function count_moves(queue, move, source, target, count)
     totals[field] = (totals[field] or 0) + count
     if target == READY then
         rings.ready = true
+        made_ready = made_ready + count
     elseif target >= SUCCEEDED then
         rings.done = true
     end
@@ -68,7 +77,14 @@ local function leave(r)
     elseif r.state == BLOCKED then
         local reason = redis.call('HGET', P .. 'blocked', r.id)
         redis.call('HDEL', P .. 'blocked', r.id)
-        if reason then redis.call('ZREM', P .. 'needs/' .. reason, r.id) end
+        local key = reason and string.match(reason, '^key:(.*)$')
+        if key then
+            redis.call('ZREM', P .. 'waits/' .. key, place_of(r))
+            -- It may have been the one that stopped the line.
+            freed[key] = true
+        elseif reason then
+            redis.call('ZREM', P .. 'needs/' .. reason, r.id)
+        end
     elseif r.state == RUNNING then
         redis.call('HDEL', P .. 'held/' .. r.session, r.id)
         if r.requested_at ~= NONE then redis.call('SREM', P .. 'cancels/' .. r.session, r.id) end
@@ -80,8 +96,19 @@ local function leave(r)
     if r.state <= BLOCKED and lapses_at(r) ~= NONE then redis.call('ZREM', P .. 'lapse', r.id) end
 end
 
+local function keeps_turn(r)
+    return r.state == READY or (r.state == SCHEDULED and flagged(r.flags, RULED)
+        and extra_of(r).rules.key_strict)
+end
+
 -- The row must be as it is to be kept; `reason` is for a job that is blocked.
 local function enter(r, reason)
+    if flagged(r.flags, TURN) and not keeps_turn(r) then
+        r.flags = r.flags - TURN
+        give_back(extra_of(r).key)
+    end
+    if r.state >= SUCCEEDED and flagged(r.flags, FAMILY) then ended[#ended + 1] = r end
+    asks[r.id] = nil
     if r.state == SCHEDULED then
         redis.call('ZADD', P .. 'scheduled', whole(r.ready_at), r.id)
     elseif r.state == READY then
@@ -90,7 +117,12 @@ local function enter(r, reason)
         redis.call('SADD', P .. 'lines', line)
     elseif r.state == BLOCKED then
         redis.call('HSET', P .. 'blocked', r.id, reason)
-        redis.call('ZADD', P .. 'needs/' .. reason, 0, r.id)
+        local key = string.match(reason, '^key:(.*)$')
+        if key then
+            redis.call('ZADD', P .. 'waits/' .. key, whole(sort_key(r)), place_of(r))
+        else
+            redis.call('ZADD', P .. 'needs/' .. reason, 0, r.id)
+        end
     elseif r.state == QUARANTINED then
         redis.call('ZADD', P .. 'quarantined', 0, r.id)
     else
@@ -102,9 +134,17 @@ local function enter(r, reason)
     redis.call('HSET', P .. 'row', r.id, row_text(r))
 end
 
+-- Work off what follows from what was done so far.
+local function settle_rest()
+    for _, close in ipairs(closers) do close() end
+end
+
 -- Write what was counted and ring; the last thing that a script does. Everything is written by then:
 -- that somebody may not ring any more must not look as if nothing was.
 local function finish()
+    settle_rest()
+    write_keys()
+    if ruled and ring_for_room then ring_for_room() end
     for field, count in pairs(gauges) do
         if count ~= 0 then redis.call('HINCRBY', P .. 'gauge', field, count) end
     end

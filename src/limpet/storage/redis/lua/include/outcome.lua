@@ -4,8 +4,8 @@
 
 local MOST_ORPHANS, MOST_STRIKES = 10, 3
 
--- How: {move, target, event, cause, ready_at, accepted, settled, started, keep_error, ran_alone}.
--- `settled` is the word that was accepted, where that is not the move.
+-- How: {move, target, event, cause, ready_at, accepted, settled, started, keep_error, ran_alone, reason}.
+-- `settled` is the word that was accepted, where that is not the move; `reason` is for a blocked one.
 local function leave_running(r, how)
     local session = r.session
     leave(r)
@@ -18,7 +18,7 @@ local function leave_running(r, how)
     r.finished_at = how.target >= SUCCEEDED and now or NONE
     -- A dead holder loses its name on the row, so that it is never answered `already`.
     if not how.accepted then r.session = '' end
-    enter(r)
+    enter(r, how.reason)
     count_moves(r.queue, how.move, RUNNING, how.target, 1)
     record(r, how.event, session, r.token, how.cause, r.claimed_at,
         how.accepted and (how.settled or how.move))
@@ -37,7 +37,7 @@ end
 local function cancel_running(r, move, cause, accepted, settled)
     leave_running(r, {move = move, target = CANCELLED, event = 'cancelled',
         cause = cause or request(r.id), accepted = accepted, settled = settled, keep_error = true,
-        ran_alone = move == 'retry' or move == 'snooze'})
+        ran_alone = move == 'retry' or move == 'snooze' or move == 'fan_out'})
 end
 
 local function release_one(r, cause)
@@ -67,7 +67,7 @@ local function lose_one(r, move, cause, begun, charged, alone, accepted)
     elseif r.orphans >= MOST_ORPHANS then
         capped = '{"kind":"TooManyOrphans","count":' .. r.orphans .. '}'
     end
-    if capped and (r.hook == 0 or r.last_run == 1) then
+    if capped and (not flagged(r.flags, HOOK) or r.last_run == 1) then
         -- The loss first, then what it led to, so that the timeline lists every cause.
         record(r, event, r.session, r.token, cause, r.claimed_at, accepted and move)
         how.target, how.event, how.cause, how.keep_error = FAILED, 'failed', capped, true
@@ -95,6 +95,34 @@ local function again(r, move, at, cause)
     leave_running(r, how)
 end
 
+-- Running to blocked until the children of a staged flow are finished; they are committed here.
+local function fan_out(r, flow, chunks, children, incomplete)
+    if r.requested_at ~= NONE then
+        drop_flow(flow)
+        return cancel_running(r, 'fan_out', nil, true)
+    end
+    if not is_whole(flow, chunks) then
+        -- Said again for ever it would never be there.
+        r.failures = r.failures + 1
+        return leave_running(r, {move = 'fail', target = FAILED, event = 'failed', cause = incomplete,
+            accepted = true, settled = 'fan_out', keep_error = true})
+    end
+    commit_flow(flow, chunks)
+    family_moved = true
+    if not flagged(r.flags, FAMILY) then r.flags = r.flags + FAMILY end
+    redis.call('HSET', P .. 'pending', r.id, math.max(children, 1))
+    leave_running(r, {move = 'fan_out', target = BLOCKED, event = 'fanned_out', accepted = true,
+        started = true, ran_alone = true, reason = 'children:'})
+    if children < 1 then count_down(r, 1) end
+end
+
+-- What a job counted is added to the totals of its queue; what is more than a number can hold is not.
+local function add_counts(queue, counts)
+    for _, pair in ipairs(counts) do
+        redis.pcall('HINCRBY', P .. 'total', queue .. '/count:' .. pair[1], whole(pair[2]))
+    end
+end
+
 local function complete_one(r, result, secrets)
     leave(r)
     r.state = SUCCEEDED
@@ -111,10 +139,17 @@ local function apply(r, said)
     local move = said[2]
     if move == 'complete' then
         complete_one(r, said[6], said[7])
+        if said[8] then add_counts(r.queue, said[8]) end
     elseif move == 'retry' or move == 'snooze' then
+        if said[8] then hold_queue(r.queue, said[6]) end
         again(r, move, said[6], said[7])
+    elseif move == 'fan_out' then
+        fan_out(r, said[6], said[7], said[8], said[9])
     elseif move == 'fail' then
         r.failures = r.failures + 1
+        if said[7] and r.requested_at == NONE then
+            redis.call('ZADD', P .. 'relaunch', whole(said[7]), r.id)
+        end
         leave_running(r, {move = move, target = FAILED, event = 'failed', cause = said[6],
             accepted = true, keep_error = true})
     elseif move == 'quarantine' and r.requested_at == NONE then

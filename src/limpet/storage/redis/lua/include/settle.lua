@@ -19,24 +19,37 @@ local function complete_many(session, number, places, rejected)
     local tokens = ARGV[2 + number]
     local same = #tokens == 8
     local at = whole(now)
-    local ended, ids, counts, plain, odd = {}, {}, {}, {}, {}
+    local over, ids, counts, plain, odd, backs = {}, {}, {}, {}, {}, {}
     for place = 1, number do
         local id, kept = ARGV[1 + place], held[place]
         local token = same and tokens or string.sub(tokens, 8 * place - 7, 8 * place)
         -- Records of a batch are alike: what one says is worked out once.
         local said = kept and plain[kept]
+        local key
         if kept and not said then
-            said = {string.sub(kept, 3, 10), string.byte(kept, 1) == 0,
-                (struct.unpack('>I8', kept, 3))}
-            plain[kept] = said
+            local kind = string.byte(kept, 1)
+            -- Those with a key differ in it alone.
+            if kind == 2 then
+                local zero = string.find(kept, '\0', 11, true)
+                key = string.sub(kept, zero + 1)
+                kept = '\0\0' .. string.sub(kept, 3, zero - 1)
+                said = plain[kept]
+            end
+            if not said then
+                local slash = string.find(kept, '/', 11, true)
+                said = {string.sub(kept, 3, 10), kind ~= 1, (struct.unpack('>I8', kept, 3)),
+                    string.sub(kept, 11, slash - 1)}
+                plain[kept] = said
+            end
         end
         if said and said[1] == token then
             let_go(id, said[3])
             if said[2] then
-                counts[kept] = (counts[kept] or 0) + 1
+                counts[said[4]] = (counts[said[4]] or 0) + 1
+                if key then backs[#backs + 1] = key end
                 ids[#ids + 1] = id
-                ended[#ended + 1] = at
-                ended[#ended + 1] = id
+                over[#over + 1] = at
+                over[#over + 1] = id
             else
                 odd[id] = true
             end
@@ -46,10 +59,14 @@ local function complete_many(session, number, places, rejected)
                 struct.unpack('>I8', token), 'complete')
         end
     end
-    if #ids > 0 then redis.call('ZADD', P .. 'finished/succeeded', unpack(ended)) end
+    if #ids > 0 then redis.call('ZADD', P .. 'finished/succeeded', unpack(over)) end
     settled = ids
-    for kept, count in pairs(counts) do
-        count_moves((split(string.sub(kept, 11))), 'complete', RUNNING, SUCCEEDED, count)
+    for queue, count in pairs(counts) do
+        count_moves(queue, 'complete', RUNNING, SUCCEEDED, count)
+    end
+    if #backs > 0 then
+        load_keys(backs)
+        for _, key in ipairs(backs) do give_back(key) end
     end
     local last = #ARGV
     if next(odd) == nil and last > 2 + number then

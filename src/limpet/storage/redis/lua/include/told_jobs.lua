@@ -1,6 +1,7 @@
 -- told_jobs: everything that is kept of jobs, in the order that rows.py reads; needs row.lua.
 
-local PARTS = {'row', 'job', 'extra', 'result', 'result_secrets', 'error', 'progress', 'blocked'}
+local PARTS = {'row', 'job', 'extra', 'result', 'result_secrets', 'error', 'progress', 'blocked',
+    'pending'}
 
 local function told_jobs(ids)
     local told = {}
@@ -11,6 +12,9 @@ local function told_jobs(ids)
             if part == 'row' then value = present(ids[place], value) end
             told[place][#told[place] + 1] = value
         end
+    end
+    for place, at in ipairs(redis.call('ZMSCORE', P .. 'relaunch', unpack(ids))) do
+        told[place][#told[place] + 1] = at
     end
     return told
 end

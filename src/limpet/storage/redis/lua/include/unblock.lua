@@ -1,4 +1,5 @@
--- unblock: blocked to ready for jobs whose task a session knows, at most a thousand at a time.
+-- unblock: blocked to ready for jobs whose task a session knows, at most a thousand at a time; one
+--          with a key may then have to wait for its turn. Needs after.lua.
 
 local function unblock(tasks)
     local room = 1000
@@ -8,10 +9,8 @@ local function unblock(tasks)
         for _, id in ipairs(ids) do
             local r = find_row(id)
             leave(r)
-            r.state = READY
-            enter(r)
+            become_ready(r, 'unblock', BLOCKED)
             record(r, 'unblocked')
-            count_moves(r.queue, 'unblock', BLOCKED, READY, 1)
         end
         room = room - #ids
     end

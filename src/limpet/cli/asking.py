@@ -1,0 +1,95 @@
+"""Before something is done to many jobs a person is asked; after it, the person is told."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+
+from limpet.cli.output import say, say_json
+from limpet.domain.errors import InvalidOption
+from limpet.ops.bulk import Tally, Tell
+
+_TELL_SECONDS = 1.0
+
+
+def add_asking(parser: argparse.ArgumentParser) -> None:
+    """The options of whatever is done to many jobs."""
+    parser.add_argument("--dry-run", action="store_true", help="say how many, and do nothing")
+    parser.add_argument("--yes", action="store_true", help="do it without asking")
+
+
+def carry_out(
+    arguments: argparse.Namespace,
+    what: str,
+    done: str,
+    do: Callable[[bool, Tell], Tally],
+) -> int:
+    """Look, ask, do, tell; `what` and `done` are words such as "retry" and "retried"."""
+    if arguments.dry_run:
+        return _told(arguments, f"would be {done}", do(True, _Teller(0)))
+    expected = 0
+    if not arguments.yes:
+        would = do(True, _Teller(0))
+        expected = would.done + would.asked
+        if not expected:
+            return _told(arguments, f"would be {done}", would)
+        if not _agreed(arguments, what, would):
+            say("nothing was done")
+            return 1
+    return _told(arguments, done, do(False, _Teller(expected)))
+
+
+def _agreed(arguments: argparse.Namespace, what: str, would: Tally) -> bool:
+    jobs = _jobs(would.done + would.asked)
+    if arguments.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidOption(
+            f"this would {what} {jobs}; pass --yes to do it, or --dry-run to look first."
+        )
+    print(f"{what} {jobs}? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _told(arguments: argparse.Namespace, done: str, tally: Tally) -> int:
+    if arguments.json:
+        say_json(tally.record())
+        return 1 if tally.refused else 0
+    if not tally.matched:
+        say("no job matches")
+        return 0
+    say(", ".join(_parts(done, tally)))
+    for job, why in tally.refusals:
+        say(f"  {job}  {why}")
+    if (more := tally.refused - len(tally.refusals)) > 0:
+        say(f"  … and {more} more")
+    return 1 if tally.refused else 0
+
+
+def _parts(done: str, tally: Tally) -> list[str]:
+    parts = [f"{_jobs(tally.done)} {done}"] if tally.done or not tally.asked else []
+    if tally.asked:
+        verb = "would be asked" if tally.dry_run else "asked"
+        parts.append(f"{_jobs(tally.asked, 'running ')} {verb} to stop")
+    parts += [f"{count:,} skipped ({why})" for why, count in sorted(tally.skipped.items())]
+    if tally.refused:
+        parts.append(f"{tally.refused:,} refused")
+    return parts
+
+
+def _jobs(count: int, kind: str = "") -> str:
+    return f"{count:,} {kind}{'job' if count == 1 else 'jobs'}"
+
+
+class _Teller:
+    """Says once a second how far it is, beside what is printed at the end."""
+
+    def __init__(self, expected: int) -> None:
+        self._expected = expected
+        self._next = time.monotonic() + _TELL_SECONDS
+
+    def __call__(self, tally: Tally) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _TELL_SECONDS
+        of = f" of {self._expected:,}" if self._expected and not tally.dry_run else ""
+        word = "looked at" if tally.dry_run else "done"
+        print(f"{tally.matched:,}{of} jobs {word}", file=sys.stderr, flush=True)

@@ -1,0 +1,117 @@
+"""A circuit breaker as the user writes it."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from limpet.domain.breaker import BreakerRules
+from limpet.domain.duration import Duration, duration, microseconds
+from limpet.domain.errors import InvalidOption
+from limpet.domain.queue import checked_name
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Breaker:
+    """Holds jobs back while what they depend on fails.
+
+    It opens when, of at least `least` attempts that ended within one `window`, the share
+    `failure_rate` failed. Then no job of its tasks is begun for `probe_after`, and after that one
+    at a time, until one succeeds. Without a `name` it is of one task only.
+    """
+
+    name: str | None
+    failure_rate: float
+    least: int
+    window: timedelta
+    probe_after: timedelta
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        failure_rate: float = 0.5,
+        least: int = 10,
+        window: Duration = timedelta(seconds=60),
+        probe_after: Duration = timedelta(seconds=30),
+    ) -> None:
+        if name is not None:
+            checked_name(name, "breaker")
+        number = isinstance(failure_rate, int | float) and not isinstance(failure_rate, bool)
+        if not number or not 0 < failure_rate <= 1:
+            raise InvalidOption(
+                f"Breaker(failure_rate={failure_rate!r}): write a share above 0 and up to 1."
+            )
+        if isinstance(least, bool) or not isinstance(least, int) or least < 1:
+            raise InvalidOption(f"Breaker(least={least!r}): write a whole number from 1 up.")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "failure_rate", float(failure_rate))
+        object.__setattr__(self, "least", least)
+        for field, given in (("window", window), ("probe_after", probe_after)):
+            read = duration(given, what=f"Breaker({field}=…)")
+            if not read:
+                raise InvalidOption(f"Breaker({field}={given!r}): write a time above nothing.")
+            object.__setattr__(self, field, read)
+
+    def rules(self, name: str, tasks: frozenset[str]) -> BreakerRules:
+        """As the store is told."""
+        return BreakerRules(
+            name,
+            tasks,
+            self.failure_rate,
+            self.least,
+            microseconds(self.window),
+            microseconds(self.probe_after),
+        )
+
+
+class Breakers:
+    """The breakers of an app, by name, and the tasks that each of them holds back."""
+
+    def __init__(self) -> None:
+        self._defined: dict[str, Breaker] = {}
+        self._tasks: dict[str, set[str]] = {}
+
+    def define(self, breaker: Breaker, name: str | None = None) -> None:
+        """Keep a definition; raises `InvalidOption` for two of one name that differ."""
+        named = Breaker(
+            breaker.name or name,
+            failure_rate=breaker.failure_rate,
+            least=breaker.least,
+            window=breaker.window,
+            probe_after=breaker.probe_after,
+        )
+        if named.name is None:
+            raise InvalidOption('app.breaker(…) needs a name: app.breaker("stripe", …).')
+        known = self._defined.setdefault(named.name, named)
+        if known != named:
+            raise InvalidOption(
+                f"breaker {named.name!r} is defined twice, and not alike; define it once with "
+                f'app.breaker("{named.name}", …) and name it in each task.'
+            )
+
+    def guard(self, task: str, breaker: "Breaker | str | None") -> None:
+        """Put a task behind a breaker, which may be defined later where only its name is given."""
+        if breaker is None:
+            return
+        if isinstance(breaker, Breaker):
+            self.define(breaker, name=task)
+            name = breaker.name or task
+        elif isinstance(breaker, str):
+            name = checked_name(breaker, "breaker")
+        else:
+            raise InvalidOption(
+                f"breaker is {breaker!r}; write limpet.Breaker(…), or the name of one."
+            )
+        self._tasks.setdefault(name, set()).add(task)
+
+    def rules(self) -> tuple[BreakerRules, ...]:
+        """All that have tasks; raises `InvalidOption` where a task names one that is nowhere."""
+        for name, tasks in self._tasks.items():
+            if name not in self._defined:
+                raise InvalidOption(
+                    f"task {min(tasks)!r} names the breaker {name!r}, which is not defined; write "
+                    f'app.breaker("{name}", …).'
+                )
+        return tuple(
+            self._defined[name].rules(name, frozenset(tasks))
+            for name, tasks in sorted(self._tasks.items())
+        )

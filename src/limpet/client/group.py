@@ -1,0 +1,61 @@
+"""A group: jobs that were handed in at one moment, and are followed together."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from limpet.client.handle import JobHandle
+from limpet.domain.duration import Duration, duration
+from limpet.domain.state import State
+
+
+class GroupHandle:
+    """The jobs of a group, in the order in which they were given."""
+
+    def __init__(self, jobs: Sequence[JobHandle[Any]]) -> None:
+        self.jobs = tuple(jobs)
+
+    def __repr__(self) -> str:
+        return f"<GroupHandle of {len(self.jobs)} jobs>"
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __iter__(self) -> Iterator[JobHandle[Any]]:
+        return iter(self.jobs)
+
+    def results(self, timeout: Duration | None = None) -> list[Any]:
+        """What each task returned, once all have; the time is for all of them together.
+
+        Raises what `JobHandle.result` raises, for the first of them that did not succeed.
+        """
+        left = _Countdown(timeout)
+        return [job.result(left.now()) for job in self.jobs]
+
+    async def aresults(self, timeout: Duration | None = None) -> list[Any]:
+        """As `results`, without blocking the event loop."""
+        left = _Countdown(timeout)
+        return [await job.aresult(left.now()) for job in self.jobs]
+
+    def cancel(self, reason: str = "") -> list[State]:
+        """Cancel every job; the answer is the state of each after it."""
+        return [job.cancel(reason) for job in self.jobs]
+
+    async def acancel(self, reason: str = "") -> list[State]:
+        """As `cancel`, without blocking the event loop."""
+        return await asyncio.to_thread(self.cancel, reason)
+
+
+class _Countdown:
+    """What is left of a time that several waits share."""
+
+    def __init__(self, timeout: Duration | None) -> None:
+        limit = None if timeout is None else duration(timeout, what="timeout")
+        self._until = None if limit is None else time.monotonic() + limit.total_seconds()
+
+    def now(self) -> timedelta | None:
+        if self._until is None:
+            return None
+        return timedelta(seconds=max(self._until - time.monotonic(), 0))

@@ -1,0 +1,74 @@
+"""What an app can say of its queues and keys at run time, to all workers at once."""
+
+from limpet.client.client import Client
+from limpet.domain.duration import Duration
+from limpet.domain.errors import InvalidOption
+from limpet.domain.queue import queue_rules
+from limpet.domain.rate import Rate, rate_of
+from limpet.ops import queues as ops
+
+
+class Queues:
+    """The queues of an app; what is said here stays until it is taken back."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def limit(
+        self,
+        queue: str,
+        *,
+        concurrency: int | None = None,
+        rate: str | Rate | None = None,
+        weight: int | None = None,
+    ) -> None:
+        """Set limits over those that the app declares, from the next claim on, for all workers.
+
+        What is not named stays as it is.
+        """
+        rules = queue_rules(concurrency, rate, weight, what=f"queue {queue!r}")
+        ops.limit_queue(self._client.store, queue, rules)
+
+    def unlimit(self, queue: str) -> None:
+        """Take back what `limit` set; what the app declares holds again."""
+        ops.unlimit_queue(self._client.store, queue)
+
+    def hold(self, queue: str, time: Duration) -> None:
+        """No job of it begins for that long; no time at all ends a hold."""
+        ops.hold_queue(self._client.store, queue, time, self._client.clock)
+
+    def pause(self, queue: str) -> None:
+        """No job of it begins until `resume`; those that run go on."""
+        ops.pause_queue(self._client.store, queue)
+
+    def drain(self, queue: str) -> None:
+        """Take in no new jobs until `resume`; what it has goes on."""
+        ops.drain_queue(self._client.store, queue)
+
+    def resume(self, queue: str) -> None:
+        """Take back `pause` and `drain`."""
+        ops.resume_queue(self._client.store, queue)
+
+
+class Keys:
+    """The keys of an app; what is said here stays until it is taken back."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def limit(self, key: str, *, limit: int | None = None, rate: str | Rate | None = None) -> None:
+        """Set how many jobs of a key may be under way, and how often one may begin.
+
+        It holds for all jobs of the key, instead of what they name themselves.
+        """
+        if limit is None and rate is None:
+            raise InvalidOption(
+                f"limit({key!r}) says nothing; name a limit or a rate, or use unlimit({key!r}) to "
+                f"go back to what the jobs say."
+            )
+        given = None if rate is None else rate_of(rate)
+        ops.limit_key(self._client.store, key, limit, given)
+
+    def unlimit(self, key: str) -> None:
+        """Take back what `limit` set; what the jobs name themselves holds again."""
+        ops.limit_key(self._client.store, key)

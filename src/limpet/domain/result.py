@@ -1,0 +1,88 @@
+"""What a task returns that has more to say: its value, what it counted, what it warns of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from limpet.domain.errors import InvalidOption
+from limpet.domain.queue import checked_name
+
+T = TypeVar("T")
+
+MOST_COUNTS = 100
+# What stands before the name of a count in the totals of a queue.
+COUNT = "count:"
+# The name under which they have the number of warnings.
+WARNINGS = "warnings"
+_FIELDS = {"value", "counts", "warnings"}
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Result(Generic[T]):
+    """A result with counts and warnings; the counts are added up over all jobs of the queue.
+
+    Stored as the JSON object {"value": …, "counts": {…}, "warnings": […]}.
+    """
+
+    value: T
+    counts: Mapping[str, int]
+    warnings: tuple[str, ...]
+
+    def __init__(
+        self,
+        value: T,
+        counts: Mapping[str, int] | None = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "counts", _checked_counts(counts or {}))
+        object.__setattr__(self, "warnings", _checked_warnings(warnings))
+
+    def totals(self) -> tuple[tuple[str, int], ...]:
+        """What the store adds to the totals of the queue."""
+        counts = tuple(self.counts.items())
+        return (*counts, (WARNINGS, len(self.warnings))) if self.warnings else counts
+
+    def around(self, value: Any) -> dict[str, Any]:
+        """As it is stored, with the value as it is stored."""
+        return {"value": value, "counts": dict(self.counts), "warnings": list(self.warnings)}
+
+
+def has_shape(tree: object) -> bool:
+    """Whether a stored result is what `around` made, as far as can be seen."""
+    return (
+        isinstance(tree, dict)
+        and tree.keys() == _FIELDS
+        and isinstance(tree["counts"], dict)
+        and isinstance(tree["warnings"], list)
+    )
+
+
+def _checked_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    if not isinstance(counts, Mapping):
+        raise InvalidOption(
+            f'Result(counts={counts!r}): write names and numbers, such as {{"emails": 42}}.'
+        )
+    if len(counts) > MOST_COUNTS:
+        raise InvalidOption(
+            f"Result has {len(counts)} counts; write at most {MOST_COUNTS}, and put the rest into "
+            f"its value."
+        )
+    for name, number in counts.items():
+        checked_name(name, "Result: the count")
+        if name == WARNINGS:
+            raise InvalidOption(
+                'Result: the count "warnings" is the number of its warnings; choose another name.'
+            )
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**53:
+            raise InvalidOption(
+                f"Result(counts={{{name!r}: {number!r}}}): write a whole number from 0 up."
+            )
+    return dict(counts)
+
+
+def _checked_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
+    texts = isinstance(warnings, list | tuple) and all(isinstance(each, str) for each in warnings)
+    if not texts:
+        raise InvalidOption(f"Result(warnings={warnings!r}): write a list of texts.")
+    return tuple(warnings)

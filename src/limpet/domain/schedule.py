@@ -1,0 +1,124 @@
+"""A schedule: a job that is handed in again and again, at moments that are known beforehand.
+
+Times are wall time in microseconds. A **tick** is one such moment. It is told apart by its own
+time, not by when somebody came to fire it: the id of its job is made of the two, so that a tick
+is one job however often it is fired.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+from limpet.domain.errors import InvalidOption
+from limpet.domain.ids import derived_id
+from limpet.domain.job import NewJob
+from limpet.domain.queue import checked_name
+
+# Of those that Limpet itself puts; no user's begins so.
+RESERVED = "limpet:"
+
+
+class CatchUp(StrEnum):
+    """What becomes of ticks at whose time nobody was there.
+
+    `none`: they are skipped. `one`: one job for all of them. `all`: a job for each.
+    """
+
+    NONE = "none"
+    ONE = "one"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """When a schedule ticks: each time that `every` has passed, or as a cron line says in the time
+    zone `tz`. `jitter`: each tick is fired up to so much later, by an amount of its own.
+    """
+
+    every: int | None = None
+    cron: str | None = None
+    tz: str = "UTC"
+    jitter: int = 0
+
+    @property
+    def text(self) -> str:
+        """The moments as one text; another jitter leaves them as they are."""
+        return f"every {self.every}" if self.cron is None else f"{self.cron} in {self.tz}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A schedule as the store has it.
+
+    `job`: what each tick hands in; it has no id, and its times count from the tick. `overlap`:
+    whether a tick hands in its job while that of an earlier one is not finished; otherwise it is
+    passed over. `declared`: the app whose code declares it, empty for one that was put at run time.
+
+    `next_at`: the tick to come. `last_at`, `last_job`: the last one that handed in a job. `fired`,
+    `passed`: how many jobs were handed in, and how many were not. `changed_at` grows with every
+    change of what is above.
+    """
+
+    id: str
+    job: NewJob
+    timing: Timing
+    next_at: int
+    catch_up: CatchUp = CatchUp.ONE
+    overlap: bool = True
+    declared: str = ""
+    paused: bool = False
+    last_at: int | None = None
+    last_job: str | None = None
+    fired: int = 0
+    passed: int = 0
+    changed_at: int = 0
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether workers fire it in a way of their own, with no job."""
+        return self.id.startswith(RESERVED)
+
+    def due_at(self, tick: int) -> int:
+        """When a tick is to be fired: at its time, and up to the jitter later."""
+        return tick + _chance(f"{self.id} {tick}") % (self.timing.jitter + 1)
+
+    def job_of(self, tick: int) -> NewJob:
+        """The job of a tick, the same whoever fires it."""
+        return self.job_at(derived_id(tick // 1000, f"{self.id} {tick}"), tick)
+
+    def job_at(self, id_: str, at: int) -> NewJob:
+        """A job of this schedule that is handed in as if a tick were at that time."""
+        job = self.job
+        return job._replace(
+            id=id_,
+            # Not before the store's clock has come to it: ours may be fast.
+            scheduled_for=at + (job.scheduled_for or 0),
+            expires_at=None if job.expires_at is None else at + job.expires_at,
+            deadline_at=None if job.deadline_at is None else at + job.deadline_at,
+        )
+
+    def tick_of(self, job: NewJob) -> int:
+        """The tick of a job that `job_at` made."""
+        return (job.scheduled_for or 0) - (self.job.scheduled_for or 0)
+
+
+def checked_schedule(id_: str) -> str:
+    """Check the id of a schedule that a user puts, or refuse it with a sentence."""
+    checked_name(id_, "schedule")
+    if id_.startswith(RESERVED):
+        raise InvalidOption(
+            f"schedule {id_!r}: names that begin with {RESERVED!r} are Limpet's own; take another."
+        )
+    return id_
+
+
+def catch_up_of(value: str) -> CatchUp:
+    """Read a `catch_up`, or refuse it with a sentence."""
+    try:
+        return CatchUp(value)
+    except ValueError:
+        raise InvalidOption(f'catch_up is {value!r}; write "none", "one" or "all".') from None
+
+
+def _chance(seed: str) -> int:
+    return int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=8).digest())

@@ -1,0 +1,195 @@
+"""What a person does to many jobs at once: retry, discard, move to another queue.
+
+Each job is one step of its own (a thousand, where they are moved), and looked at again in that
+step: one that has moved on since it was chosen is passed over, or refused with its reason. Stopped
+halfway, the rest is as it was, and doing it again does what is left. Nothing is ever deleted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from limpet.domain.errors import JobNotFound, MoveRefused, QueueDraining
+from limpet.domain.job import Job
+from limpet.domain.queue import checked_name
+from limpet.domain.state import FINAL, WAITING, State
+from limpet.ops.record import Record
+from limpet.ops.selection import Readable, Selection
+from limpet.storage.base import ControlVerbs
+from limpet.storage.shaping import RepairVerbs
+
+# How many refusals are told one by one; the others are counted.
+MOST_TOLD = 20
+
+# In the order of a job's life, so that one which moves on while this runs is met again.
+_TO_DISCARD = (
+    State.SCHEDULED,
+    State.BLOCKED,
+    State.READY,
+    State.RUNNING,
+    State.QUARANTINED,
+    State.FAILED,
+)
+_TO_MOVE = (State.SCHEDULED, State.BLOCKED, State.READY)
+
+
+class Workable(Readable, ControlVerbs, RepairVerbs, Protocol):
+    """What doing something to many jobs needs of a store."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the jobs that were chosen.
+
+    `done`: how many were. `asked`: running ones that were asked to stop. `skipped`: reason → how
+    many needed nothing, or had moved on. `refused`: how many could not be; `refusals` tells the
+    first of them, as id and reason. `dry_run`: nothing was written; `done` and `asked` are what
+    would have been.
+    """
+
+    dry_run: bool = False
+    done: int = 0
+    asked: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+    refusals: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def matched(self) -> int:
+        """How many were chosen."""
+        return self.done + self.asked + self.skipped.total() + self.refused
+
+    def refuse(self, job: str, why: str) -> None:
+        self.refused += 1
+        if len(self.refusals) < MOST_TOLD:
+            self.refusals.append((job, why))
+
+    def record(self) -> Record:
+        """As plain data."""
+        return {
+            "dry_run": self.dry_run,
+            "matched": self.matched,
+            "done": self.done,
+            "asked": self.asked,
+            "skipped": dict(self.skipped),
+            "refused": self.refused,
+            "refusals": [{"id": job, "why": why} for job, why in self.refusals],
+        }
+
+
+Tell = Callable[[Tally], None]
+
+
+def untold(tally: Tally) -> None:
+    """Tell nobody how far it is."""
+
+
+def retry_many(
+    store: Workable, which: Selection, *, dry_run: bool = False, tell: Tell = untold
+) -> Tally:
+    """Open a new round of finished jobs: the failed ones, unless a state is named."""
+    chosen = which if which.state is not None else which.within(State.FAILED)
+    tally = Tally(dry_run)
+    for jobs in chosen.pages(store):
+        for job in jobs:
+            if job.state not in FINAL:
+                tally.skipped[f"{job.state}, not finished"] += 1
+            elif dry_run:
+                tally.done += 1
+            else:
+                with _Step(tally, job):
+                    store.retry(job.id, job.round)
+                    tally.done += 1
+        tell(tally)
+    return tally
+
+
+def discard_many(
+    store: Workable,
+    which: Selection,
+    reason: str = "",
+    *,
+    dry_run: bool = False,
+    tell: Tell = untold,
+) -> Tally:
+    """Cancel what waits or is quarantined, ask what runs to stop, and let nothing that failed be
+    relaunched; the jobs and their history stay until their retention is over.
+    """
+    tally = Tally(dry_run)
+    for jobs in _by_life(store, which, _TO_DISCARD):
+        for job in jobs:
+            if job.state in FINAL and job.relaunch_at is None:
+                tally.skipped[f"already {job.state}"] += 1
+            elif job.cancel_requested_at is not None:
+                tally.skipped["already asked to stop"] += 1
+            elif dry_run:
+                tally.asked += job.state is State.RUNNING
+                tally.done += job.state is not State.RUNNING
+            else:
+                with _Step(tally, job):
+                    _discarded(tally, job, store.cancel(job.id, reason))
+        tell(tally)
+    return tally
+
+
+def _discarded(tally: Tally, job: Job, now: State) -> None:
+    if now is State.RUNNING:
+        tally.asked += 1
+    elif now is State.CANCELLED or (now is State.FAILED and job.state is State.FAILED):
+        tally.done += 1
+    else:
+        tally.skipped[f"{now} meanwhile"] += 1
+
+
+def requeue_many(
+    store: Workable, which: Selection, to: str, *, dry_run: bool = False, tell: Tell = untold
+) -> Tally:
+    """Move what waits to another queue, in the order that it had."""
+    queue = checked_name(to)
+    if any(view.draining for view in store.queues() if view.name == queue):
+        raise QueueDraining(queue)
+    tally = Tally(dry_run)
+    for jobs in _by_life(store, which, _TO_MOVE):
+        going = []
+        for job in jobs:
+            if job.queue == queue:
+                tally.skipped[f"already in {queue}"] += 1
+            elif job.state not in WAITING:
+                tally.skipped[f"{job.state}, not waiting"] += 1
+            else:
+                going.append(job.id)
+        moved = len(going) if dry_run or not going else store.requeue(going, queue)
+        tally.done += moved
+        if moved < len(going):
+            tally.skipped["moved on meanwhile"] += len(going) - moved
+        tell(tally)
+    return tally
+
+
+def _by_life(store: Readable, which: Selection, states: tuple[State, ...]) -> Iterator[list[Job]]:
+    """The chosen jobs of each of these states, unless the selection names one."""
+    if which.state is not None or which.parent is not None:
+        yield from which.pages(store)
+        return
+    for state in states:
+        yield from which.within(state).pages(store)
+
+
+class _Step:
+    """One job: what the store refuses is counted, and the others go on."""
+
+    def __init__(self, tally: Tally, job: Job) -> None:
+        self._tally = tally
+        self._job = job.id
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, JobNotFound):
+            self._tally.skipped["pruned meanwhile"] += 1
+        elif isinstance(error, MoveRefused):
+            self._tally.refuse(self._job, str(error))
+        else:
+            return False
+        return True

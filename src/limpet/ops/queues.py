@@ -1,0 +1,126 @@
+"""What a person does to a whole queue: pause, drain, limit, hold, and open it again."""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple, Protocol
+
+from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.count import counted
+from limpet.domain.duration import Duration, duration, microseconds
+from limpet.domain.errors import InvalidOption
+from limpet.domain.queue import NO_QUEUE_RULES, QueueRules, QueueView, checked_name
+from limpet.domain.rate import Rate
+from limpet.domain.rules import checked_key
+from limpet.domain.state import State
+from limpet.storage.base import ControlVerbs, InspectVerbs
+from limpet.storage.shaping import LimitVerbs
+
+_LOOK_SECONDS = 0.2
+
+
+class Adjustable(ControlVerbs, InspectVerbs, LimitVerbs, Protocol):
+    """What shaping a queue needs of a store."""
+
+
+class Left(NamedTuple):
+    """What a queue that drains still has; `paused`: it will not get less."""
+
+    waiting: int
+    running: int
+    paused: bool
+
+    @property
+    def jobs(self) -> int:
+        return self.waiting + self.running
+
+
+def find_queue(store: InspectVerbs, queue: str) -> QueueView | None:
+    """A queue as the store has it; None where it has had no jobs."""
+    return next((view for view in store.queues() if view.name == queue), None)
+
+
+def pause_queue(store: Adjustable, queue: str) -> None:
+    """Nothing of it is claimed until it is resumed; it takes in jobs as before."""
+    store.pause(checked_name(queue))
+
+
+def resume_queue(store: Adjustable, queue: str) -> None:
+    """Claim from it again, and let it take in jobs again. What holds it for a time still does."""
+    store.drain_queue(checked_name(queue), draining=False)
+    store.pause(queue, paused=False)
+
+
+def drain_queue(store: Adjustable, queue: str) -> None:
+    """Take in no new jobs; what it has goes on."""
+    store.drain_queue(checked_name(queue))
+
+
+def limit_queue(store: Adjustable, queue: str, rules: QueueRules) -> QueueRules:
+    """Set limits (see `queue_rules`) for all workers, beside those that were set before; the answer
+    is what is set.
+    """
+    if rules == NO_QUEUE_RULES:
+        raise InvalidOption("say what to limit: the concurrency, the rate or the weight.")
+    view = find_queue(store, checked_name(queue))
+    adjusted = rules.over(view.adjusted if view is not None else NO_QUEUE_RULES)
+    store.limit_queue(queue, adjusted)
+    return adjusted
+
+
+def unlimit_queue(store: Adjustable, queue: str, only: frozenset[str] = frozenset()) -> QueueRules:
+    """Take back what was set at run time, all of it or only what is named; what the app declares
+    holds again. The answer is what is still set.
+    """
+    view = find_queue(store, checked_name(queue))
+    adjusted = NO_QUEUE_RULES
+    if only and view is not None:
+        adjusted = view.adjusted._replace(**dict.fromkeys(only))
+    store.limit_queue(queue, None if adjusted == NO_QUEUE_RULES else adjusted)
+    return adjusted
+
+
+def hold_queue(store: Adjustable, queue: str, time_: Duration, clock: Clock | None = None) -> int:
+    """Claim nothing of it for so long; no time at all ends a hold. The answer is until when."""
+    gap = microseconds(duration(time_, what="the time to hold the queue"))
+    until = (clock or SystemClock()).wall() + gap if gap else 0
+    store.hold_queue(checked_name(queue), until)
+    return until
+
+
+def limit_key(
+    store: LimitVerbs, key: str, limit: int | None = None, rate: Rate | None = None
+) -> None:
+    """Say for all jobs of a key how many may be under way and how often one begins; with neither,
+    what the jobs say themselves holds again.
+    """
+    if limit is not None:
+        counted(limit, "the limit of a key")
+    store.limit_key(checked_key(key), limit, rate)
+
+
+def left_in(store: InspectVerbs, queue: str) -> Left:
+    """What a queue has that is not finished; quarantined jobs do not count."""
+    view = find_queue(store, queue)
+    if view is None:
+        return Left(0, 0, paused=False)
+    waiting = sum(
+        view.counts.get(state, 0) for state in (State.SCHEDULED, State.READY, State.BLOCKED)
+    )
+    return Left(waiting, view.counts.get(State.RUNNING, 0), view.paused)
+
+
+def wait_until_empty(
+    store: InspectVerbs,
+    queue: str,
+    at_most: timedelta | None = None,
+    tell: Callable[[Left], None] = lambda _: None,
+) -> Left:
+    """Wait until a queue has nothing left to do; the answer is what it has when the time is up."""
+    until = None if at_most is None else time.monotonic() + at_most.total_seconds()
+    while (left := left_in(store, queue)).jobs:
+        if until is not None and time.monotonic() >= until:
+            break
+        tell(left)
+        time.sleep(_LOOK_SECONDS)
+    return left

@@ -1,0 +1,134 @@
+"""Schedules: what there are, and what a person does to one."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from limpet.client.cron import next_after, zone_of
+from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.duration import spoken_microseconds
+from limpet.domain.errors import InvalidOption, MoveRefused, QueueDraining, ScheduleNotFound
+from limpet.domain.ids import IdSource
+from limpet.domain.job import masked
+from limpet.domain.schedule import Schedule
+from limpet.ops.record import Record, iso
+from limpet.storage.scheduling import ScheduleVerbs
+
+RUNS = 5
+
+
+def find_schedule(store: ScheduleVerbs, id_: str) -> Schedule:
+    """One schedule; raises `ScheduleNotFound`."""
+    found = store.schedule(id_)
+    if found is None:
+        raise ScheduleNotFound(id_)
+    return found
+
+
+def list_schedules(store: ScheduleVerbs) -> list[Record]:
+    """Every schedule, by id."""
+    return [_record(each) for each in store.schedules()]
+
+
+def show_schedule(
+    store: ScheduleVerbs, id_: str, runs: int = RUNS, clock: Clock | None = None
+) -> Record:
+    """One schedule with its next runs; raises `ScheduleNotFound`."""
+    schedule = find_schedule(store, id_)
+    coming = next_runs(schedule, runs, clock)
+    return {**_record(schedule), "next_runs": [each.isoformat() for each in coming]}
+
+
+def pause_schedule(store: ScheduleVerbs, id_: str) -> None:
+    """Let it tick no more until it is resumed; raises `ScheduleNotFound`."""
+    if not store.pause_schedule(id_):
+        raise ScheduleNotFound(id_)
+
+
+def resume_schedule(store: ScheduleVerbs, id_: str, clock: Clock | None = None) -> None:
+    """Let it tick again, from the next tick to come; raises `ScheduleNotFound`.
+
+    Those in the time of the pause are not missed, whatever its `catch_up`: they were not wanted.
+    """
+    schedule = find_schedule(store, id_)
+    now = (clock or SystemClock()).wall()
+    ahead = next_after(schedule.timing, now, since=schedule.next_at)
+    if not store.pause_schedule(id_, False, ahead):
+        raise ScheduleNotFound(id_)
+
+
+def remove_schedule(store: ScheduleVerbs, id_: str) -> None:
+    """Let it tick no more; its jobs stay. Raises `ScheduleNotFound`."""
+    if not store.remove_schedule(id_):
+        raise ScheduleNotFound(id_)
+
+
+def trigger_schedule(store: ScheduleVerbs, id_: str, clock: Clock | None = None) -> str:
+    """Hand in one job of it now; the answer is that job. Its ticks stay as they are.
+
+    Raises `MoveRefused` where it may not overlap and its last job is not finished.
+    """
+    schedule = find_schedule(store, id_)
+    if schedule.is_reserved:
+        raise InvalidOption(
+            f"{id_} is done by workers themselves, without a job; run `limpet fsck --repair`."
+        )
+    time = clock or SystemClock()
+    job = schedule.job_at(IdSource(time).new(), time.wall())
+    told = store.trigger(schedule, job)
+    if told.outcome == "gone":
+        raise ScheduleNotFound(id_)
+    if told.outcome == "passed":
+        raise MoveRefused(
+            f"schedule {id_!r} does not overlap, and its job {told.last_job} is not finished; "
+            f"nothing was enqueued. Wait for it, or cancel it with `limpet job cancel "
+            f"{told.last_job}`."
+        )
+    receipt = told.receipts[0]
+    if receipt.outcome == "draining":
+        raise QueueDraining(job.queue)
+    return receipt.job
+
+
+def next_runs(schedule: Schedule, number: int = RUNS, clock: Clock | None = None) -> list[datetime]:
+    """When it will hand in jobs next, jitter included, in its own time zone; none while paused.
+
+    What was missed and is about to be caught up is not among them.
+    """
+    if schedule.paused:
+        return []
+    now = (clock or SystemClock()).wall()
+    zone = zone_of(schedule.timing.tz)
+    tick: int | None = schedule.next_at
+    if tick is not None and schedule.due_at(tick) < now:
+        tick = next_after(schedule.timing, now, since=tick)
+    found: list[datetime] = []
+    while tick is not None and len(found) < number:
+        due = datetime.fromtimestamp(schedule.due_at(tick) / 1e6, UTC)
+        found.append(due.astimezone(zone))
+        tick = next_after(schedule.timing, tick, since=tick)
+    return found
+
+
+def _record(schedule: Schedule) -> dict[str, Any]:
+    job, timing = schedule.job, schedule.timing
+    return {
+        "schedule": schedule.id,
+        "task": job.task,
+        "queue": job.queue,
+        "args": masked(msgspec.json.decode(job.args), job.secrets),
+        "every": None if timing.every is None else spoken_microseconds(timing.every),
+        "cron": timing.cron,
+        "tz": timing.tz,
+        "jitter": spoken_microseconds(timing.jitter) if timing.jitter else None,
+        "catch_up": str(schedule.catch_up),
+        "overlap": schedule.overlap,
+        "paused": schedule.paused,
+        "declared": schedule.declared or None,
+        "next_at": iso(schedule.next_at),
+        "last_at": iso(schedule.last_at),
+        "last_job": schedule.last_job,
+        "fired": schedule.fired,
+        "passed": schedule.passed,
+    }

@@ -1,0 +1,367 @@
+"""Why a job does not run, or nothing of a queue does: one reason, and a sentence that tells it.
+
+Where several hold at once, the one that a person must deal with first is told.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+from limpet.domain.breaker import Breaker, BreakerState
+from limpet.domain.clock import SystemClock
+from limpet.domain.duration import spoken
+from limpet.domain.errors import JobNotFound
+from limpet.domain.ids import checked_id
+from limpet.domain.job import Job, JobFilter
+from limpet.domain.queue import QueueView, sort_key
+from limpet.domain.session import Session, SessionKind, SessionState
+from limpet.domain.state import FINAL, State
+from limpet.ops.queues import find_queue
+from limpet.ops.record import Record, iso
+from limpet.ops.selection import Readable, Selection
+from limpet.storage.base import CHUNK
+from limpet.storage.relocation import MoveVerbs, Stage
+from limpet.storage.shaping import BreakerVerbs
+
+# How many jobs are looked at, to find those that are ahead or that have a turn; and how many named.
+MOST_SEEN = 10 * CHUNK
+MOST_NAMED = 5
+# How many blocked jobs are looked at to tell what a queue waits for, so that a look stays cheap.
+MOST_BLOCKED = 100
+
+_NEEDS_TASK = "needs task "
+
+
+class Kind(StrEnum):
+    """What keeps a job, or a queue, from running."""
+
+    SCHEDULED = "scheduled"
+    KEY = "key"
+    CHILDREN = "children"
+    TASK = "task"
+    MOVING = "moving"
+    PAUSED = "paused"
+    HELD = "held"
+    CONCURRENCY = "concurrency"
+    RATE = "rate"
+    BREAKER = "breaker"
+    NO_WORKER = "no_worker"
+    IN_LINE = "in_line"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    QUARANTINED = "quarantined"
+    RELAUNCH = "relaunch"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason. `until`: when it will be over by itself, where that is known (wall time)."""
+
+    kind: Kind
+    text: str
+    until: int | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def record(self) -> Record:
+        """As plain data."""
+        return {"kind": str(self.kind), "text": self.text, "until": iso(self.until), **self.facts}
+
+
+class Explicable(Readable, BreakerVerbs, MoveVerbs, Protocol):
+    """What finding a reason needs of a store."""
+
+
+def why_job(store: Explicable, id_: str, now: int | None = None) -> Reason:
+    """Why a job does not run now, or that it does; raises `JobNotFound`."""
+    job = store.job(checked_id(id_))
+    if job is None:
+        raise JobNotFound(id_)
+    return reason_of(store, job, SystemClock().wall() if now is None else now)
+
+
+def reason_of(store: Explicable, job: Job, now: int) -> Reason:
+    """The same, of a job that was just read."""
+    if job.state is State.SCHEDULED:
+        return _scheduled(job, now)
+    if job.state is State.BLOCKED:
+        return _blocked(store, job, now)
+    if job.state is State.READY:
+        return _ready(store, job, now)
+    if job.state is State.RUNNING:
+        return _running(store, job, now)
+    if job.state is State.QUARANTINED:
+        told = f"its arguments do not fit: {job.error}" if job.error else "its arguments do not fit"
+        return Reason(Kind.QUARANTINED, f"quarantined, because {told}")
+    return _finished(job, now)
+
+
+def queue_reasons(store: Explicable, queues: Sequence[QueueView], now: int) -> dict[str, Reason]:
+    """Why nothing, or no more, of each queue is claimed, by its name; only where that is so."""
+    sessions, breakers = store.sessions(), _not_closed(store.breakers())
+    told: dict[str, Reason] = {}
+    for view in queues:
+        reason = _held_back(view, now)
+        if reason is None and view.counts.get(State.READY):
+            reason = _holding(store, view, breakers, now) or _deserted(sessions)
+        if reason is not None:
+            told[view.name] = reason
+    return told
+
+
+def blocked_by(store: Readable, queues: Sequence[QueueView]) -> dict[str, Counter[str]]:
+    """What the newest of the blocked jobs wait for: queue → reason → how many."""
+    found: dict[str, Counter[str]] = {}
+    if any(view.counts.get(State.BLOCKED) for view in queues):
+        for job in store.jobs(JobFilter(State.BLOCKED), limit=MOST_BLOCKED).jobs:
+            found.setdefault(job.queue, Counter())[_waits_for(job)] += 1
+    return found
+
+
+def _waits_for(job: Job) -> str:
+    """In words that are the same for many jobs: there may be a key for each."""
+    told = job.blocked_by or "unknown"
+    if job.pending or told.startswith(_NEEDS_TASK) or job.key is None:
+        return told
+    return "waits for its key"
+
+
+# -- by state
+
+
+def _scheduled(job: Job, now: int) -> Reason:
+    after = f", after {job.error}" if job.error and job.counters.failures else ""
+    text = f"scheduled until {_when(job.ready_at, now)}{after}"
+    if job.ready_at <= now:
+        text = f"due since {_clock(job.ready_at)}; the next worker to look makes it ready"
+    return Reason(Kind.SCHEDULED, text, job.ready_at)
+
+
+def _blocked(store: Explicable, job: Job, now: int) -> Reason:
+    if job.pending:
+        return _waits_for_children(store, job)
+    told = job.blocked_by or ""
+    if told.startswith(_NEEDS_TASK):
+        task = told.removeprefix(_NEEDS_TASK)
+        return Reason(
+            Kind.TASK,
+            f"no live worker knows its task {task}; start one whose app has it",
+            facts={"task": task},
+        )
+    if job.key is not None:
+        return _waits_for_key(store, job, job.key)
+    return Reason(Kind.TASK, f"blocked: {told or 'for a reason that this version does not know'}")
+
+
+def _waits_for_key(store: Explicable, job: Job, key: str) -> Reason:
+    limit, rate = job.rules.key_limit, job.rules.key_rate
+    holders = _with_a_turn(store, key, limit)
+    waiting = Selection(state=State.BLOCKED, key=key).pages(store, MOST_SEEN)
+    ahead = sum(
+        not each.pending and _place(each) < _place(job) for page in waiting for each in page
+    )
+    named = ", ".join(f"{each.id} ({each.state})" for each in holders[:MOST_NAMED])
+    more = ", …" if len(holders) > MOST_NAMED else ""
+    verb = "has its turn" if len(holders) == 1 else "have its turns"
+    told = [f"{named}{more} {verb}"] if holders else []
+    if rate is not None and len(holders) < limit:
+        told.append(f"the next turn comes with its rate of {rate}")
+    if not told:
+        told.append("none of the jobs that were looked at has a turn")
+    if ahead:
+        told.append(f"{_many(ahead, 'job', 'jobs')} ahead")
+    facts = {
+        "key": key,
+        "holders": [{"id": each.id, "state": each.state.value} for each in holders],
+        "ahead": ahead,
+    }
+    return Reason(Kind.KEY, f"blocked by key {key}: {', '.join(told)}", facts=facts)
+
+
+def _with_a_turn(store: Explicable, key: str, limit: int) -> list[Job]:
+    """Jobs of the key that run, are ready, or keep their turn while they wait for an attempt."""
+    found: list[Job] = []
+    for state in (State.RUNNING, State.READY, State.SCHEDULED):
+        for jobs in Selection(state=state, key=key).pages(store, MOST_SEEN):
+            keeps = state is not State.SCHEDULED
+            found += [each for each in jobs if keeps or (each.rules.key_strict and each.token)]
+            if len(found) >= limit:
+                return found
+    return found
+
+
+def _waits_for_children(store: Explicable, job: Job) -> Reason:
+    counts: Counter[State] = Counter()
+    failed: list[str] = []
+    for jobs in Selection(parent=job.id).pages(store):
+        counts.update(each.state for each in jobs)
+        failed += [each.id for each in jobs if each.state is State.FAILED]
+    children = max(counts.total(), job.rules.children, job.pending)
+    text = f"waits for {job.pending} of {_many(children, 'child', 'children')}"
+    if failed:
+        more = ", …" if len(failed) > MOST_NAMED else ""
+        text += f"; failed: {', '.join(failed[:MOST_NAMED])}{more}"
+    facts = {
+        "pending": job.pending,
+        "children": children,
+        "failed": failed[:CHUNK],
+    }
+    return Reason(Kind.CHILDREN, text, facts=facts)
+
+
+def _ready(store: Explicable, job: Job, now: int) -> Reason:
+    view = find_queue(store, job.queue)
+    reason = _moving(store) or (None if view is None else _held_back(view, now))
+    if reason is None:
+        breakers = [each for each in store.breakers() if job.task in each.rules.tasks]
+        reason = _open(_not_closed(breakers), now)
+    if reason is None:
+        reason = _deserted(store.sessions())
+    return reason or _in_line(store, job, 0 if view is None else view.counts.get(State.READY, 0))
+
+
+def _running(store: Explicable, job: Job, now: int) -> Reason:
+    names = {each.id: each.name for each in store.sessions(with_dead=True)}
+    worker = names.get(job.session or "", "a worker that is gone")
+    facts = {"session": job.session, "worker": worker}
+    if job.cancel_requested_at is not None:
+        gap = _gap(now - job.cancel_requested_at)
+        text = f"it runs on {worker}, which was asked to stop it {gap} ago"
+        return Reason(Kind.STOPPING, text, facts=facts)
+    since = "" if job.claimed_at is None else f" since {_clock(job.claimed_at)}"
+    return Reason(Kind.RUNNING, f"it runs on {worker}{since}", facts=facts)
+
+
+def _finished(job: Job, now: int) -> Reason:
+    if job.state is State.FAILED and job.relaunch_at is not None:
+        text = f"failed ({job.error}); relaunched at {_when(job.relaunch_at, now)}"
+        return Reason(Kind.RELAUNCH, text, job.relaunch_at)
+    told = "" if job.error is None or job.state is State.SUCCEEDED else f": {job.error}"
+    assert job.state in FINAL
+    return Reason(Kind.FINISHED, f"it is {job.state}{told}")
+
+
+# -- what keeps back what is ready
+
+
+def _moving(store: Explicable) -> Reason | None:
+    part, _ = store.relocation()
+    if part is None or part.stage is Stage.ARRIVED:
+        return None
+    told = f"moved to {part.place}" if part.stage is Stage.MOVED else f"being moved ({part.place})"
+    return Reason(
+        Kind.MOVING, f"the store is {told}; nothing starts here", facts={"place": part.place}
+    )
+
+
+def _held_back(view: QueueView, now: int) -> Reason | None:
+    """What keeps a whole queue back, whoever would take its jobs."""
+    name, rules, running = view.name, view.rules, view.counts.get(State.RUNNING, 0)
+    if view.paused:
+        return Reason(
+            Kind.PAUSED, f"queue {name} is paused; `limpet queues resume {name}` lets it go on"
+        )
+    if view.held_until is not None and view.held_until > now:
+        text = f"queue {name} is held until {_when(view.held_until, now)}"
+        return Reason(Kind.HELD, text, view.held_until)
+    if rules.concurrency is not None and running >= rules.concurrency:
+        return Reason(
+            Kind.CONCURRENCY,
+            f"queue {name} is at its concurrency, {running} of {rules.concurrency}",
+            facts={"running": running, "concurrency": rules.concurrency},
+        )
+    if rules.rate is not None and view.next_at is not None and view.next_at > now:
+        return Reason(
+            Kind.RATE,
+            f"queue {name} has reached its rate of {rules.rate}; the next one begins "
+            f"at {_when(view.next_at, now)}",
+            view.next_at,
+            {"rate": str(rules.rate)},
+        )
+    return None
+
+
+def _not_closed(breakers: Sequence[Breaker]) -> list[Breaker]:
+    return [each for each in breakers if each.state is not BreakerState.CLOSED]
+
+
+def _holding(
+    store: Explicable, view: QueueView, breakers: Sequence[Breaker], now: int
+) -> Reason | None:
+    """An open breaker that holds ready jobs of that queue back."""
+    for breaker in breakers:
+        for task in sorted(breaker.rules.tasks):
+            if store.jobs(JobFilter(State.READY, view.name, task), limit=1).jobs:
+                return _open([breaker], now)
+    return None
+
+
+def _open(breakers: Sequence[Breaker], now: int) -> Reason | None:
+    for breaker in breakers:
+        name = breaker.rules.name
+        since = "" if breaker.opened_at is None else f" since {_clock(breaker.opened_at)}"
+        if breaker.state is BreakerState.PROBING:
+            then = "one job is being tried"
+        elif breaker.probe_at is None or breaker.probe_at <= now:
+            then = "one job is tried when a worker next asks"
+        else:
+            then = f"one job is tried at {_when(breaker.probe_at, now)}"
+        text = f"breaker {name} is open{since}; {then}"
+        facts = {"breaker": name, "opened_at": iso(breaker.opened_at)}
+        return Reason(Kind.BREAKER, text, breaker.probe_at, facts)
+    return None
+
+
+def _deserted(sessions: Sequence[Session]) -> Reason | None:
+    workers = [each for each in sessions if each.kind is SessionKind.WORKER]
+    if any(each.state is SessionState.LIVE and not each.overdue for each in workers):
+        return None
+    left = sum(each.state is SessionState.DRAINING for each in workers)
+    told = f" ({left} on the way out)" if left else ""
+    return Reason(Kind.NO_WORKER, f"no worker is live{told}; start one with limpet worker")
+
+
+def _in_line(store: Explicable, job: Job, ready: int) -> Reason:
+    """`ready`: how many of the queue are; of a long line only the newest are looked at."""
+    mine = _place(job)
+    ahead = seen = 0
+    for jobs in Selection(state=State.READY, queue=job.queue).pages(store, MOST_SEEN):
+        seen += len(jobs)
+        ahead += sum(_place(each) < mine for each in jobs)
+    older = max(0, ready - seen) if seen >= MOST_SEEN else 0
+    ahead += older
+    about = "about " if older else ""
+    text = f"ready, with {about}{_many(ahead, 'job', 'jobs')} ahead of it in queue {job.queue}"
+    if not ahead:
+        text = f"ready, and first in queue {job.queue}; a worker of that queue with room takes it"
+    if job.suspect:
+        text += "; it runs alone, because a process that ran it died"
+    return Reason(Kind.IN_LINE, text, facts={"ahead": ahead})
+
+
+def _place(job: Job) -> tuple[int, int, str]:
+    """Its place in a line; ids stand for the numbers of the store, which grow as they do."""
+    return sort_key(job.ready_at, job.priority), job.created_at, job.id
+
+
+# -- words
+
+
+def _many(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _clock(wall: int) -> str:
+    return datetime.fromtimestamp(wall / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _when(wall: int, now: int) -> str:
+    return f"{_clock(wall)} (in {_gap(wall - now)})" if wall > now else _clock(wall)
+
+
+def _gap(microseconds: int) -> str:
+    seconds = microseconds / 1e6
+    return spoken(timedelta(seconds=round(seconds) if seconds >= 10 else round(seconds, 1)))

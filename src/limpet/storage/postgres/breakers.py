@@ -1,0 +1,73 @@
+"""Breakers: what holds the work of some tasks back; see `domain.breaker`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed
+from limpet.storage.base import Topic
+from limpet.storage.furniture import BreakerPiece, read
+from limpet.storage.postgres.transaction import Transaction
+
+
+def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:
+    """Keep what the app says; see `BreakerVerbs.declare_breakers`."""
+    tx.call("pass", False)
+    tx.run("breakers", "alone")
+    for rules in sorted(breakers, key=lambda each: each.name):
+        known = _locked(tx, rules.name)
+        if known is None:
+            write(tx, Breaker(rules, BreakerState.CLOSED, 0, 0, 0, None, None))
+        elif known.rules != rules:
+            write(tx, replace(known, rules=rules))
+
+
+def breakers(tx: Transaction) -> tuple[Breaker, ...]:
+    """Every breaker, by name."""
+    return tuple(
+        read(BreakerPiece, piece).breaker(name) for name, piece in tx.run("breakers", "all")
+    )
+
+
+def reset_breaker(tx: Transaction, name: str) -> bool:
+    """Close it; see `BreakerVerbs.reset_breaker`."""
+    tx.call("pass", False)
+    known = _locked(tx, name)
+    if known is None:
+        return False
+    if known.state is not BreakerState.CLOSED:
+        ((now,),) = tx.run("recover", "time", given=tx.wall)
+        write(tx, Breaker(known.rules, BreakerState.CLOSED, 0, 0, now, None, None))
+        tx.rings.add(Topic.READY)
+    return True
+
+
+def tell(tx: Transaction, seen: Sequence[Observed]) -> None:
+    """Let breakers know how attempts ended."""
+    ((now,),) = tx.run("recover", "time", given=tx.wall)
+    for what in sorted(seen, key=lambda each: each.breaker):
+        known = _locked(tx, what.breaker)
+        if known is not None:
+            after = observed(known, what, now)
+            write(tx, after)
+            if after.state is BreakerState.CLOSED and known.state is not BreakerState.CLOSED:
+                tx.rings.add(Topic.READY)
+
+
+def _locked(tx: Transaction, name: str) -> Breaker | None:
+    row = tx.one("breakers", "lock", name=name)
+    return read(BreakerPiece, row[0]).breaker(name) if row else None
+
+
+def write(tx: Transaction, breaker: Breaker) -> None:
+    """Keep it, rules and state."""
+    rules = breaker.rules
+    tx.run(
+        "breakers",
+        "write",
+        name=rules.name,
+        piece=BreakerPiece.of(breaker).text(),
+        tasks=sorted(rules.tasks),
+        state=str(breaker.state),
+        probe_at=breaker.probe_at,
+        probe_after=rules.probe_after,
+    )

@@ -1,0 +1,235 @@
+-- turns: who may be under way of a key.
+-- purpose: turns takes turns back, and gives to those that wait, in order, what there is to give.
+--          blocked to ready. notes does what was left to be done (see the table).
+-- params:  keys, each once, and how many turns of each are given back; the wall time.
+-- returns: how many became ready.
+-- why:     keys are locked in the order of their names. A row of parked that somebody else has locked is
+--          passed over: whoever changes it asks for the key afterwards.
+
+-- waits: what is kept of a job that waits for its key: the key, and its place in the line.
+CREATE OR REPLACE FUNCTION limpet.v1_waits(p_key text, p_sort_key bigint, p_n bigint) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_key || E'\x1e' || (p_sort_key + 4611686018427387904)::text || lpad(p_n::text, 19, '0')
+$$;
+
+-- asks: jobs have joined the lines of their keys: each key, which is locked, knows of the highest limit and of
+-- a rate, for turns. Nobody else does who did not come by admit: a key that nobody used is forgotten.
+CREATE OR REPLACE FUNCTION limpet.v1_asks(p_ids text[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (
+        WITH asked AS (
+            SELECT j.key, coalesce((j.rules::json ->> 'key_limit')::integer, 1) AS most,
+                   j.rules::json -> 'key_rate' IS NOT NULL AS rated
+            FROM limpet.job j WHERE j.id = ANY (p_ids) AND j.key IS NOT NULL
+        )
+        SELECT limpet.v1_expect(array_agg(g.key), array_agg(g.most), array_agg(g.rated))
+        FROM (SELECT a.key, max(a.most) AS most, bool_or(a.rated) AS rated FROM asked a
+              GROUP BY a.key) g);
+END $$;
+
+-- expect: the same, where limits and rates are known; NULL stands for any limit.
+CREATE OR REPLACE FUNCTION limpet.v1_expect(p_keys text[], p_most integer[], p_rated boolean[])
+RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    INSERT INTO limpet.key AS k (name, held, most, rated)
+    SELECT g.name, 0, coalesce(g.most, 1000), g.rated
+    FROM unnest(p_keys, p_most, p_rated) AS g (name, most, rated) ORDER BY g.name COLLATE "C"
+    ON CONFLICT (name) DO UPDATE
+    SET most = greatest(k.most, excluded.most), rated = k.rated OR excluded.rated
+    WHERE k.most < excluded.most OR (excluded.rated AND NOT k.rated);
+    RETURN p_keys;
+END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_turns(p_keys text[], p_back integer[], p_now bigint)
+RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_found integer;
+    v_rated boolean;
+    v_moved integer;
+    v_key record;
+BEGIN
+    LOOP
+        SELECT count(*), bool_or(l.rated) INTO v_found, v_rated
+        FROM (SELECT k.rated FROM limpet.key k WHERE k.name = ANY (p_keys)
+              ORDER BY k.name FOR UPDATE) l;
+        EXIT WHEN v_found = cardinality(p_keys);
+        INSERT INTO limpet.key (name, held)
+        SELECT g.name, 0 FROM unnest(p_keys) AS g (name) ORDER BY g.name COLLATE "C"
+        ON CONFLICT (name) DO NOTHING;
+    END LOOP;
+    WITH known AS (
+        SELECT k.name, k.held - g.back AS held, k.most, k.set_limit
+        FROM limpet.key k JOIN unnest(p_keys, p_back) AS g (name, back) ON g.name = k.name
+        WHERE k.name = ANY (p_keys) AND NOT k.rated
+    ), first AS (
+        SELECT k.name, w.id, w.place AS row, k.set_limit,
+               k.held + row_number() OVER (PARTITION BY k.name ORDER BY w.what) AS place
+        FROM known k CROSS JOIN LATERAL (
+            SELECT b.id, b.what, b.ctid AS place FROM limpet.parked b
+            WHERE b.state = 'blocked' AND b.reason = 'key'
+              AND b.what > k.name || E'\x1e' AND b.what < k.name || E'\x1f'
+            ORDER BY b.what
+            LIMIT least(greatest(coalesce(k.set_limit, k.most) - k.held, 0), 1000)
+            FOR UPDATE SKIP LOCKED) w
+    ), asked AS (
+        -- The first turn is within every limit.
+        SELECT f.row, bool_and(f.place = 1 OR f.place <= coalesce(
+                   f.set_limit, (j.rules::json ->> 'key_limit')::integer, 1))
+                   OVER (PARTITION BY f.name ORDER BY f.place) AS given
+        FROM first f LEFT JOIN LATERAL (
+            SELECT o.rules FROM limpet.job o WHERE f.place > 1 AND o.id = f.id OFFSET 0) j ON true
+    ), gone AS (
+        DELETE FROM limpet.parked WHERE ctid = ANY (ARRAY(
+            SELECT a.row FROM asked a WHERE a.given LIMIT 1000))
+        RETURNING *
+    ), ready AS (
+        INSERT INTO limpet.ready
+        SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
+               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
+               true
+        FROM gone
+    ), told AS (
+        INSERT INTO limpet.tally
+        SELECT queue, 'unblock', 'blocked', 'ready', count(*) FROM gone GROUP BY queue
+    ), given AS (
+        SELECT split_part(what, E'\x1e', 1) AS name, count(*) AS turns FROM gone GROUP BY 1
+    ), after AS (
+        SELECT k.name, k.held + coalesce(g.turns, 0) AS held, w.name IS NOT NULL AS waited
+        FROM known k LEFT JOIN given g ON g.name = k.name
+        LEFT JOIN (SELECT DISTINCT f.name FROM first f) w ON w.name = k.name
+    ), kept AS (
+        UPDATE limpet.key k SET held = a.held FROM after a
+        WHERE k.name = a.name AND k.name = ANY (p_keys) AND k.held <> a.held
+          AND (a.held > 0 OR a.waited OR k.set_limit IS NOT NULL)
+    ), dropped AS (
+        DELETE FROM limpet.key k USING after a
+        WHERE k.name = a.name AND k.name = ANY (p_keys)
+          AND a.held = 0 AND NOT a.waited AND k.set_limit IS NULL
+    )
+    SELECT count(*) INTO v_moved FROM gone;
+    IF v_rated THEN
+        FOR v_key IN
+            SELECT k.*, g.back
+            FROM limpet.key k JOIN unnest(p_keys, p_back) AS g (name, back) ON g.name = k.name
+            WHERE k.name = ANY (p_keys) AND k.rated
+        LOOP
+            v_moved := v_moved + limpet.v1_rated_turns(v_key.name, v_key.back, 1000 - v_moved, p_now);
+        END LOOP;
+    END IF;
+    RETURN v_moved;
+END $$;
+
+-- rated_turns: the same for one key, which is locked, and which has a rate: one job after the other.
+CREATE OR REPLACE FUNCTION limpet.v1_rated_turns(
+    p_key text, p_back integer, p_limit integer, p_now bigint)
+RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_key limpet.key;
+    v_job record;
+    v_rate json;
+    v_step bigint;
+    v_moved integer := 0;
+BEGIN
+    SELECT * INTO v_key FROM limpet.key k WHERE k.name = p_key;
+    v_key.held := v_key.held - p_back;
+    v_key.next_at := NULL;
+    LOOP
+        SELECT b.*, j.rules INTO v_job FROM limpet.parked b JOIN limpet.job j ON j.id = b.id
+        WHERE b.state = 'blocked' AND b.reason = 'key'
+          AND b.what > p_key || E'\x1e' AND b.what < p_key || E'\x1f'
+        ORDER BY b.what LIMIT 1
+        FOR UPDATE OF b SKIP LOCKED;
+        EXIT WHEN NOT FOUND;
+        EXIT WHEN v_key.held
+            >= coalesce(v_key.set_limit, (v_job.rules::json ->> 'key_limit')::integer, 1);
+        IF v_moved >= p_limit THEN
+            v_key.next_at := p_now;
+            EXIT;
+        END IF;
+        v_rate := coalesce(v_key.set_rate::json, v_job.rules::json -> 'key_rate');
+        IF v_rate IS NOT NULL THEN
+            -- As domain/rate.py has it.
+            v_step := ((v_rate ->> 1)::bigint + (v_rate ->> 0)::bigint - 1) / (v_rate ->> 0)::bigint;
+            IF p_now + (v_rate ->> 2)::bigint * v_step - greatest(v_key.given_until, p_now)
+               < v_step THEN
+                v_key.next_at := greatest(
+                    p_now, v_key.given_until - ((v_rate ->> 2)::bigint - 1) * v_step);
+                EXIT;
+            END IF;
+            v_key.given_until := greatest(v_key.given_until, p_now) + v_step;
+        END IF;
+        DELETE FROM limpet.parked WHERE id = v_job.id;
+        INSERT INTO limpet.ready
+        VALUES (v_job.id, v_job.n, v_job.tail, v_job.queue, v_job.task, v_job.priority,
+                v_job.sort_key, v_job.ready_at, v_job.round, v_job.token, v_job.failures,
+                v_job.orphans, v_job.strikes, v_job.suspect, v_job.last_run, v_job.expires_at,
+                v_job.deadline_at, v_job.session, v_job.claimed_at, true);
+        INSERT INTO limpet.tally VALUES (v_job.queue, 'unblock', 'blocked', 'ready', 1);
+        v_key.held := v_key.held + 1;
+        v_moved := v_moved + 1;
+    END LOOP;
+    UPDATE limpet.key k
+    SET held = v_key.held, given_until = v_key.given_until, next_at = v_key.next_at
+    WHERE k.name = p_key;
+    RETURN v_moved;
+END $$;
+
+-- notes: what was left to be done; what others hold is left to the next.
+CREATE OR REPLACE FUNCTION limpet.v1_notes(p_now bigint, OUT moved integer, OUT more boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_keys text[];
+    v_note record;
+    v_after record;
+    v_seen integer := 0;
+BEGIN
+    moved := 0;
+    v_keys := ARRAY(SELECT DISTINCT l.what FROM (
+        SELECT o.what FROM limpet.note o WHERE o.kind = 'key' ORDER BY o.e LIMIT 1000) l);
+    IF cardinality(v_keys) > 0 THEN
+        -- Those that nobody has locked, and those that are not there.
+        v_keys := ARRAY(
+            SELECT l.name FROM (SELECT k.name FROM limpet.key k WHERE k.name = ANY (v_keys)
+                                ORDER BY k.name FOR UPDATE SKIP LOCKED) l
+            UNION ALL
+            SELECT g.name FROM unnest(v_keys) AS g (name)
+            WHERE NOT EXISTS (SELECT FROM limpet.key k WHERE k.name = g.name)
+            ORDER BY 1);
+        WITH taken AS (
+            DELETE FROM limpet.note WHERE ctid = ANY (ARRAY(
+                SELECT o.ctid FROM limpet.note o WHERE o.kind = 'key' AND o.what = ANY (v_keys)
+                ORDER BY o.e LIMIT 10000 FOR UPDATE SKIP LOCKED))
+            RETURNING what, coalesce(most, 1000) AS most, rated
+        )
+        SELECT array_agg(g.what) AS keys, array_agg(g.most) AS most, array_agg(g.rated) AS rated
+        INTO v_note
+        FROM (SELECT t.what, max(t.most) AS most, bool_or(t.rated) AS rated FROM taken t
+              GROUP BY t.what) g;
+        PERFORM limpet.v1_expect(v_note.keys, v_note.most, v_note.rated);
+        v_seen := cardinality(v_keys);
+        moved := limpet.v1_turns(v_keys, array_fill(0, ARRAY[v_seen]), p_now);
+    END IF;
+    WITH taken AS (
+        DELETE FROM limpet.note WHERE ctid = ANY (ARRAY(
+            SELECT o.ctid FROM limpet.note o WHERE o.kind <> 'key'
+            ORDER BY o.e LIMIT 1000 FOR UPDATE SKIP LOCKED))
+        RETURNING *
+    )
+    SELECT array_agg(t.what) FILTER (WHERE t.kind = 'ended') AS ids,
+           array_agg(d.state::text) FILTER (WHERE t.kind = 'ended') AS targets,
+           array_agg(t.turn) FILTER (WHERE t.kind = 'ended') AS turns,
+           array_agg(t.alone) FILTER (WHERE t.kind = 'ended') AS alone,
+           array_agg(t.what) FILTER (WHERE t.kind = 'gone') AS gone, count(*) AS number
+    INTO v_note
+    FROM taken t JOIN limpet.done d ON d.id = t.what
+    WHERE t.kind = 'ended' OR d.state IN ('failed', 'cancelled');
+    more := false;
+    IF v_note.number > 0 THEN
+        SELECT * INTO v_after FROM limpet.v1_after(
+            v_note.ids, v_note.targets, v_note.turns, v_note.alone, v_note.gone, p_now);
+        moved := moved + v_after.moved;
+    END IF;
+    more := v_seen > 0 AND EXISTS (SELECT FROM limpet.note)
+        OR EXISTS (SELECT FROM limpet.note o WHERE o.kind = 'gone');
+END $$;

@@ -1,0 +1,435 @@
+-- admit: write new jobs that ask for more than to be run.
+-- purpose: (nothing) to ready or scheduled, or blocked by its key or its children; what a queue that
+--          is drained, or who holds its unique, keeps out is not written.
+-- params:  as those of enqueue, and a column of rules (JSON). p_flow: they belong to a flow that was
+--          committed. p_whole: where one queue is drained, none is written. p_epoch: within a
+--          transaction of the user's own; then no key and no parent is locked, and what would need that
+--          is left as a note.
+-- returns: one row: the time of it; what was not written, as JSON of ids and of outcome, job and state;
+--          the jobs that are blocked, as a JSON list of ids; whether nobody need be rung for any more.
+-- errors:  LP006 with a job and its parent as JSON, where that is not there.
+
+CREATE OR REPLACE FUNCTION limpet.v1_admit(
+    p_ids text, p_tails text, p_tasks text, p_queues text, p_args text, p_options text,
+    p_secrets text, p_priorities text, p_scheduled text, p_expires text, p_deadlines text,
+    p_keys text, p_uniques text, p_parents text, p_roots text, p_weights text, p_versions text,
+    p_rules text, p_wall bigint, p_epoch text, p_fenced boolean, p_flow boolean, p_whole boolean,
+    p_ring boolean, OUT at bigint, OUT refused json, OUT blocked json, OUT rung boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_ids text[] := limpet.v1_column(p_ids);
+    v_tasks text[] := limpet.v1_column(p_tasks);
+    v_queues text[] := limpet.v1_column(p_queues);
+    v_options text[] := limpet.v1_column(p_options);
+    v_parents text[] := limpet.v1_column(p_parents);
+    v_keys text[] := limpet.v1_column(p_keys);
+    v_rules json[] := limpet.v1_column(p_rules)::json[];
+    v_priorities integer[] := limpet.v1_column(p_priorities)::integer[];
+    v_no jsonb;
+    v_kinds text[];                  -- of each: refused, children, scheduled, key, turn, ready
+    v_single record;
+    v_before record;
+    v_ask text[];
+    v_there text[];
+    v_counts record;
+    v_ready bigint;
+BEGIN
+    PERFORM limpet.v1_pass(NOT (p_fenced OR p_flow));
+    IF p_epoch IS NOT NULL THEN
+        -- See enqueue.
+        PERFORM FROM limpet.store FOR SHARE;
+        IF p_epoch <> (SELECT epoch FROM limpet.store) THEN
+            RAISE EXCEPTION 'another store' USING ERRCODE = 'LP002';
+        END IF;
+    END IF;
+    at := limpet.v1_time(p_wall);
+    rung := false;
+    SELECT coalesce(jsonb_object_agg(p.id, jsonb_build_array('already', p.id, p.state)), '{}')
+    INTO v_no FROM limpet.placed p WHERE p.id = ANY (v_ids);
+    IF NOT p_fenced AND NOT p_flow AND EXISTS (SELECT FROM limpet.queue q WHERE q.draining) THEN
+        SELECT v_no || coalesce(
+                   jsonb_object_agg(g.id, jsonb_build_array('draining', g.id, NULL)) FILTER (
+                       WHERE g.drained OR (p_whole AND g.one)), '{}')
+        INTO v_no
+        FROM (SELECT u.id, d.name IS NOT NULL AS drained, bool_or(d.name IS NOT NULL) OVER () AS one
+              FROM unnest(v_ids, v_queues) AS u (id, queue)
+              LEFT JOIN limpet.queue d ON d.draining AND d.name = coalesce(u.queue, v_queues[1])
+              WHERE NOT v_no ? u.id) g;
+        IF p_whole AND v_no @? '$.*[0] ? (@ == "draining")' THEN
+            refused := v_no;
+            RETURN;
+        END IF;
+    END IF;
+    IF p_uniques IS NOT NULL THEN
+        FOR v_single IN
+            SELECT g.id, coalesce(g.task, v_tasks[1]) AS task, g.name,
+                   coalesce((g.rules ->> 'replaces')::boolean, false) AS replaces,
+                   CASE WHEN g.rules ->> 'unique_until' = 'time'
+                        THEN at + (g.rules ->> 'unique_for')::bigint END AS until_at
+            FROM unnest(v_ids, v_tasks, limpet.v1_column(p_uniques), v_rules)
+                 WITH ORDINALITY AS g (id, task, name, rules, ord)
+            WHERE g.name IS NOT NULL AND NOT v_no ? g.id
+            ORDER BY coalesce(g.task, v_tasks[1]) COLLATE "C", g.name COLLATE "C", g.ord
+        LOOP
+            SELECT * INTO v_before FROM limpet.v1_taken(
+                v_single.task, v_single.name, v_single.id, v_single.until_at, v_single.replaces, at);
+            IF v_before.id IS NOT NULL THEN
+                v_no := v_no || jsonb_build_object(v_single.id, jsonb_build_array(
+                    CASE WHEN v_before.waits AND v_single.replaces THEN 'replaces' ELSE 'duplicate' END,
+                    v_before.id, NULL));
+            END IF;
+        END LOOP;
+    END IF;
+    IF p_parents IS NOT NULL THEN
+        SELECT array_agg(DISTINCT g.parent) INTO v_there
+        FROM unnest(v_ids, v_parents) AS g (id, parent)
+        WHERE g.parent IS NOT NULL AND coalesce(v_no -> g.id ->> 0, 'replaces') = 'replaces'
+          AND (g.parent <> ALL (v_ids) OR coalesce(v_no -> g.parent ->> 0, 'replaces') <> 'replaces');
+        IF v_there IS NOT NULL THEN
+            PERFORM limpet.v1_with_parents(v_ids, v_parents, v_there, v_no, p_epoch, p_flow);
+        END IF;
+    END IF;
+    v_kinds := ARRAY(
+        SELECT CASE WHEN coalesce(v_no -> g.id ->> 0, 'replaces') <> 'replaces' THEN 'refused'
+                    WHEN (g.rules ->> 'children')::integer > 0 THEN 'children'
+                    WHEN g.scheduled_for::bigint > at THEN 'scheduled'
+                    WHEN g.key IS NOT NULL THEN 'key' ELSE 'ready' END
+        FROM unnest(v_ids, v_rules, limpet.v1_column(p_scheduled), v_keys)
+             WITH ORDINALITY AS g (id, rules, scheduled_for, key, ord)
+        ORDER BY g.ord);
+    IF 'key' = ANY (v_kinds) AND p_epoch IS NULL THEN
+        SELECT t.kinds, t.ask INTO v_kinds, v_ask
+        FROM limpet.v1_take_turns(v_kinds, v_keys, v_priorities, v_rules) t;
+    END IF;
+    WITH given AS (
+        SELECT * FROM unnest(
+            v_ids, limpet.v1_column(p_tails), v_tasks, v_queues, limpet.v1_column(p_args), v_options,
+            limpet.v1_column(p_secrets), v_priorities, limpet.v1_column(p_scheduled),
+            limpet.v1_column(p_expires), limpet.v1_column(p_deadlines), v_keys,
+            limpet.v1_column(p_uniques), v_parents, limpet.v1_column(p_roots),
+            limpet.v1_column(p_weights), limpet.v1_column(p_versions), limpet.v1_column(p_rules),
+            v_kinds)
+        AS g (id, tail, task, queue, args, options, secrets, priority, scheduled_for, expires_at,
+              deadline_at, key, unique_key, parent, root, weight_class, payload_version, rules, kind)
+        WHERE kind <> 'refused'
+    ), numbered AS (
+        SELECT g.*, nextval('limpet.line') AS n FROM given g
+    ), fresh AS (
+        INSERT INTO limpet.job (
+            id, n, tail, task, queue, priority, created_at, scheduled_for, expires_at, deadline_at,
+            key, unique_key, parent, root, weight_class, payload_version, args, options, secrets,
+            rules)
+        SELECT g.id, g.n, g.tail::bigint, coalesce(g.task, v_tasks[1]),
+               coalesce(g.queue, v_queues[1]), coalesce(g.priority, 0), at, g.scheduled_for::bigint,
+               g.expires_at::bigint, g.deadline_at::bigint, g.key, g.unique_key, g.parent, g.root,
+               g.weight_class, coalesce(g.payload_version::integer, 1), g.args,
+               coalesce(g.options, v_options[1]), coalesce(g.secrets, '[]'), g.rules
+        FROM numbered g
+    ), placed AS (
+        SELECT g.id, g.n, g.tail::bigint AS tail, coalesce(g.task, v_tasks[1]) AS task,
+               coalesce(g.queue, v_queues[1]) AS queue, coalesce(g.priority, 0) AS priority,
+               greatest(g.scheduled_for::bigint, at) AS ready_at,
+               greatest(g.scheduled_for::bigint, at)
+               - coalesce(g.priority, 0) * 60000000::bigint AS sort_key,
+               g.expires_at::bigint AS expires_at, g.deadline_at::bigint AS deadline_at, g.key,
+               g.kind, g.key IS NOT NULL OR g.parent IS NOT NULL AS shaped,
+               CASE WHEN g.kind = 'children' THEN (g.rules::json ->> 'children')::integer
+                    ELSE 0 END AS pending
+        FROM numbered g
+    ), ready AS (
+        INSERT INTO limpet.ready (
+            id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
+            orphans, strikes, suspect, last_run, expires_at, deadline_at, shaped)
+        SELECT id, n, tail, queue, task, priority, sort_key, ready_at, 1, 0, 0, 0, 0, false, false,
+               expires_at, deadline_at, shaped
+        FROM placed WHERE kind IN ('ready', 'turn')
+    ), parked AS (
+        INSERT INTO limpet.parked (
+            id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
+            orphans, strikes, suspect, last_run, expires_at, deadline_at, state, reason, what, since,
+            shaped, pending)
+        SELECT id, n, tail, queue, task, priority, sort_key, ready_at, 1, 0, 0, 0, 0, false, false,
+               expires_at, deadline_at, CASE kind WHEN 'scheduled' THEN kind ELSE 'blocked' END,
+               CASE WHEN kind <> 'scheduled' THEN kind END,
+               CASE kind WHEN 'children' THEN '' WHEN 'key' THEN limpet.v1_waits(key, sort_key, n) END,
+               CASE WHEN kind <> 'scheduled' THEN at END, shaped, pending
+        FROM placed WHERE kind IN ('scheduled', 'children', 'key')
+    ), family AS (
+        INSERT INTO limpet.child (parent, n, id)
+        SELECT g.parent, g.n, g.id FROM numbered g WHERE g.parent IS NOT NULL
+    ), later AS (
+        INSERT INTO limpet.note (kind, what, most, rated)
+        SELECT 'key', g.key, max(coalesce((g.rules::json ->> 'key_limit')::integer, 1)),
+               bool_or(g.rules::json -> 'key_rate' IS NOT NULL)
+        FROM numbered g WHERE g.kind = 'key' AND p_epoch IS NOT NULL GROUP BY g.key
+    ), told AS (
+        INSERT INTO limpet.tally (queue, move, source, target, jobs)
+        SELECT queue, 'enqueue', NULL, CASE WHEN kind IN ('ready', 'turn') THEN 'ready'
+               WHEN kind = 'scheduled' THEN kind ELSE 'blocked' END, count(*)
+        FROM placed GROUP BY 1, 4
+    )
+    SELECT count(*) AS fresh, count(*) FILTER (WHERE kind IN ('ready', 'turn')) AS ready,
+           max(n) AS last INTO v_counts FROM placed;
+    v_ready := v_counts.ready;
+    IF v_ask IS NOT NULL THEN
+        v_ready := v_ready
+            + limpet.v1_turns(v_ask, array_fill(0, ARRAY[cardinality(v_ask)]), at);
+    END IF;
+    IF v_no <> '{}' OR p_flow THEN
+        v_ready := v_ready + limpet.v1_settle_refused(
+            v_ids, v_parents, v_kinds, v_no, p_epoch, p_flow, at);
+        SELECT json_object_agg(e.key, CASE e.value ->> 0
+                   WHEN 'duplicate' THEN json_build_array('duplicate', e.value ->> 1, (
+                       SELECT p.state FROM limpet.placed p WHERE p.id = e.value ->> 1))
+                   ELSE e.value::json END)
+        INTO refused
+        FROM (SELECT n.key, n.value FROM jsonb_each(v_no) n WHERE n.value ->> 0 <> 'replaces'
+              UNION ALL
+              -- One that another of the same call took the place of.
+              SELECT n.value ->> 1, jsonb_build_array('new', n.value ->> 1, 'cancelled')
+              FROM jsonb_each(v_no) n
+              WHERE n.value ->> 0 = 'replaces' AND n.value ->> 1 = ANY (v_ids)) e;
+    END IF;
+    IF v_counts.fresh > v_counts.ready THEN
+        SELECT array_agg(g.id) INTO v_there FROM unnest(v_ids, v_kinds) AS g (id, kind)
+        WHERE g.kind IN ('children', 'key');
+        IF v_ready > v_counts.ready THEN
+            v_there := ARRAY(
+                SELECT unnest(v_there) EXCEPT
+                SELECT r.id FROM limpet.ready r WHERE r.id = ANY (v_there));
+        END IF;
+        blocked := to_json(v_there);
+    END IF;
+    -- See enqueue.
+    rung := v_ready = 0 AND v_no = '{}';
+    IF NOT rung AND p_ring AND (p_epoch IS NOT NULL
+            OR pg_try_advisory_xact_lock(hashtextextended('limpet.ready', 0))) THEN
+        PERFORM pg_notify('limpet.ready', '');
+        rung := true;
+    END IF;
+    IF v_counts.last % 512 < v_counts.fresh AND p_epoch IS NULL THEN
+        PERFORM limpet.v1_fold(1000);
+    END IF;
+END $$;
+
+-- take_turns: which of those that ask for a turn of a key have it at once; the keys are locked. Where
+-- others wait, or a rate counts, all join the line first (ask).
+CREATE OR REPLACE FUNCTION limpet.v1_take_turns(
+    p_kinds text[], p_keys text[], p_priorities integer[], p_rules json[],
+    OUT kinds text[], OUT ask text[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_names text[];
+    v_held integer[];
+    v_free boolean[];
+    v_limits integer[];
+    v_given integer[];
+BEGIN
+    WITH named AS (
+        -- One that is new has as many as it will, so that it need not be written again.
+        INSERT INTO limpet.key AS k (name, held, most, rated)
+        SELECT g.key, least(count(*), max(g.most)), max(g.most), bool_or(g.rated)
+        FROM (SELECT a.key, coalesce((a.rules ->> 'key_limit')::integer, 1) AS most,
+                     a.rules -> 'key_rate' IS NOT NULL AS rated
+              FROM unnest(p_kinds, p_keys, p_rules) AS a (kind, key, rules)
+              WHERE a.kind = 'key') g
+        GROUP BY g.key ORDER BY g.key COLLATE "C"
+        ON CONFLICT (name) DO UPDATE
+        SET most = greatest(k.most, excluded.most), rated = k.rated OR excluded.rated
+        RETURNING k.name, CASE WHEN k.xmax = 0 THEN 0 ELSE k.held END AS held, k.rated, k.set_limit
+    )
+    SELECT array_agg(n.name), array_agg(n.held), array_agg(NOT n.rated), array_agg(n.set_limit)
+    INTO v_names, v_held, v_free, v_limits FROM named n;
+    -- Only now, because somebody may have been waited for.
+    v_free := ARRAY(
+        SELECT g.free AND NOT EXISTS (
+            SELECT FROM limpet.parked b
+            WHERE b.state = 'blocked' AND b.reason = 'key'
+              AND b.what > g.name || E'\x1e' AND b.what < g.name || E'\x1f')
+        FROM unnest(v_names, v_free) WITH ORDINALITY AS g (name, free, ord) ORDER BY g.ord);
+    WITH asked AS (
+        SELECT a.ord, a.key, k.held + row_number() OVER line AS place,
+               k.free AND bool_and(k.held + a.place
+                   <= coalesce(k.set_limit, (a.rules ->> 'key_limit')::integer, 1)) OVER line AS given
+        FROM (SELECT u.*, row_number() OVER (
+                  PARTITION BY u.key ORDER BY u.priority DESC NULLS LAST, u.ord) AS place
+              FROM (SELECT e.kind, e.key, coalesce(e.priority, 0) AS priority, e.rules, e.ord
+                    FROM unnest(p_kinds, p_keys, p_priorities, p_rules)
+                         WITH ORDINALITY AS e (kind, key, priority, rules, ord)) u
+              WHERE u.kind = 'key') a
+        JOIN unnest(v_names, v_held, v_free, v_limits) AS k (name, held, free, set_limit)
+        ON k.name = a.key
+        WINDOW line AS (PARTITION BY a.key ORDER BY a.place)
+    ), counted AS (
+        SELECT a.key, count(*) FILTER (WHERE a.given)::integer AS given FROM asked a GROUP BY a.key
+    ), sure AS (
+        SELECT k.name, k.held + c.given AS held
+        FROM unnest(v_names, v_held) AS k (name, held) JOIN counted c ON c.key = k.name
+    )
+    SELECT (SELECT array_agg(CASE WHEN a.given THEN 'turn' ELSE g.kind END ORDER BY g.ord)
+            FROM unnest(p_kinds) WITH ORDINALITY AS g (kind, ord)
+            LEFT JOIN asked a ON a.ord = g.ord),
+           (SELECT array_agg(s.name) FROM sure s), (SELECT array_agg(s.held) FROM sure s)
+    INTO kinds, v_names, v_given;
+    UPDATE limpet.key k SET held = g.held FROM unnest(v_names, v_given) AS g (name, held)
+    WHERE k.name = g.name AND k.name = ANY (v_names) AND k.held <> g.held;
+    SELECT array_agg(DISTINCT u.key) INTO ask
+    FROM unnest(kinds, p_keys) AS u (kind, key) WHERE u.kind = 'key';
+END $$;
+
+-- holder: who holds a unique, if anybody, and whether that one waits.
+CREATE OR REPLACE FUNCTION limpet.v1_holder(
+    p_task text, p_name text, p_now bigint, OUT id text, OUT waits boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    v_held record;
+BEGIN
+    SELECT s.id, s.until_at, j.rules::json ->> 'unique_until' AS until, p.state INTO v_held
+    FROM limpet.single s LEFT JOIN limpet.job j ON j.id = s.id
+    LEFT JOIN LATERAL (SELECT w.state FROM limpet.placed w WHERE w.id = s.id OFFSET 0) p ON true
+    WHERE s.task = p_task AND s.name = p_name;
+    -- One that is not there is just being written, in this very step.
+    waits := v_held.state IS NULL OR v_held.state IN ('scheduled', 'ready', 'blocked');
+    id := CASE
+        WHEN v_held.until_at <= p_now THEN NULL
+        WHEN v_held.until_at IS NOT NULL THEN v_held.id
+        WHEN v_held.until = 'started' AND NOT waits THEN NULL
+        WHEN v_held.state IN ('succeeded', 'failed', 'cancelled') THEN NULL
+        ELSE v_held.id END;
+END $$;
+
+-- taken: a unique is taken for a job, unless another holds it: that one is in id, and whether it waits. With
+-- p_replaces it is taken also from one that holds it.
+CREATE OR REPLACE FUNCTION limpet.v1_taken(
+    p_task text, p_name text, p_job text, p_until bigint, p_replaces boolean, p_now bigint,
+    OUT id text, OUT waits boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+BEGIN
+    LOOP
+        INSERT INTO limpet.single (task, name, id, until_at)
+        VALUES (p_task, p_name, p_job, p_until) ON CONFLICT (task, name) DO NOTHING;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+        PERFORM FROM limpet.single s WHERE s.task = p_task AND s.name = p_name FOR UPDATE;
+        EXIT WHEN FOUND;
+    END LOOP;
+    SELECT h.id, h.waits INTO id, waits FROM limpet.v1_holder(p_task, p_name, p_now) h;
+    IF id = p_job THEN
+        id := NULL;
+    END IF;
+    IF id IS NULL OR p_replaces THEN
+        IF id IS NOT NULL AND NOT waits THEN
+            id := NULL;              -- what runs goes on beside it
+        END IF;
+        UPDATE limpet.single s SET id = p_job, until_at = p_until
+        WHERE s.task = p_task AND s.name = p_name;
+    END IF;
+END $$;
+
+-- held_uniques: which of the jobs need no room, because their unique is held.
+CREATE OR REPLACE FUNCTION limpet.v1_held_uniques(
+    p_ids text, p_tasks text, p_uniques text, p_wall bigint)
+RETURNS json LANGUAGE sql VOLATILE AS $$
+    SELECT json_agg(g.id)
+    FROM unnest(limpet.v1_column(p_ids), limpet.v1_column(p_tasks), limpet.v1_column(p_uniques))
+         AS g (id, task, name)
+    WHERE (limpet.v1_holder(g.task, g.name, limpet.v1_time(p_wall))).id IS NOT NULL
+$$;
+
+-- with_parents: every parent that is not handed in waits for its children, and goes on to do so until
+-- this is committed.
+CREATE OR REPLACE FUNCTION limpet.v1_with_parents(
+    p_ids text[], p_parents text[], p_there text[], p_no jsonb, p_epoch text, p_flow boolean)
+RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_found text[];
+    v_unknown json;
+BEGIN
+    IF p_epoch IS NULL THEN
+        v_found := ARRAY(
+            SELECT b.id FROM limpet.parked b
+            WHERE b.id = ANY (p_there) AND (b.reason = 'children') IS TRUE
+            ORDER BY b.id FOR KEY SHARE);
+    ELSE
+        v_found := ARRAY(
+            SELECT b.id FROM limpet.parked b
+            WHERE b.id = ANY (p_there) AND (b.reason = 'children') IS TRUE);
+        INSERT INTO limpet.note (kind, what) SELECT 'gone', unnest(v_found);
+    END IF;
+    IF cardinality(v_found) < cardinality(p_there) AND NOT p_flow THEN
+        SELECT json_build_array(g.id, g.parent) INTO v_unknown
+        FROM unnest(p_ids, p_parents) WITH ORDINALITY AS g (id, parent, ord)
+        WHERE g.parent = ANY (p_there) AND g.parent <> ALL (v_found)
+          AND coalesce(p_no -> g.id ->> 0, 'replaces') = 'replaces'
+        ORDER BY g.ord LIMIT 1;
+        RAISE EXCEPTION '%', v_unknown USING ERRCODE = 'LP006';
+    END IF;
+END $$;
+
+-- settle_refused: who was replaced is cancelled; a parent does not wait for what was not written; what
+-- belongs to a parent that is gone is cancelled. Returns how many became ready.
+CREATE OR REPLACE FUNCTION limpet.v1_settle_refused(
+    p_ids text[], p_parents text[], p_kinds text[], p_no jsonb, p_epoch text, p_flow boolean,
+    p_now bigint)
+RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_each record;
+    v_stop record;
+    v_down record;
+    v_ids text[] := '{}';
+    v_turns boolean[] := '{}';
+    v_alone boolean[] := '{}';
+    v_gone text[];
+    v_moved integer := 0;
+BEGIN
+    FOR v_each IN
+        SELECT e.key AS id, e.value ->> 1 AS other FROM jsonb_each(p_no) e
+        WHERE e.value ->> 0 = 'replaces' ORDER BY 1
+    LOOP
+        SELECT * INTO v_stop FROM limpet.v1_stop(v_each.other, json_build_object(
+            'kind', 'Replaced', 'by', v_each.id,
+            'text', 'the newer job ' || v_each.id || ' took its place')::text, p_now, true);
+        IF v_stop.stopped AND v_stop.followed THEN
+            v_ids := v_ids || v_each.other;
+            v_turns := v_turns || v_stop.turn;
+            v_alone := v_alone || v_stop.alone;
+        END IF;
+    END LOOP;
+    IF p_epoch IS NOT NULL THEN
+        INSERT INTO limpet.note (kind, what, turn, alone)
+        SELECT 'ended', g.id, g.turn, g.alone FROM unnest(v_ids, v_turns, v_alone) AS g (id, turn, alone);
+        RETURN 0;
+    END IF;
+    SELECT array_agg(l.parent) AS parents, array_agg(l.number) AS numbers INTO v_each
+    FROM (SELECT g.parent, count(*)::integer AS number
+          FROM unnest(p_ids, p_parents, p_kinds) AS g (id, parent, kind)
+          LEFT JOIN limpet.job j ON j.id = g.id
+          WHERE g.parent IS NOT NULL AND g.kind = 'refused'
+            AND (p_flow OR EXISTS (
+                SELECT FROM unnest(p_ids, p_kinds) AS o (id, kind)
+                WHERE o.id = g.parent AND o.kind <> 'refused'))
+            AND (p_no -> g.id ->> 0 <> 'already' OR j.parent IS DISTINCT FROM g.parent
+                 OR p_no -> g.id ->> 2 IN ('succeeded', 'failed', 'cancelled'))
+          GROUP BY g.parent) l;
+    IF v_each.parents IS NOT NULL THEN
+        SELECT * INTO v_down FROM limpet.v1_down(v_each.parents, v_each.numbers, NULL, NULL, p_now);
+        v_moved := v_down.moved;
+        -- Those with a key ask for it now.
+        INSERT INTO limpet.note (kind, what)
+        SELECT 'key', j.key FROM limpet.job j WHERE j.id = ANY (v_each.parents) AND j.key IS NOT NULL;
+        v_moved := v_moved + (SELECT n.moved FROM limpet.v1_notes(p_now) n);
+    END IF;
+    IF p_flow THEN
+        v_gone := ARRAY(SELECT d.id FROM limpet.done d
+                        WHERE d.id = ANY (p_parents) AND d.state IN ('failed', 'cancelled'));
+    END IF;
+    IF cardinality(v_ids) > 0 OR cardinality(v_gone) > 0 THEN
+        v_moved := v_moved + (SELECT a.moved FROM limpet.v1_after(
+            v_ids, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]), v_turns, v_alone, v_gone,
+            p_now) a);
+    END IF;
+    RETURN v_moved;
+END $$;

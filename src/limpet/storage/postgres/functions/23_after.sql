@@ -1,0 +1,231 @@
+-- after: what follows when a job is no longer under way, in the same step.
+-- purpose: turns that it gives back go to those that wait; its parent waits for one less, and becomes
+--          ready after the last, or fails with one that it cannot do without; the descendants of
+--          a parent that is gone are cancelled. Each of these may lead to the next.
+-- params:  jobs that left, the states that they are in now, whether each had a turn of its key, and
+--          whether it waited for children (then it is gone with them, if it did not succeed); more parents
+--          that are gone; the wall time.
+-- returns: how many jobs became ready; whether descendants are left for promote.
+-- why:     locks are taken in one order: keys by name, then parents by id.
+
+CREATE OR REPLACE FUNCTION limpet.v1_after(
+    p_ids text[], p_targets text[], p_turns boolean[], p_alone boolean[], p_gone text[],
+    p_now bigint, OUT moved integer, OUT unfinished boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_keys text[];
+    v_back integer[];
+    v_strict text[];
+    v_parents text[];
+    v_numbers integer[];
+    v_children text[];
+    v_states text[];
+    v_down record;
+    v_fall record;
+    v_left integer := 1000;
+BEGIN
+    moved := 0;
+    unfinished := false;
+    p_gone := coalesce(p_gone, '{}');
+    WHILE cardinality(p_ids) > 0 OR cardinality(p_gone) > 0 LOOP
+        v_keys := NULL; v_parents := NULL; v_strict := NULL;
+        v_down := NULL;
+        IF cardinality(p_ids) > 0 THEN
+            WITH ended AS (
+                SELECT j.id, j.key, j.parent, j.rules::json AS rules, g.target, g.turn,
+                       g.target IN ('succeeded', 'failed', 'cancelled') AS final
+                FROM limpet.job j
+                JOIN unnest(p_ids, p_targets, p_turns) AS g (id, target, turn) ON g.id = j.id
+                WHERE j.id = ANY (p_ids)
+            ), kept AS (
+                SELECT e.id FROM ended e
+                WHERE e.target = 'scheduled' AND e.key IS NOT NULL AND e.turn
+                  AND (e.rules ->> 'key_strict')::boolean
+            ), keys AS (
+                SELECT t.name, sum(t.back)::integer AS back FROM (
+                    SELECT e.key AS name,
+                           (e.turn AND e.id NOT IN (SELECT k.id FROM kept k))::integer AS back
+                    FROM ended e WHERE e.key IS NOT NULL
+                    UNION ALL
+                    -- A parent may ask for a turn of its own.
+                    SELECT o.key, 0 FROM ended e CROSS JOIN LATERAL (
+                        SELECT a.key FROM limpet.job a WHERE a.id = e.parent OFFSET 0) o
+                    WHERE e.parent IS NOT NULL AND e.final AND o.key IS NOT NULL) t
+                GROUP BY t.name
+            ), parents AS (
+                SELECT e.parent, count(*)::integer AS number, min(e.id) FILTER (WHERE
+                           e.target <> 'succeeded'
+                           AND coalesce(e.rules ->> 'child_failure', 'fail') = 'fail') AS child
+                FROM ended e CROSS JOIN LATERAL (
+                    SELECT d.round FROM limpet.done d WHERE d.id = e.id OFFSET 0) d
+                WHERE e.parent IS NOT NULL AND e.final AND d.round = 1
+                GROUP BY e.parent
+            )
+            SELECT (SELECT array_agg(k.id) FROM kept k),
+                   (SELECT array_agg(k.name) FROM keys k), (SELECT array_agg(k.back) FROM keys k),
+                   (SELECT array_agg(p.parent) FROM parents p),
+                   (SELECT array_agg(p.number) FROM parents p),
+                   (SELECT array_agg(p.child) FROM parents p),
+                   (SELECT array_agg(e.target) FROM parents p LEFT JOIN ended e ON e.id = p.child)
+            INTO v_strict, v_keys, v_back, v_parents, v_numbers, v_children, v_states;
+            IF v_strict IS NOT NULL THEN
+                UPDATE limpet.parked SET turn = true WHERE id = ANY (v_strict);
+            END IF;
+            p_gone := p_gone || ARRAY(
+                SELECT g.id FROM unnest(p_ids, p_targets, p_alone) AS g (id, target, alone)
+                WHERE g.alone AND g.target IN ('failed', 'cancelled'));
+            p_ids := '{}'; p_targets := '{}'; p_turns := '{}'; p_alone := '{}';
+            IF v_parents IS NOT NULL THEN
+                IF v_keys IS NOT NULL THEN
+                    PERFORM FROM limpet.key k WHERE k.name = ANY (v_keys) ORDER BY k.name FOR UPDATE;
+                END IF;
+                SELECT * INTO v_down FROM limpet.v1_down(
+                    v_parents, v_numbers, v_children, v_states, p_now);
+                moved := moved + v_down.moved;
+                p_gone := p_gone || v_down.abandoned;
+                p_ids := v_down.abandoned;
+                p_targets := array_fill('failed'::text, ARRAY[cardinality(p_ids)]);
+                p_turns := array_fill(false, ARRAY[cardinality(p_ids)]);
+                p_alone := p_turns;
+            END IF;
+            IF v_keys IS NOT NULL THEN
+                moved := moved + limpet.v1_turns(v_keys, v_back, p_now);
+            END IF;
+        END IF;
+        IF cardinality(p_gone) > 0 THEN
+            SELECT * INTO v_fall FROM limpet.v1_cascade(p_gone, v_left, p_now);
+            v_left := v_left - v_fall.number;
+            p_ids := p_ids || v_fall.ids;
+            p_targets := p_targets || array_fill('cancelled'::text, ARRAY[cardinality(v_fall.ids)]);
+            p_turns := p_turns || v_fall.turns;
+            p_alone := p_alone || v_fall.alone;
+            IF cardinality(v_fall.rest) > 0 THEN
+                INSERT INTO limpet.note (kind, what) SELECT 'gone', unnest(v_fall.rest);
+                unfinished := true;
+            END IF;
+            p_gone := '{}';
+        END IF;
+    END LOOP;
+END $$;
+
+-- down: parents wait for so many children less; `p_children`: the one without which each fails.
+CREATE OR REPLACE FUNCTION limpet.v1_down(
+    p_parents text[], p_numbers integer[], p_children text[], p_states text[], p_now bigint,
+    OUT moved integer, OUT abandoned text[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_over text[];
+BEGIN
+    -- Not by the index of those that are blocked, which has more to read; so too below.
+    PERFORM FROM limpet.parked b
+    WHERE b.id = ANY (p_parents) AND (b.reason = 'children') IS TRUE
+    ORDER BY b.id FOR UPDATE;
+    WITH given AS (
+        SELECT * FROM unnest(p_parents, p_children, p_states) AS g (id, child, state)
+        WHERE g.child IS NOT NULL
+    ), gone AS (
+        DELETE FROM limpet.parked b
+        WHERE b.id = ANY (ARRAY(SELECT g.id FROM given g)) AND (b.reason = 'children') IS TRUE
+        RETURNING b.*
+    ), told AS (
+        SELECT o.*, json_build_object(
+            'kind', 'ChildFailed', 'job', g.child, 'state', g.state,
+            'text', 'its child ' || g.child || ' is ' || g.state)::text AS cause
+        FROM gone o JOIN given g ON g.id = o.id
+    ), done AS (
+        INSERT INTO limpet.done
+        SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
+               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
+               'failed', p_now
+        FROM told
+    ), events AS (
+        INSERT INTO limpet.event (id, at, event, cause)
+        SELECT id, p_now, 'failed', cause FROM told ORDER BY n
+    ), wrong AS (
+        INSERT INTO limpet.trouble (id, error) SELECT id, cause FROM told
+        ON CONFLICT (id) DO UPDATE SET error = excluded.error
+    ), counted AS (
+        INSERT INTO limpet.tally
+        SELECT queue, 'abandon', 'blocked', 'failed', count(*) FROM told GROUP BY queue
+    )
+    SELECT coalesce(array_agg(id), '{}') INTO abandoned FROM told;
+    WITH less AS (
+        UPDATE limpet.parked b SET pending = greatest(b.pending - g.number, 0)
+        FROM unnest(p_parents, p_numbers) AS g (id, number)
+        WHERE b.id = g.id AND b.id = ANY (p_parents) AND (b.reason = 'children') IS TRUE
+        RETURNING b.id, b.pending
+    )
+    SELECT array_agg(l.id) INTO v_over FROM less l WHERE l.pending = 0;
+    moved := 0;
+    IF v_over IS NULL THEN
+        RETURN;
+    END IF;
+    -- With a key it joins those that wait for that; whoever called this gives the turns.
+    UPDATE limpet.parked b
+    SET reason = 'key', what = limpet.v1_waits(j.key, b.sort_key, b.n), since = p_now, shaped = true
+    FROM limpet.job j
+    WHERE b.id = ANY (v_over) AND j.id = ANY (v_over) AND j.id = b.id AND j.key IS NOT NULL
+      AND (b.reason = 'children') IS TRUE;
+    IF FOUND THEN
+        PERFORM limpet.v1_asks(v_over);
+    END IF;
+    WITH gone AS (
+        DELETE FROM limpet.parked b
+        WHERE b.id = ANY (v_over) AND (b.reason = 'children') IS TRUE RETURNING b.*
+    ), ready AS (
+        INSERT INTO limpet.ready
+        SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
+               orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
+               shaped
+        FROM gone
+    ), told AS (
+        INSERT INTO limpet.tally
+        SELECT queue, 'unblock', 'blocked', 'ready', count(*) FROM gone GROUP BY queue
+    )
+    SELECT count(*) INTO moved FROM gone;
+END $$;
+
+-- cascade: the children of parents that are gone: waiting to cancelled, running to cancel requested. No more
+-- than p_limit; the parents that have more are in rest. So are those with a child whose end is just being
+-- told: who tells it waits for the parent, and to wait for the child here would be for ever.
+CREATE OR REPLACE FUNCTION limpet.v1_cascade(
+    p_parents text[], p_limit integer, p_now bigint,
+    OUT number integer, OUT ids text[], OUT turns boolean[], OUT alone boolean[], OUT rest text[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_parent text;
+    v_child text;
+    v_stop record;
+BEGIN
+    number := 0;
+    ids := '{}'; turns := '{}'; alone := '{}'; rest := '{}';
+    FOREACH v_parent IN ARRAY p_parents LOOP
+        FOR v_child IN
+            SELECT c.id FROM limpet.child c
+            WHERE c.parent = v_parent
+              AND NOT EXISTS (SELECT FROM limpet.done d WHERE d.id = c.id)
+              AND NOT EXISTS (SELECT FROM limpet.running r
+                              WHERE r.id = c.id AND r.cancel_requested_at IS NOT NULL)
+            ORDER BY c.n LIMIT p_limit - number + 1
+        LOOP
+            IF number >= p_limit THEN
+                IF v_parent <> ALL (rest) THEN
+                    rest := rest || v_parent;
+                END IF;
+                EXIT;
+            END IF;
+            SELECT * INTO v_stop FROM limpet.v1_stop(v_child, json_build_object(
+                'kind', 'ParentGone', 'job', v_parent,
+                'text', 'its parent ' || v_parent || ' failed or was cancelled')::text, p_now, false);
+            number := number + 1;
+            IF v_stop.state = 'busy' AND v_parent <> ALL (rest) THEN
+                rest := rest || v_parent;
+            END IF;
+            IF v_stop.stopped THEN
+                ids := ids || v_child;
+                turns := turns || v_stop.turn;
+                alone := alone || v_stop.alone;
+            END IF;
+        END LOOP;
+    END LOOP;
+END $$;

@@ -1,0 +1,179 @@
+-- limits: what bounds the claims of some queues and tasks.
+-- purpose: rooms: how many jobs of each queue that has rules may start now, and its share where queues have
+--          weights; the queues are locked, in the order of their names. served: note what was taken of them.
+--          open_breakers: which tasks are held back. probe: note that one of them is tried.
+-- params:  the pools as JSON; the wall time; what rooms said and how many of each queue were taken.
+-- returns: rooms: JSON of queues and what bounds them. served: when more may be had of what a rate or a
+--          hold kept back.
+-- weights: every job of a queue has a tag, 1/weight after the one before it, and the lowest tags are served
+--          first. A queue that had no jobs for a while goes on at the tag that was served last.
+
+CREATE OR REPLACE FUNCTION limpet.v1_rooms(p_want jsonb, p_now bigint) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_any boolean := p_want @? '$[*].slots."*"';
+    v_weighed boolean := EXISTS (SELECT FROM limpet.queue q WHERE q.weight IS NOT NULL);
+    v_real bigint := limpet.v1_time(NULL);
+    v_rooms jsonb := '{}';
+    v_queue record;
+    v_left bigint;
+    v_running bigint;
+    v_tag double precision;
+BEGIN
+    IF v_weighed THEN
+        INSERT INTO limpet.queue (name)
+        SELECT DISTINCT l.queue FROM limpet.v1_lines(NULL) l
+        WHERE NOT EXISTS (SELECT FROM limpet.queue q WHERE q.name = l.queue)
+        ORDER BY 1 ON CONFLICT (name) DO NOTHING;
+        v_tag := (SELECT max(q.start_tag) FROM limpet.queue q);
+    END IF;
+    FOR v_queue IN
+        SELECT q.* FROM limpet.queue q
+        WHERE (v_weighed OR q.concurrency IS NOT NULL OR q.step IS NOT NULL OR q.held_until > 0)
+          AND NOT q.paused AND (v_any OR EXISTS (
+              SELECT FROM jsonb_array_elements(p_want) w WHERE w.value -> 'slots' ? q.name))
+          AND EXISTS (SELECT FROM limpet.ready r WHERE r.queue = q.name)
+        ORDER BY q.name FOR UPDATE
+    LOOP
+        v_left := NULL;
+        IF v_queue.held_until > p_now THEN
+            v_left := 0;
+        END IF;
+        IF v_queue.concurrency IS NOT NULL THEN
+            IF v_queue.limited_at > v_real - 60000000 THEN
+                -- A claim that did not know of the limit may have been committed since it was set. Who
+                -- settles a job has it locked, and may wait for this queue: so nobody is waited for, and
+                -- all are counted.
+                UPDATE limpet.running r SET limited = true WHERE r.ctid = ANY (ARRAY(
+                    SELECT u.ctid FROM limpet.running u
+                    WHERE u.queue = v_queue.name AND NOT u.limited FOR UPDATE SKIP LOCKED));
+                v_running := (SELECT count(*) FROM limpet.running r WHERE r.queue = v_queue.name);
+            ELSE
+                v_running := (SELECT count(*) FROM limpet.running r
+                              WHERE r.queue = v_queue.name AND r.limited);
+            END IF;
+            v_left := least(v_left, v_queue.concurrency - v_running);
+        END IF;
+        IF v_queue.step IS NOT NULL THEN
+            -- As domain/rate.py has it.
+            v_left := least(v_left, (p_now + v_queue.burst * v_queue.step
+                - greatest(v_queue.given_until, p_now)) / v_queue.step);
+        END IF;
+        v_rooms := v_rooms || jsonb_build_object(v_queue.name, jsonb_build_object(
+            'left', CASE WHEN v_left < 0 THEN 0 ELSE v_left END, 'concurrency', v_queue.concurrency, 'step', v_queue.step,
+            'burst', v_queue.burst, 'given', v_queue.given_until, 'held', v_queue.held_until)
+            || CASE WHEN NOT v_weighed THEN '{}' ELSE jsonb_build_object(
+                'weight', coalesce(v_queue.weight, 1),
+                'tag', greatest(v_queue.next_tag, v_tag)) END);
+    END LOOP;
+    RETURN v_rooms;
+END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_served(p_rooms jsonb, p_used jsonb, p_now bigint)
+RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_room record;
+    v_given bigint;
+    v_next bigint;
+BEGIN
+    FOR v_room IN
+        SELECT e.key AS name, coalesce((p_used ->> e.key)::integer, 0) AS taken, q.*
+        FROM jsonb_each(p_rooms) e CROSS JOIN LATERAL jsonb_to_record(e.value) AS q (
+            step bigint, burst bigint, given bigint, held bigint, weight integer,
+            tag double precision)
+    LOOP
+        v_given := CASE WHEN v_room.taken = 0 OR v_room.step IS NULL THEN v_room.given
+                        ELSE greatest(v_room.given, p_now) + v_room.taken * v_room.step END;
+        IF v_room.taken > 0 OR (v_room.held > 0 AND v_room.held <= p_now) THEN
+            UPDATE limpet.queue q
+            SET given_until = v_given,
+                held_until = CASE WHEN q.held_until > p_now THEN q.held_until ELSE 0 END,
+                start_tag = CASE WHEN v_room.weight IS NULL OR v_room.taken = 0 THEN q.start_tag
+                    ELSE v_room.tag + (v_room.taken - 1)::double precision / v_room.weight END,
+                next_tag = CASE WHEN v_room.weight IS NULL OR v_room.taken = 0 THEN q.next_tag
+                    ELSE v_room.tag + v_room.taken::double precision / v_room.weight END
+            WHERE q.name = v_room.name;
+        END IF;
+        IF v_room.held > p_now THEN
+            v_next := least(v_next, v_room.held);
+        ELSIF v_room.step IS NOT NULL
+              AND p_now + v_room.burst * v_room.step - greatest(v_given, p_now) < v_room.step
+              AND EXISTS (SELECT FROM limpet.ready r WHERE r.queue = v_room.name) THEN
+            v_next := least(v_next,
+                greatest(p_now, v_given - (v_room.burst - 1) * v_room.step));
+        END IF;
+    END LOOP;
+    RETURN v_next;
+END $$;
+
+-- weigh: as pick, by tags.
+CREATE OR REPLACE FUNCTION limpet.v1_weigh(
+    p_queues text[], p_tasks text[], p_doubts boolean[], p_limits integer[], p_floors bigint[],
+    p_room integer, p_suspects integer, p_missed text[], p_left jsonb, p_rooms jsonb,
+    p_used jsonb, p_now bigint)
+RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_picked text[] := '{}';
+    v_each record;
+BEGIN
+    FOR v_each IN
+        SELECT f.id, f.queue, f.suspect,
+               coalesce((p_rooms -> f.queue ->> 'tag')::double precision, 0)
+               + (coalesce((p_used ->> f.queue)::integer, 0) + f.place - 1)::double precision
+               / coalesce((p_rooms -> f.queue ->> 'weight')::integer, 1) AS tag
+        FROM (SELECT c.*, row_number() OVER (PARTITION BY c.queue ORDER BY c.sort_key, c.n) AS place
+              FROM unnest(p_queues, p_tasks, p_doubts, p_limits, p_floors)
+                   AS l (queue, task, suspect, most, from_key)
+              CROSS JOIN LATERAL (
+                  SELECT r.id, r.queue, r.suspect, r.sort_key, r.n FROM limpet.ready r
+                  WHERE r.queue = l.queue AND r.task = l.task AND r.suspect = l.suspect
+                    AND r.sort_key >= l.from_key AND r.id <> ALL (p_missed)
+                    AND (LEAST(r.expires_at, r.deadline_at) > p_now
+                         OR LEAST(r.expires_at, r.deadline_at) IS NULL)
+                  ORDER BY r.sort_key, r.n
+                  LIMIT l.most) c) f
+        ORDER BY tag, f.sort_key, f.n
+    LOOP
+        EXIT WHEN cardinality(v_picked) = p_room;
+        CONTINUE WHEN (p_left ->> v_each.queue)::integer = 0
+                   OR (v_each.suspect AND p_suspects = 0);
+        p_left := jsonb_set(
+            p_left, ARRAY[v_each.queue], to_jsonb((p_left ->> v_each.queue)::integer - 1));
+        p_suspects := p_suspects - v_each.suspect::integer;
+        v_picked := v_picked || v_each.id;
+    END LOOP;
+    RETURN v_picked;
+END $$;
+
+-- Of each task that is held back: the breaker's name, when one may be tried, and whether that is now. Then
+-- the breaker is locked; if somebody else has it, nothing is tried.
+CREATE OR REPLACE FUNCTION limpet.v1_open_breakers(p_want jsonb, p_now bigint) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_due text[] := ARRAY(
+        SELECT b.name FROM limpet.breaker b WHERE b.state <> 'closed' AND b.probe_at <= p_now
+          AND EXISTS (
+              SELECT FROM jsonb_array_elements(p_want) w
+              JOIN limpet.taskset t ON t.digest = w.value ->> 'tasks' WHERE t.task = ANY (b.tasks))
+        ORDER BY b.name FOR UPDATE SKIP LOCKED);
+BEGIN
+    RETURN (
+        SELECT jsonb_object_agg(f.task, jsonb_build_object(
+            'name', f.name, 'due', f.due, 'next_at', CASE WHEN f.due THEN f.again_at ELSE f.at END))
+        FROM (SELECT DISTINCT ON (t.task) t.task, b.name, b.name = ANY (v_due) AS due,
+                     greatest(b.probe_at, p_now) AS at, p_now + b.probe_after AS again_at
+              FROM limpet.breaker b CROSS JOIN unnest(b.tasks) AS t (task)
+              WHERE b.state <> 'closed'
+              -- Of several that hold it back the strictest.
+              ORDER BY t.task, b.name = ANY (v_due), b.probe_at DESC) f);
+END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_probe(p_jobs text[], p_now bigint) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    UPDATE limpet.breaker b
+    SET state = 'probing', probe_at = p_now + b.probe_after,
+        piece = (b.piece::jsonb || jsonb_build_object(
+            'state', 'probing', 'probe_at', p_now + b.probe_after))::text
+    WHERE b.state <> 'closed' AND b.probe_at <= p_now AND EXISTS (
+        SELECT FROM limpet.running r WHERE r.id = ANY (p_jobs) AND r.task = ANY (b.tasks))
+$$;

@@ -1,0 +1,141 @@
+-- mend: put right what can be told from the jobs themselves.
+-- purpose: each statement mends one rule of invariants.sql, where it is broken, and changes nothing where
+--          it holds; a name that ends in a number is a further step of the same rule. No job is
+--          removed, and none goes into or out of a final state.
+-- params:  none; alone: the name of the lock; total: rule and count.
+-- returns: one row for each thing that was mended; in a first step, for what it locks, none.
+
+-- statement: alone
+SELECT pg_advisory_xact_lock(hashtextextended(%(lock)s, 0))
+
+-- statement: total
+INSERT INTO limpet.tally (queue, move, source, target, jobs)
+VALUES ('*', 'mend:' || %(rule)s::text, NULL, NULL, %(count)s)
+
+-- statement: place_in_line
+UPDATE limpet.ready SET sort_key = ready_at - priority * 60000000::bigint
+WHERE sort_key <> ready_at - priority * 60000000::bigint
+RETURNING id
+
+-- statement: place_in_line_2
+-- What waits for its key has its place there too, and is left.
+UPDATE limpet.parked SET sort_key = ready_at - priority * 60000000::bigint
+WHERE sort_key <> ready_at - priority * 60000000::bigint AND reason IS DISTINCT FROM 'key'
+RETURNING id
+
+-- statement: place_in_line_3
+UPDATE limpet.running SET sort_key = ready_at - priority * 60000000::bigint
+WHERE sort_key <> ready_at - priority * 60000000::bigint
+RETURNING id
+
+-- statement: place_in_line_4
+UPDATE limpet.done SET sort_key = ready_at - priority * 60000000::bigint
+WHERE sort_key <> ready_at - priority * 60000000::bigint
+RETURNING id
+
+-- statement: blocked_has_reason
+UPDATE limpet.parked SET reason = NULL, what = NULL, since = NULL
+WHERE state <> 'blocked' AND (reason IS NOT NULL OR what IS NOT NULL OR since IS NOT NULL)
+RETURNING id
+
+-- statement: blocked_has_reason_2
+UPDATE limpet.parked SET reason = 'children', what = '', since = coalesce(since, ready_at)
+WHERE state = 'blocked' AND pending > 0
+  AND (reason IS NULL OR what IS NULL OR since IS NULL)
+RETURNING id
+
+-- statement: blocked_has_reason_3
+-- Scheduled, because promote lets it become ready as any other: with a turn of its key.
+UPDATE limpet.parked SET state = 'scheduled', reason = NULL, what = NULL, since = NULL
+WHERE state = 'blocked' AND (reason IS NULL OR what IS NULL OR since IS NULL)
+RETURNING id
+
+-- statement: mark_is_of_its_lease
+UPDATE limpet.running SET mark = tail + token % 1048576 * 2654435761
+WHERE mark <> tail + token % 1048576 * 2654435761
+RETURNING id
+
+-- statement: place_in_key
+UPDATE limpet.parked b SET what = limpet.v1_waits(j.key, b.sort_key, b.n)
+FROM limpet.job j
+WHERE j.id = b.id AND b.state = 'blocked' AND b.reason = 'key' AND j.key IS NOT NULL
+  AND b.what IS DISTINCT FROM limpet.v1_waits(j.key, b.sort_key, b.n)
+RETURNING b.id
+
+-- statement: relaunch_is_of_failed
+DELETE FROM limpet.relaunch r
+WHERE NOT EXISTS (SELECT 1 FROM limpet.done d WHERE d.id = r.id AND d.state = 'failed')
+RETURNING r.id
+
+-- statement: turn_is_used
+UPDATE limpet.parked b SET turn = false FROM limpet.job j
+WHERE j.id = b.id AND b.turn AND (b.state <> 'scheduled' OR j.key IS NULL)
+RETURNING b.id
+
+-- statement: turn_is_given
+-- Promote reads the note, and gives what there is.
+INSERT INTO limpet.note (kind, what)
+SELECT 'key', split_part(b.what, E'\x1e', 1) FROM limpet.parked b
+LEFT JOIN limpet.key k ON k.name = split_part(b.what, E'\x1e', 1)
+WHERE b.state = 'blocked' AND b.reason = 'key'
+  AND (k.name IS NULL OR (k.held = 0 AND k.next_at IS NULL))
+  AND coalesce(k.set_limit, 1) > 0
+GROUP BY 2
+RETURNING what
+
+-- statement: turns_are_counted
+INSERT INTO limpet.key (name, held)
+SELECT DISTINCT j.key, 0 FROM limpet.placed p JOIN limpet.job j ON j.id = p.id
+WHERE p.turn AND j.key IS NOT NULL
+ON CONFLICT (name) DO NOTHING
+
+-- statement: turns_are_counted_2
+-- Nobody takes or gives back a turn while its key is locked; counted in the next step.
+SELECT NULL FROM limpet.key ORDER BY name FOR UPDATE
+
+-- statement: turns_are_counted_3
+UPDATE limpet.key k SET held = r.there
+FROM (
+    SELECT o.name, coalesce(sum(t.jobs), 0) AS there FROM limpet.key o LEFT JOIN (
+        SELECT j.key, count(*) AS jobs FROM limpet.placed p JOIN limpet.job j ON j.id = p.id
+        WHERE p.turn AND j.key IS NOT NULL GROUP BY j.key
+        UNION ALL
+        SELECT j.key, count(*) FROM limpet.note n JOIN limpet.job j ON j.id = n.what
+        WHERE n.kind = 'ended' AND n.turn AND j.key IS NOT NULL GROUP BY j.key) t
+    ON t.key = o.name GROUP BY o.name) r
+WHERE r.name = k.name AND k.held <> r.there
+RETURNING k.name
+
+-- statement: turns_are_counted_4
+-- Where there are fewer than was thought, promote gives the others.
+INSERT INTO limpet.note (kind, what)
+SELECT DISTINCT 'key', split_part(b.what, E'\x1e', 1) FROM limpet.parked b
+WHERE b.state = 'blocked' AND b.reason = 'key'
+
+-- statement: holdings
+-- Nobody claims or settles for a session while its row is locked; counted in the next step.
+SELECT NULL FROM limpet.hold ORDER BY session FOR UPDATE
+
+-- statement: holdings_2
+UPDATE limpet.hold h SET held_count = r.count, held_total = r.total
+FROM (
+    SELECT o.session, count(r.id) AS count,
+           coalesce(sum(r.mark), 0)::bigint & 281474976710655 AS total
+    FROM limpet.hold o LEFT JOIN limpet.running r ON r.session = o.session
+    GROUP BY o.session) r
+WHERE r.session = h.session AND (h.held_count <> r.count OR h.held_total <> r.total)
+RETURNING h.session
+
+-- statement: counts_are_right
+INSERT INTO limpet.tally (queue, move, source, target, jobs)
+SELECT queue, '', NULL, state, sum(there) - sum(counted)
+FROM (
+    SELECT queue, target AS state, sum(jobs) AS counted, 0::numeric AS there FROM limpet.tally
+    WHERE target IS NOT NULL GROUP BY queue, target
+    UNION ALL
+    SELECT queue, source, -sum(jobs), 0 FROM limpet.tally
+    WHERE source IS NOT NULL GROUP BY queue, source
+    UNION ALL
+    SELECT queue, state, 0, count(*) FROM limpet.placed GROUP BY queue, state) both_ways
+GROUP BY queue, state HAVING sum(counted) <> sum(there)
+RETURNING queue

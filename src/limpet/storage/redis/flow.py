@@ -1,0 +1,51 @@
+"""Many jobs that come into being at one moment: stage, commit; and the children of one."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from limpet.domain.errors import FlowIncomplete, LeaseLost
+from limpet.domain.job import NewJob, Page
+from limpet.domain.lease import Lease
+from limpet.storage.bounds import page_size
+from limpet.storage.redis.enqueue import FENCE_LOST, batch_of
+from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.rows import job_of, number_of
+from limpet.storage.refusals import cursor_not_given
+
+_INCOMPLETE = 1
+
+
+def stage(link: Link, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
+    """Keep jobs aside; see `FlowVerbs.stage`."""
+    once = list({job.id: job for job in reversed(jobs)}.values())[::-1]
+    batch = batch_of(once)
+    texts = [_raw(text) for text in batch.texts]
+    part = (batch.number, batch.shapes, batch.kinds, batch.extras, texts)
+    link.call("stage", flow, place, as_text(packed(part)))
+
+
+def _raw(text: str | bytes) -> msgspec.Raw:
+    return as_text(text if isinstance(text, bytes) else text.encode())
+
+
+def commit(link: Link, flow: str, chunks: int, fence: Lease | None = None) -> bool:
+    """Let them come into being; see `FlowVerbs.commit`."""
+    code, *answer = link.call("commit", flow, chunks, fence or False)
+    if code == FENCE_LOST and fence is not None:
+        raise LeaseLost(*fence)
+    if code == _INCOMPLETE:
+        raise FlowIncomplete(flow)
+    return bool(answer[0])
+
+
+def children(link: Link, job: str, cursor: str | None, limit: int) -> Page:
+    """A page of a job's children, oldest first."""
+    size = page_size(limit)
+    if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
+        raise cursor_not_given(cursor)
+    after: int | bool = int(cursor) if cursor is not None else False
+    found = link.call("children", job, after, size + 1)[1]
+    more = len(found) > size
+    found = found[:size]
+    return Page(tuple(map(job_of, found)), str(number_of(found[-1])) if more else None)

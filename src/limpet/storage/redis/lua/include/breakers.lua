@@ -1,0 +1,82 @@
+-- breakers: what holds the work of some tasks back; the arithmetic is that of domain/breaker.py.
+-- why:     rules are JSON as the app gave them; the state is msgpack: state, succeeded, failed,
+--          window_at, opened_at, probe_at (false where there is none). `tripped` has those that are not
+--          closed, so that a claim looks at no others.
+
+local breakers = {}
+
+function breakers.find(name)
+    local rules = redis.call('HGET', P .. 'breaker_rules', name)
+    if not rules then return nil end
+    local kept = redis.call('HGET', P .. 'breaker_state', name)
+    local b = kept and cmsgpack.unpack(kept) or {'closed', 0, 0, 0, false, false}
+    return {name = name, rules = cjson.decode(rules), state = b[1], succeeded = b[2], failed = b[3],
+        window_at = b[4], opened_at = b[5], probe_at = b[6]}
+end
+
+function breakers.keep(b)
+    redis.call('HSET', P .. 'breaker_state', b.name, cmsgpack.pack({b.state, b.succeeded, b.failed,
+        b.window_at, b.opened_at, b.probe_at}))
+    redis.call(b.state == 'closed' and 'SREM' or 'SADD', P .. 'tripped', b.name)
+end
+
+function breakers.shut(b)
+    b.state, b.succeeded, b.failed, b.window_at, b.opened_at, b.probe_at = 'closed', 0, 0, now, false,
+        false
+    rings.ready = true
+end
+
+function breakers.observe(b, succeeded, failed)
+    if b.state == 'open' then return end
+    if b.state == 'probing' then
+        if succeeded > 0 then
+            breakers.shut(b)
+        elseif failed > 0 then
+            b.state, b.succeeded, b.failed, b.window_at = 'open', 0, 0, now
+            b.probe_at = now + b.rules.probe_after
+        end
+        return
+    end
+    local fresh = now >= b.window_at + b.rules.window
+    succeeded = succeeded + (fresh and 0 or b.succeeded)
+    failed = failed + (fresh and 0 or b.failed)
+    local over = succeeded + failed
+    if over >= b.rules.least and failed >= b.rules.failure_rate * over then
+        b.state, b.succeeded, b.failed, b.window_at = 'open', 0, 0, now
+        b.opened_at, b.probe_at = now, now + b.rules.probe_after
+    else
+        b.succeeded, b.failed = succeeded, failed
+        if fresh then b.window_at = now end
+    end
+end
+
+-- What holders saw: name, succeeded, failed. Of a breaker that nobody declared nothing is kept.
+function breakers.hear(observed)
+    for _, said in ipairs(observed) do
+        local b = breakers.find(said[1])
+        if b then
+            breakers.observe(b, said[2], said[3])
+            breakers.keep(b)
+        end
+    end
+    if #observed > 0 then note_ruled() end
+end
+
+-- The breakers that are not closed, by task.
+function breakers.by_task()
+    local of_task = {}
+    for _, name in ipairs(redis.call('SMEMBERS', P .. 'tripped')) do
+        local b = breakers.find(name)
+        for _, task in ipairs(b.rules.tasks) do
+            of_task[task] = of_task[task] or {}
+            table.insert(of_task[task], b)
+        end
+    end
+    return of_task
+end
+
+-- One attempt is tried; the next may be one `probe_after` from now.
+function breakers.probe(b)
+    b.state, b.probe_at = 'probing', now + b.rules.probe_after
+    breakers.keep(b)
+end

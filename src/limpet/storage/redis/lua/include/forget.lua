@@ -1,0 +1,34 @@
+-- forget: everything that is kept of jobs that go, but for their places in the collections of their
+--          states and what is counted. Needs keys.lua.
+
+-- What others keep of a job.
+local function forget_beside(r)
+    if not flagged(r.flags, UNIQUE + FAMILY) then return end
+    local extra = extra_of(r)
+    if extra.unique then
+        local field = r.task .. '/' .. extra.unique
+        if redis.call('HGET', P .. 'unique', field) == r.id then
+            redis.call('HDEL', P .. 'unique', field)
+        end
+    end
+    if extra.parent then redis.call('ZREM', P .. 'children/' .. extra.parent, r.id) end
+end
+
+-- At most a thousand.
+local function forget(ids)
+    local keys = {}
+    for _, id in ipairs(ids) do
+        keys[#keys + 1] = P .. 'events/' .. id
+        keys[#keys + 1] = P .. 'log/' .. id
+        keys[#keys + 1] = P .. 'children/' .. id
+    end
+    for first = 1, #keys, 1000 do
+        redis.call('DEL', unpack(keys, first, math.min(first + 999, #keys)))
+    end
+    for _, hash in ipairs({'job', 'row', 'extra', 'result', 'result_secrets', 'error', 'progress',
+        'pending'}) do
+        redis.call('HDEL', P .. hash, unpack(ids))
+    end
+    redis.call('ZREM', P .. 'all', unpack(ids))
+    redis.call('ZREM', P .. 'relaunch', unpack(ids))
+end

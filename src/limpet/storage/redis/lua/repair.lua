@@ -1,0 +1,27 @@
+-- repair: give a quarantined job arguments that fit.
+-- purpose: quarantined to ready, or to blocked for its key; its counters stay.
+-- params:  job, what comes before its options in the payload and what after (msgpack).
+-- returns: {0, state after it}; {1} for a job that is not there; {2, state} for one in another state.
+-- include: frame
+-- include: unclosed
+-- include: row
+-- include: keys
+-- include: moves
+-- include: after
+
+local r = find_row(given[4])
+if not r then return {1} end
+if r.state ~= QUARANTINED then return {2, STATES[r.state]} end
+
+-- include: write
+
+local options = cmsgpack.unpack('\149' .. redis.call('HGET', P .. 'job', r.id))[3]
+redis.call('HSET', P .. 'job', r.id, given[5] .. cmsgpack.pack(options) .. given[6])
+redis.call('HDEL', P .. 'error', r.id)
+leave(r)
+r.ready_at, r.session, r.claimed_at = now, '', NONE
+become_ready(r, 'repair', QUARANTINED)
+record(r, 'repaired')
+settle_rest()
+finish()
+return {0, STATES[find_row(r.id).state]}

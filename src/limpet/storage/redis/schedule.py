@@ -1,0 +1,136 @@
+"""Schedules: put, paused, removed; and ticks, each fired once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from limpet.domain.job import NewJob
+from limpet.domain.schedule import Schedule
+from limpet.storage.answers import Ticked
+from limpet.storage.base import CHUNK
+from limpet.storage.bounds import at_most_a_chunk
+from limpet.storage.furniture import SchedulePiece, read
+from limpet.storage.redis.enqueue import batch_of, receipts_of
+from limpet.storage.redis.link import Link
+from limpet.storage.redis.rows import unpacked
+
+
+def put(link: Link, schedule: Schedule) -> bool:
+    """Put or change one; see `ScheduleVerbs.put_schedule`."""
+    definition = SchedulePiece.of(schedule).definition
+    told = (schedule.id, schedule.timing.text, definition, schedule.next_at)
+    return bool(link.call("put_schedule", *told)[1])
+
+
+def remove(link: Link, id_: str) -> bool:
+    """Remove one; see `ScheduleVerbs.remove_schedule`."""
+    return bool(link.call("remove_schedule", id_)[1])
+
+
+def pause(link: Link, id_: str, paused: bool, next_at: int | None) -> bool:
+    """Stop or resume one; see `ScheduleVerbs.pause_schedule`."""
+    return bool(link.call("pause_schedule", id_, paused, next_at or False)[1])
+
+
+def every(link: Link) -> tuple[Schedule, ...]:
+    """All of them, by id."""
+    found = _read(link.call("schedules", False, False, 0)[1])
+    return tuple(sorted(found, key=lambda schedule: schedule.id))
+
+
+def find(link: Link, id_: str) -> Schedule | None:
+    """One, or None."""
+    return next(iter(_read(link.call("schedules", id_, False, 0)[1])), None)
+
+
+def due(link: Link, until: int) -> tuple[tuple[Schedule, ...], int | None]:
+    """What ticks by then; see `ScheduleVerbs.due_schedules`."""
+    _, found, *later = link.call("schedules", False, until, CHUNK)
+    first = later[0] if later else None
+    return tuple(_read(found)), None if first is None else int(first)
+
+
+def _read(pairs: Sequence[bytes]) -> list[Schedule]:
+    return [
+        piece_of(kept).schedule(id_.decode())
+        for id_, kept in zip(pairs[::2], pairs[1::2], strict=True)
+    ]
+
+
+def piece_of(kept: bytes) -> SchedulePiece:
+    """A schedule as it is kept; what is not set is false."""
+    _, definition, next_at, paused, last_at, last_job, *counted = unpacked(kept)
+    state = (next_at, paused, last_at or None, last_job or None, *counted)
+    return read(SchedulePiece, definition).in_state(*state)
+
+
+def kept_of(piece: SchedulePiece, id_: str) -> tuple[Any, ...]:
+    """A schedule of another store, in the order in which it is kept."""
+    next_at, paused, last_at, last_job, *counted = piece.state
+    timing = piece.schedule(id_).timing.text
+    return (
+        timing,
+        piece.definition,
+        next_at,
+        paused,
+        last_at or False,
+        last_job or False,
+        *counted,
+    )
+
+
+def tick(link: Link, seen: Schedule, jobs: Sequence[NewJob], next_at: int) -> Ticked:
+    """Fire ticks; see `ScheduleVerbs.tick`."""
+    return _fire(link, seen, jobs, seen.next_at, seen.changed_at, next_at)
+
+
+def trigger(link: Link, seen: Schedule, job: NewJob) -> Ticked:
+    """Fire one now; see `ScheduleVerbs.trigger`."""
+    return _fire(link, seen, [job], False, False, 0)
+
+
+def _fire(link: Link, seen: Schedule, jobs: Sequence[NewJob], *when: int) -> Ticked:
+    number, shapes, kinds, extras, texts = batch_of(jobs)
+    delay = seen.job.scheduled_for or 0
+    _, *answer = link.call(
+        "tick", seen.id, *when, seen.overlap, delay, number, shapes, kinds, extras, texts=texts
+    )
+    outcome, next_at, last_job, *told = (*answer, None, None)[: max(len(answer), 3)]
+    return Ticked(
+        outcome.decode(),
+        tuple(receipts_of([job.id for job in jobs], told[0].decode(), *told[1:])) if told else (),
+        None if next_at is None else int(next_at),
+        None if last_job is None else last_job.decode(),
+    )
+
+
+class Schedules:
+    """The verbs of schedules; see `limpet.storage.scheduling`."""
+
+    _link: Link
+
+    def put_schedule(self, schedule: Schedule, /) -> bool:
+        return put(self._link, schedule)
+
+    def remove_schedule(self, schedule: str, /) -> bool:
+        return remove(self._link, schedule)
+
+    def pause_schedule(
+        self, schedule: str, /, paused: bool = True, next_at: int | None = None
+    ) -> bool:
+        return pause(self._link, schedule, paused, next_at)
+
+    def schedules(self) -> tuple[Schedule, ...]:
+        return every(self._link)
+
+    def schedule(self, schedule: str, /) -> Schedule | None:
+        return find(self._link, schedule)
+
+    def due_schedules(self, until: int) -> tuple[tuple[Schedule, ...], int | None]:
+        return due(self._link, until)
+
+    def tick(self, seen: Schedule, jobs: Sequence[NewJob], next_at: int) -> Ticked:
+        at_most_a_chunk(jobs)
+        return tick(self._link, seen, jobs, next_at)
+
+    def trigger(self, seen: Schedule, job: NewJob) -> Ticked:
+        return trigger(self._link, seen, job)

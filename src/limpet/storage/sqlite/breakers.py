@@ -1,0 +1,73 @@
+"""Breakers: what holds the work of some tasks back; see `domain.breaker`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed
+from limpet.storage.base import Topic
+from limpet.storage.furniture import BreakerPiece, read
+from limpet.storage.sqlite.relocate import must_take_writes
+from limpet.storage.sqlite.transaction import Transaction
+
+
+def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:
+    """Keep what the app says; see `BreakerVerbs.declare_breakers`."""
+    must_take_writes(tx)
+    for rules in breakers:
+        known = find(tx, rules.name)
+        if known is None:
+            write(tx, Breaker(rules, BreakerState.CLOSED, 0, 0, 0, None, None))
+        elif known.rules != rules:
+            write(tx, replace(known, rules=rules))
+
+
+def breakers(tx: Transaction) -> tuple[Breaker, ...]:
+    """Every breaker, by name."""
+    return tuple(read(BreakerPiece, body).breaker(name) for name, body in tx.run("breakers", "all"))
+
+
+def not_closed(tx: Transaction) -> list[Breaker]:
+    """Those that hold work back."""
+    rows = tx.run("breakers", "not_closed")
+    return [read(BreakerPiece, body).breaker(name) for name, body in rows]
+
+
+def reset_breaker(tx: Transaction, name: str) -> bool:
+    """Close it; see `BreakerVerbs.reset_breaker`."""
+    must_take_writes(tx)
+    known = find(tx, name)
+    if known is None:
+        return False
+    if known.state is not BreakerState.CLOSED:
+        write(tx, Breaker(known.rules, BreakerState.CLOSED, 0, 0, tx.now, None, None))
+        tx.bells.add(Topic.READY)
+    return True
+
+
+def tell(tx: Transaction, seen: Sequence[Observed]) -> None:
+    """Let breakers know how attempts ended."""
+    for what in seen:
+        known = find(tx, what.breaker)
+        if known is not None:
+            now = observed(known, what, tx.now)
+            write(tx, now)
+            if now.state is BreakerState.CLOSED and known.state is not BreakerState.CLOSED:
+                tx.bells.add(Topic.READY)
+
+
+def probed(tx: Transaction, breaker: Breaker) -> None:
+    """One job of it was given out to see how it ends."""
+    again_at = tx.now + breaker.rules.probe_after
+    write(tx, replace(breaker, state=BreakerState.PROBING, probe_at=again_at))
+
+
+def find(tx: Transaction, name: str) -> Breaker | None:
+    """One of them, or None."""
+    row = tx.one("breakers", "find", name=name)
+    return read(BreakerPiece, row[0]).breaker(name) if row else None
+
+
+def write(tx: Transaction, breaker: Breaker) -> None:
+    """Keep it, rules and state."""
+    body = BreakerPiece.of(breaker).text()
+    tx.run("breakers", "write", name=breaker.rules.name, state=breaker.state, body=body)

@@ -1,0 +1,63 @@
+"""What the store has beside jobs, on its way to another store or from one."""
+
+from collections.abc import Sequence
+
+from limpet.domain.rate import Rate
+from limpet.storage import ticks
+from limpet.storage.furniture import BreakerPiece, KeyPiece, QueuePiece, read
+from limpet.storage.rows import Row
+from limpet.storage.sqlite.breakers import write
+from limpet.storage.sqlite.limits import rules_in, write_rules
+from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.texts import from_json, to_json
+
+Piece = tuple[str, str, str]
+
+
+def pieces(tx: Transaction) -> tuple[Piece, ...]:
+    """All of it that says something, as a manifest tells it."""
+    found: list[Piece] = [("breaker", name, body) for name, body in tx.run("breakers", "all")]
+    found += [("queue", row[0], _queue(row).text()) for row in tx.run("furniture", "queues")]
+    found += [("key", row[0], _key(row).text()) for row in tx.run("furniture", "keys")]
+    found += ticks.furniture(tx)
+    return tuple(sorted(piece for piece in found if piece[2] != "{}"))
+
+
+def _queue(row: Row) -> QueuePiece:
+    _, declared, adjusted, held_until, given_until, draining = row
+    return QueuePiece(
+        rules_in(declared), rules_in(adjusted), held_until, given_until, bool(draining)
+    )
+
+
+def _key(row: Row) -> KeyPiece:
+    _, most, rate, given_until = row
+    return KeyPiece(most, from_json(rate, Rate) if rate else None, given_until)
+
+
+def place(tx: Transaction, found: Sequence[Piece]) -> None:
+    """Set what a manifest tells, instead of what there is."""
+    forget(tx)
+    tx.many("schedule", "adopt", ticks.rows(found))
+    for kind, name, text in found:
+        if kind == "queue":
+            queue = read(QueuePiece, text)
+            write_rules(tx, name, queue.declared, queue.adjusted)
+            tx.run("limits", "hold", queue=name, until=queue.held_until)
+            tx.run("limits", "given", queue=name, given_until=queue.given_until)
+            tx.run("limits", "drain", queue=name, draining=int(queue.draining))
+        elif kind == "key":
+            key = read(KeyPiece, text)
+            rate = to_json(key.rate) if key.rate else None
+            tx.run("keys", "limit", key=name, most=key.limit, rate=rate)
+            tx.run("furniture", "given", key=name, given_until=key.given_until)
+        elif kind == "breaker":
+            write(tx, read(BreakerPiece, text).breaker(name))
+
+
+def forget(tx: Transaction) -> None:
+    """Forget all of it, but for who waits for a key."""
+    tx.run("furniture", "forget_queues")
+    tx.run("furniture", "forget_breakers")
+    tx.run("furniture", "forget_keys")
+    tx.run("schedule", "remove_all")

@@ -1,0 +1,18 @@
+-- breakers: what holds the work of some tasks back.
+-- purpose: keep their rules and their state.
+-- params:  by name.
+-- returns: names and bodies, or the body of one.
+
+-- statement: find
+SELECT body FROM limpet_breaker WHERE name = :name
+
+-- statement: all
+SELECT name, body FROM limpet_breaker ORDER BY name
+
+-- statement: not_closed
+SELECT name, body FROM limpet_breaker INDEXED BY limpet_breaker_open
+WHERE state <> 'closed' ORDER BY name
+
+-- statement: write
+INSERT INTO limpet_breaker (name, state, body) VALUES (:name, :state, :body)
+ON CONFLICT (name) DO UPDATE SET state = excluded.state, body = excluded.body

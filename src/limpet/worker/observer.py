@@ -1,0 +1,43 @@
+"""Counts how attempts ended whose task has a breaker, until the store is told."""
+
+from collections.abc import Iterable
+
+from limpet.domain.breaker import BreakerRules, Observed
+from limpet.domain.cause import Cause, Raised, Stalled, TimedOut
+from limpet.domain.transition import Complete, Fail, Orphan, RetryAt, Settlement
+
+# What says of an attempt that it failed, and not that it could not go on.
+_FAILED = (Raised, TimedOut, Stalled)
+
+
+class Observer:
+    """The breakers of this worker's tasks, and what is to be told of them."""
+
+    def __init__(self) -> None:
+        self.breaker_of: dict[str, str] = {}
+        self._seen: dict[str, list[int]] = {}
+
+    def watch(self, breakers: Iterable[BreakerRules]) -> None:
+        """Count from now on for these."""
+        self.breaker_of = {task: each.name for each in breakers for task in each.tasks}
+
+    def ended(self, task: str, settlement: Settlement) -> None:
+        """An attempt is over; what neither succeeded nor failed is not counted."""
+        breaker = self.breaker_of.get(task)
+        failed = _has_failed(settlement)
+        if breaker is not None and failed is not None:
+            self._seen.setdefault(breaker, [0, 0])[failed] += 1
+
+    def take(self) -> tuple[Observed, ...]:
+        """What to tell now, this once."""
+        seen, self._seen = self._seen, {}
+        return tuple(Observed(name, *counts) for name, counts in seen.items())
+
+
+def _has_failed(settlement: Settlement) -> bool | None:
+    if isinstance(settlement, Complete):
+        return False
+    if isinstance(settlement, Orphan):
+        return True if settlement.begun and settlement.alone else None
+    cause: Cause | None = settlement.error if isinstance(settlement, RetryAt | Fail) else None
+    return True if isinstance(cause, _FAILED) else None

@@ -1,0 +1,2 @@
+-- a rate that cannot be read
+INSERT INTO limpet_key (key, rate) VALUES ('k', '{');

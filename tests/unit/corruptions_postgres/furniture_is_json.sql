@@ -1,0 +1,1 @@
+INSERT INTO limpet.breaker VALUES ('b', '{', '{}', 'closed', NULL, 1);

@@ -1,0 +1,1 @@
+UPDATE limpet.parked SET pending = 1 WHERE state = 'quarantined';

@@ -1,0 +1,1 @@
+INSERT INTO limpet.relaunch (id, at) SELECT id, 1 FROM limpet.done WHERE state = 'succeeded';

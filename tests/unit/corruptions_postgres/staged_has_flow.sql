@@ -1,0 +1,1 @@
+INSERT INTO limpet.staged VALUES ('f', 0, 1, 'x', NULL, '{}');

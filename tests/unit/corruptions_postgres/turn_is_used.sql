@@ -1,0 +1,1 @@
+UPDATE limpet.parked SET turn = true WHERE state = 'quarantined';

@@ -1,0 +1,1 @@
+INSERT INTO limpet.key (name, held) VALUES ('k', 1);

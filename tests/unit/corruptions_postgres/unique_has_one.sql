@@ -1,0 +1,1 @@
+INSERT INTO limpet.single (task, name, id) SELECT 'work', 'u', min(id) FROM limpet.done;

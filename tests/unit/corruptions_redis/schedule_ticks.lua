@@ -1,0 +1,2 @@
+-- a schedule that is not there and still ticks
+redis.call('ZADD', P .. 'ticks', 1, 'gone')

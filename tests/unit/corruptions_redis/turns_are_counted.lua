@@ -1,0 +1,2 @@
+-- a turn that no job has
+redis.call('HSET', P .. 'turns', 'customer', 4)
