@@ -8,8 +8,8 @@ from typing import Any
 from limpet.domain.duration import duration
 from limpet.domain.errors import InvalidOption
 from limpet.domain.queue import checked_name
+from limpet.domain.size import size
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?", re.IGNORECASE)
 _SWITCH = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -63,19 +63,7 @@ def a_time(
 
 def a_size(value: object, source: str, *, least: int) -> int:
     """A number of bytes, or a text such as "512MB" or "2GiB"."""
-    size: float | None = None
-    if isinstance(value, int) and not isinstance(value, bool):
-        size = value
-    elif isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
-        number, prefix, binary = match.groups()
-        power = 0 if prefix is None else "kmgt".index(prefix.lower()) + 1
-        size = float(number) * (1024 if binary else 1000) ** power
-    if size is None or size < least:
-        raise InvalidOption(
-            f'{source} is {value!r}; write a size such as "512MB" or "2GiB", or a number of '
-            f"bytes, at least {least // 1_000_000}MB."
-        )
-    return int(size)
+    return size(value, what=source, least=least)
 
 
 def a_switch(value: object, source: str) -> bool:

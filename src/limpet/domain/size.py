@@ -1,0 +1,44 @@
+"""Sizes of memory as people write them: bytes, or "512MB", "2GiB"."""
+
+import re
+from typing import TypeAlias
+
+from limpet.domain.errors import InvalidOption
+
+Size: TypeAlias = int | str
+
+_TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?", re.IGNORECASE)
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+# A store counts in doubles at the least, which are exact up to here.
+_LARGEST = 1 << 53
+
+
+def size(value: object, *, what: str = "size", least: int = 0) -> int:
+    """Read a number of bytes, or refuse with a sentence that names `what`."""
+    read: float | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        read = value
+    elif isinstance(value, str) and (match := _TEXT.fullmatch(value.strip())):
+        number, prefix, binary = match.groups()
+        power = 0 if prefix is None else "kmgt".index(prefix.lower()) + 1
+        read = float(number) * (1024 if binary else 1000) ** power
+    if read is None or not least <= read <= _LARGEST:
+        bound = f"at least {least // 1_000_000}MB" if least else "not negative"
+        raise InvalidOption(
+            f'{what} is {value!r}; write a size such as "512MB" or "2GiB", or a number of '
+            f"bytes, {bound}."
+        )
+    return int(read)
+
+
+def in_unit(value: int, like: int) -> tuple[str, str]:
+    """A size as a person would say it beside another: ("1.2", "GiB") in the unit of `like`."""
+    for factor, unit in _UNITS:
+        if like >= factor:
+            return f"{value / factor:.1f}".removesuffix(".0"), unit
+    return str(value), "B"
+
+
+def spoken_size(value: int) -> str:
+    """A size as a person would say it: "1.5 GiB"."""
+    return " ".join(in_unit(value, value))

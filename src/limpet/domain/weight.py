@@ -1,0 +1,68 @@
+"""What a job takes of the machine that runs it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from limpet.domain.errors import InvalidOption
+from limpet.domain.size import Size, size
+
+# Beyond what any machine has; a number above is a slip, such as bytes for cores.
+_MOST_CORES = 100_000
+
+
+def _in_thousandths(cores: float) -> int:
+    # Rounded up, so that the smallest weight is not nothing; not what a float adds to 0.3.
+    return math.ceil(round(cores * 1000, 6))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Weight:
+    """What a job takes of its host while it runs: so many cores, so much memory.
+
+    `cpu` is in cores and exact to a thousandth; `memory` is bytes, or a text such as "2GiB".
+    `heavy`: one at a time on a host, with no other weighted work beside it, and begun only while
+    the host is calm.
+    """
+
+    cpu: float
+    memory: int
+    heavy: bool
+
+    def __init__(self, cpu: float = 0.0, memory: Size = 0, *, heavy: bool = False) -> None:
+        number = isinstance(cpu, int | float) and not isinstance(cpu, bool)
+        if not number or not math.isfinite(cpu) or not 0 <= cpu <= _MOST_CORES:
+            raise InvalidOption(
+                f"Weight(cpu={cpu!r}): write a number of cores, such as 0.5 or 2, not negative."
+            )
+        if not isinstance(heavy, bool):
+            raise InvalidOption(f"Weight(heavy={heavy!r}): write True or False.")
+        object.__setattr__(self, "cpu", _in_thousandths(cpu) / 1000)
+        object.__setattr__(self, "memory", size(memory, what="Weight(memory=…)"))
+        object.__setattr__(self, "heavy", heavy)
+        if not (self.cpu or self.memory or heavy):
+            raise InvalidOption(
+                "Weight() weighs nothing; say what the job takes, such as "
+                'Weight(cpu=1.0, memory="2GiB"), or leave the weight out.'
+            )
+
+    @property
+    def millicores(self) -> int:
+        """`cpu` in thousandths of a core: whole, so that stores add it up without an error."""
+        return _in_thousandths(self.cpu)
+
+    def record(self) -> dict[str, Any]:
+        """What differs from nothing, as it travels with a job and as a store keeps it in JSON."""
+        every = {"cpu": self.cpu, "memory": self.memory, "heavy": self.heavy}
+        return {name: value for name, value in every.items() if value}
+
+
+HEAVY = Weight(heavy=True)
+"""The weight of a task with `heavy=True`."""
+
+
+def weight_of(record: dict[str, Any]) -> Weight:
+    """Read what `Weight.record` wrote; what this version does not know is passed over."""
+    return Weight(
+        record.get("cpu", 0.0), record.get("memory", 0), heavy=bool(record.get("heavy", False))
+    )
