@@ -1,5 +1,9 @@
 """A queue with a rate, and some workers who all want its jobs: how many begin in a time.
 
+The store gives jobs out by its own clock, and that count can be judged on any machine. When a job
+begins is for its executor to say, and where several of them share a core, those given out in a
+quarter of a second may begin together: that count says something only on a machine of one's own.
+
 By hand, with `tests` on the Python path: `python -m lifecycle.rate --seconds 10 --workers 4`.
 """
 
@@ -7,11 +11,12 @@ import argparse
 import json
 import os
 import sys
+from bisect import bisect_left
 from dataclasses import asdict, dataclass
 
 from lifecycle.app import RATE, app, ticks
 from lifecycle.modes import BEST, Case
-from lifecycle.orphans import troubles
+from lifecycle.orphans import all_jobs, troubles
 from lifecycle.place import START_SECONDS, Place
 from lifecycle.tree import Settings
 from servers.shared import KINDS
@@ -23,11 +28,12 @@ SETTINGS = Settings(lease=5.0, lanes=1, async_jobs=10)
 
 @dataclass
 class Kept:
-    """How many jobs began, and how many the rate allows."""
+    """How many jobs the store gave out, how many began, and how many the rate allows."""
 
     seconds: float
     workers: int
     begun: int
+    given_out: int
     allowed: float
     busiest_second: int
     troubles: list[str]
@@ -40,8 +46,8 @@ class Kept:
     def said(self) -> str:
         return (
             f"{self.begun} jobs began in {self.seconds:g} s with {self.workers} workers, "
-            f"{self.allowed:g} were allowed ({self.off:.1%} off); {self.busiest_second} in the "
-            f"busiest second; {len(self.troubles)} troubles"
+            f"{self.given_out} were given out, {self.allowed:g} were allowed ({self.off:.1%} off); "
+            f"{self.busiest_second} began in the busiest second; {len(self.troubles)} troubles"
         )
 
 
@@ -59,10 +65,22 @@ def measure(place: Place, seconds: float, workers: int) -> Kept:
     place.until(lambda: place.unfinished() == 0, 3 * seconds + START_SECONDS, "all are over")
     place.stop()
     begins = sorted(each.at for each in place.records() if each.kind == "begin")
-    window = round(seconds * 1e9)
-    in_time = [at for at in begins if at < begins[0] + window]
-    busiest = max(sum(first <= at < first + 10**9 for at in begins) for first in begins)
-    return Kept(seconds, workers, len(in_time), RATE * seconds, busiest, troubles(place))
+    claims = sorted(job.claimed_at for job in all_jobs(place) if job.claimed_at is not None)
+    busiest = max(_within(begins[first:], 10**9) for first in range(len(begins)))
+    return Kept(
+        seconds,
+        workers,
+        begun=_within(begins, round(seconds * 1e9)),
+        given_out=_within(claims, round(seconds * 1e6)),
+        allowed=RATE * seconds,
+        busiest_second=busiest,
+        troubles=troubles(place),
+    )
+
+
+def _within(moments: list[int], time: int) -> int:
+    """How many of these moments lie less than that after the first."""
+    return bisect_left(moments, moments[0] + time)
 
 
 def main() -> int:

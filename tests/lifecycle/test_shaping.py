@@ -11,7 +11,6 @@ from lifecycle.rate import measure
 from lifecycle.storm import storm
 from lifecycle.tree import ORDERS, Settings
 from lifecycle.work import Flow, Keyed
-from machine import crowded
 
 from limpet import Call
 from limpet import Flow as FlowOf
@@ -108,9 +107,9 @@ def test_a_worker_killed_while_a_job_fans_out_leaves_all_its_children_or_none(
 
 @pytest.mark.timeout(120)
 def test_a_rate_is_held_by_four_workers_together(one_place: Place) -> None:
-    """That it is met within a twentieth is shown by `make prove`, which has the machine alone."""
+    """That jobs begin at it, within a twentieth, is shown by `make prove` on a quiet machine."""
     kept = measure(one_place, seconds=3.0, workers=4)
     assert kept.troubles == []
-    assert kept.begun >= 0.6 * kept.allowed, kept.said()
-    assert kept.begun <= kept.allowed * (1 + 0.05 * crowded()), kept.said()
+    assert kept.given_out >= 0.6 * kept.allowed, kept.said()
+    assert kept.given_out <= 1.05 * kept.allowed, kept.said()
     assert_no_orphans(one_place)
