@@ -13,8 +13,10 @@ from contract.driver import KILLED
 from limpet.domain.errors import MoveRefused
 from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
+from limpet.domain.permit import Room
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Settlement
+from limpet.domain.weight import Weight
 from limpet.storage.answers import Exchanged, Receipt, Recovered
 from limpet.storage.base import Store, Want
 from limpet.storage.registry import open_store
@@ -68,6 +70,10 @@ def commit(store: Store, flow: str, chunks: int) -> bool:
 def end_and_recover(store: Store, session: str) -> Recovered:
     store.end(session, KILLED)
     return store.recover(session)
+
+
+def take_permit(store: Store, session: str, weight: Weight, room: Room) -> bool:
+    return store.take_permit(session, weight, room)
 
 
 def cancel(store: Store, job: str) -> State:

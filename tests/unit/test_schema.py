@@ -98,6 +98,7 @@ def test_store_of_version_1_is_refused_until_it_is_migrated(
             "0004_move",
             "0005_shaping",
             "0006_schedules",
+            "0007_gate",
         )
         assert store.migrate() == ()
         assert store.info().schema_version == store_schema.NEWEST
@@ -135,7 +136,7 @@ def test_keys_and_uniques_of_before_are_kept_from_the_migration_on(
     )
     connection.close()
     with closing(SqliteStore(url)) as store:
-        assert store.migrate() == ("0005_shaping", "0006_schedules")
+        assert store.migrate() == ("0005_shaping", "0006_schedules", "0007_gate")
         assert store.invariants() == ()
         (second, waiting) = store.enqueue(
             [NewJob("c", "t", "{}", unique="u"), NewJob("d", "t", "{}", key="k")]
@@ -172,6 +173,7 @@ def test_names_of_tables_follow_the_name_space(tmp_path: Path) -> None:
         "0004_move",
         "0005_shaping",
         "0006_schedules",
+        "0007_gate",
     )
     assert one.migrate() == two.migrate() == steps
     assert one.info().epoch != two.info().epoch

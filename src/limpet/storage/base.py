@@ -19,6 +19,7 @@ from limpet.domain.cause import Cause
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
+from limpet.domain.permit import Gate
 from limpet.domain.queue import QueueView
 from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
@@ -36,6 +37,7 @@ from limpet.storage.answers import (
     StoreInfo,
     Total,
 )
+from limpet.storage.gating import GateVerbs
 from limpet.storage.relocation import MoveVerbs
 from limpet.storage.scheduling import ScheduleVerbs
 from limpet.storage.shaping import ShapingVerbs
@@ -77,9 +79,13 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a session can take on; each later rule of claiming is one more field."""
+    """What a session can take on; each later rule of claiming is one more field.
+
+    `gate`: what its host can carry; without it no task has a weight. See `storage.gating`.
+    """
 
     pools: tuple[Pool, ...] = ()
+    gate: Gate | None = None
 
 
 def at_once() -> None:
@@ -149,7 +155,8 @@ class HolderVerbs(Protocol):
         `observed`: how attempts ended whose task has a breaker; told before jobs are claimed, and
         whether or not their settlements are applied. Of a task whose breaker is not closed nothing
         is claimed, but one job once `probe_at` has come, which then is one `probe_after` from now.
-        What queues, keys, weights and children do to it is told in `storage.shaping`.
+        What queues, keys, weights of queues and children do to it is told in `storage.shaping`,
+        what the gate does in `storage.gating`.
         `seq` is one more than the last one; the same `seq` gets the same answer and does nothing
         again. A `seq` older than the last raises `SequenceError`; one that shows that the store
         forgot an exchange raises `StoreRolledBack`, and so does a session that is not there.
@@ -350,6 +357,7 @@ class Store(
     MoveVerbs,
     ShapingVerbs,
     ScheduleVerbs,
+    GateVerbs,
     Protocol,
 ):
     """All of it, as a backend implements it."""

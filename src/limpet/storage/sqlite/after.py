@@ -1,7 +1,8 @@
 """What follows when jobs have left running or have reached a final state, in the same step.
 
-The one place for it, whichever verb moved them: the turn of its key goes to the next in line, its
-parent waits for one child less, and what belongs to a parent that is gone goes with it.
+The one place for it, whichever verb moved them: its permit is given back, the turn of its key goes
+to the next in line, its parent waits for one child less, and what belongs to a parent that is gone
+goes with it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from limpet.domain.state import FINAL, Move, State
 from limpet.storage.base import CHUNK, Topic
 from limpet.storage.rows import Row
 from limpet.storage.sqlite.keys import HAS, Waiting, become_ready, serve
+from limpet.storage.sqlite.permits import give_back
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import rules_read, to_json
 
@@ -63,6 +65,7 @@ def after(
     with the move. `cascade`: go on with what belongs to parents that are gone, where an earlier
     step left off.
     """
+    give_back(tx, "left")
     if tx.run("after", "bounded"):
         tx.bells.add(Topic.READY)
     freed = set(freed)

@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace, merge
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -12,7 +12,9 @@ from limpet.domain.cause import Needs
 from limpet.domain.event import EventName
 from limpet.domain.job import ClaimedJob
 from limpet.domain.state import Move, State
+from limpet.domain.weight import Weight
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
+from limpet.storage.sqlite.admission import Admission
 from limpet.storage.sqlite.after import after
 from limpet.storage.sqlite.allowance import Probes, QueueAllowance, Shares, earlier
 from limpet.storage.sqlite.transaction import LARGE, Transaction
@@ -33,7 +35,7 @@ def claim(tx: Transaction, session: str, want: Want) -> Claimed:
     # A job that was settled back to ready a moment ago, in this very step, may be taken again.
     if tx.has_moved(State.READY):
         tx.flush_gauges()
-    step = _Step(tx, session)
+    step = _Step(tx, session, Admission(tx, want.gate))
     taken: list[int] = []
     for pool in want.pools:
         taken += step.for_pool(pool)
@@ -43,9 +45,10 @@ def claim(tx: Transaction, session: str, want: Want) -> Claimed:
 class _Step:
     """One claim: its pools share the slots of queues that are named, and what queues allow."""
 
-    def __init__(self, tx: Transaction, session: str) -> None:
+    def __init__(self, tx: Transaction, session: str, gate: Admission) -> None:
         self._tx = tx
         self._session = session
+        self._gate = gate
         self._per_queue: Counter[str] = Counter()
         self._known: dict[str, QueueAllowance] = {}
         self._probes = Probes(tx)
@@ -66,11 +69,11 @@ class _Step:
         by_weight = rows[0][2]
         if by_weight and len({line.queue for line in lines}) > 1:
             shares = Shares(self._tx, self._known)
-            numbers, taken = _share(lines, limits, room, pool.suspects, shares)
+            numbers, taken = _share(lines, limits, room, pool.suspects, self._gate, shares)
             if len(numbers) == room:
                 shares.keep(self._tx)
         else:
-            numbers, taken = _pick(lines, limits, room, pool.suspects)
+            numbers, taken = _pick(lines, limits, room, pool.suspects, self._gate)
         self._take(numbers, taken)
         return numbers
 
@@ -95,7 +98,8 @@ class _Step:
                 self._known[queue].take(count)
 
     def finish(self, taken: list[int]) -> int | None:
-        """Write what queues and breakers are to know; when more may be had."""
+        """Write what queues, breakers and hosts are to know; when more may be had."""
+        self._gate.keep(taken)
         self._probes.keep(self._tx, taken)
         next_at = self._probes.next_at
         for known in self._known.values():
@@ -126,52 +130,94 @@ class _Step:
                     if numbers != "[]":
                         listed = _integers(numbers)
                         may = self._probes.reserve(task, listed)
-                        found.append(_Line(queue, suspect, _integers(keys)[:may], listed[:may]))
+                        found.append(
+                            _Line(
+                                queue,
+                                suspect,
+                                _integers(keys)[:may],
+                                listed[:may],
+                                self._gate.weight(task),
+                            )
+                        )
         return found
 
 
 class _Line(NamedTuple):
-    """Jobs of one queue, task and kind, in order."""
+    """Jobs of one queue, task and kind, in order; `weight`: what each of them weighs."""
 
     queue: str
     suspect: int
     keys: list[int]
     numbers: list[int]
+    weight: Weight | None
 
-    def candidates(self) -> Iterator[tuple[int, int, str, int]]:
+    def candidates(self) -> "Iterator[_Candidate]":
         for key, n in zip(self.keys, self.numbers, strict=True):
-            yield key, n, self.queue, self.suspect
+            yield key, n, self
+
+
+# No two have the same number, so that lines are never compared.
+_Candidate: TypeAlias = tuple[int, int, _Line]
+
+
+class _Choice:
+    """Which jobs of some lines are taken: no more of a queue than its limit, no more suspects than
+    can run alone, none that its host cannot carry.
+    """
+
+    def __init__(self, limits: dict[str, int], suspects: int, gate: Admission) -> None:
+        self._limits = limits
+        self._suspects = suspects
+        self._gate = gate
+        self._refused: set[int] = set()
+        self.numbers: list[int] = []
+        self.taken: Counter[str] = Counter()
+
+    def is_full(self, queue: str) -> bool:
+        return self.taken[queue] == self._limits[queue]
+
+    def takes(self, n: int, line: _Line) -> bool:
+        """Take a job, if it may be; of a line that its host cannot carry none is asked again."""
+        if self.is_full(line.queue) or (line.suspect and self._suspects == 0):
+            return False
+        if line.weight is not None:
+            if id(line) in self._refused:
+                return False
+            if not self._gate.admits(n, line.weight):
+                self._refused.add(id(line))
+                return False
+        self.taken[line.queue] += 1
+        self._suspects -= line.suspect
+        self.numbers.append(n)
+        return True
 
 
 def _pick(
-    lines: list[_Line], limits: dict[str, int], room: int, suspects: int
+    lines: list[_Line], limits: dict[str, int], room: int, suspects: int, gate: Admission
 ) -> tuple[list[int], Counter[str]]:
-    """The first of all lines together, no more suspects than can run alone; how many of each
-    queue.
-    """
-    if len(lines) == 1:
+    """The first of all lines together; how many of each queue."""
+    if len(lines) == 1 and lines[0].weight is None:
         # As many as there is room for were asked for.
         only = lines[0]
         return only.numbers, Counter({only.queue: len(only.numbers)})
-    picked: list[int] = []
-    taken: Counter[str] = Counter()
-    for _, n, queue, suspect in merge(*(line.candidates() for line in lines)):
-        if len(picked) == room:
+    choice = _Choice(limits, suspects, gate)
+    for _, n, line in merge(*(line.candidates() for line in lines)):
+        if len(choice.numbers) == room:
             break
-        if taken[queue] == limits[queue] or (suspect and suspects == 0):
-            continue
-        taken[queue] += 1
-        suspects -= suspect
-        picked.append(n)
-    return picked, taken
+        choice.takes(n, line)
+    return choice.numbers, choice.taken
 
 
 def _share(
-    lines: list[_Line], limits: dict[str, int], room: int, suspects: int, shares: Shares
+    lines: list[_Line],
+    limits: dict[str, int],
+    room: int,
+    suspects: int,
+    gate: Admission,
+    shares: Shares,
 ) -> tuple[list[int], Counter[str]]:
     """The same, but that of all queues the one is next which has had the least for its weight."""
-    picked: list[int] = []
-    taken: Counter[str] = Counter()
+    choice = _Choice(limits, suspects, gate)
     queues = {line.queue: [each for each in lines if each.queue == line.queue] for line in lines}
     inline = {
         queue: merge(*(line.candidates() for line in of_it)) for queue, of_it in queues.items()
@@ -181,22 +227,18 @@ def _share(
         for queue, of_it in queues.items()
     ]
     heapify(heads)
-    while heads and len(picked) < room:
+    while heads and len(choice.numbers) < room:
         queue = heads[0][2]
-        found = next((each for each in inline[queue] if not each[3] or suspects > 0), None)
-        if found is None:
+        key = next((key for key, n, line in inline[queue] if choice.takes(n, line)), None)
+        if key is None:
             heappop(heads)
             continue
-        key, n, _, suspect = found
-        suspects -= suspect
-        taken[queue] += 1
-        picked.append(n)
         shares.take(queue)
-        if taken[queue] == limits[queue]:
+        if choice.is_full(queue):
             heappop(heads)
         else:
             heapreplace(heads, (shares.had(queue), key, queue))
-    return picked, taken
+    return choice.numbers, choice.taken
 
 
 _integers = msgspec.json.Decoder(list[int]).decode

@@ -15,8 +15,8 @@ from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import PACKAGE
 
 # The version that this code writes, and the oldest one that it can work on.
-NEWEST = 6
-OLDEST = 6
+NEWEST = 7
+OLDEST = 7
 # The oldest code that can work on what this one writes: code of version 4 ends a job that has a
 # turn of its key, or a parent, and gives nothing back, so that others would wait for ever.
 OLDEST_BESIDE = 5

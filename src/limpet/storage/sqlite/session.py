@@ -15,6 +15,7 @@ from limpet.storage.refusals import session_dead, session_not_known
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.inspect import epoch
 from limpet.storage.sqlite.keys import become_ready, waiting_of
+from limpet.storage.sqlite.permits import give_back
 from limpet.storage.sqlite.relocate import check, must_take_work, must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.tasksets import tasks_digest
@@ -146,9 +147,11 @@ def held(tx: Transaction, session: str) -> tuple[Lease, ...]:
 
 
 def end(tx: Transaction, session: str, cause: Cause) -> bool:
-    """Mark a session dead; True if it was not."""
+    """Mark a session dead, and take a caller's permit away; True if it was not dead."""
     tx.run("session", "end", id=session, now=tx.now, cause=to_json(cause.record()))
-    return tx.changed() == 1
+    was_alive = tx.changed() == 1
+    give_back(tx, "ended")
+    return was_alive
 
 
 def let_go(tx: Transaction, session: str, given_up: Digest) -> None:

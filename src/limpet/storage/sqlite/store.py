@@ -40,6 +40,7 @@ from limpet.storage.sqlite.bell import FileBell
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.enqueue import enqueue, enqueue_under
 from limpet.storage.sqlite.exchange import exchange
+from limpet.storage.sqlite.gate import Gates
 from limpet.storage.sqlite.invariants import damaged, invariants
 from limpet.storage.sqlite.location import parse
 from limpet.storage.sqlite.mend import mend
@@ -49,7 +50,7 @@ from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.sqlite.within import enqueue_within
 
 
-class SqliteStore(Schedules):
+class SqliteStore(Schedules, Gates):
     """A store in one SQLite file, or in memory. See `limpet.storage.base` for the verbs."""
 
     def __init__(self, url: str, clock: Clock | None = None, boot: str | None = None) -> None:

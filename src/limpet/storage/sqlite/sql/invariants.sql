@@ -176,6 +176,15 @@ WHERE s.seq > 0 AND (a.seq IS NULL OR a.seq <> s.seq)
 SELECT id FROM limpet_session
 WHERE (state = 'dead') <> (ended_at IS NOT NULL) OR (state = 'dead') <> (cause IS NOT NULL)
 
+-- statement: permit_is_held
+-- a permit belongs to a job that runs under its session, or to a caller whose session is not dead
+SELECT p.holder FROM limpet_permit p
+WHERE CASE WHEN p.n IS NULL THEN NOT EXISTS (
+          SELECT 1 FROM limpet_session s WHERE s.id = p.holder AND s.state <> 'dead')
+      ELSE NOT EXISTS (
+          SELECT 1 FROM limpet_job j
+          WHERE j.n = p.n AND j.id = p.holder AND j.state = 'running' AND j.session = p.session) END
+
 -- statement: holdings
 SELECT s.id, s.held_count, s.held_total, j.id, j.token
 FROM limpet_session s LEFT JOIN limpet_job j ON j.session = s.id AND j.state = 'running'

@@ -83,3 +83,13 @@ RETURNING queue
 
 -- statement: holdings
 UPDATE limpet_session SET held_count = ?2, held_total = ?3 WHERE id = ?1
+
+-- statement: permit_is_held
+DELETE FROM limpet_permit
+WHERE CASE WHEN n IS NULL THEN NOT EXISTS (
+          SELECT 1 FROM limpet_session s WHERE s.id = holder AND s.state <> 'dead')
+      ELSE NOT EXISTS (
+          SELECT 1 FROM limpet_job j
+          WHERE j.n = limpet_permit.n AND j.id = holder AND j.state = 'running'
+            AND j.session = limpet_permit.session) END
+RETURNING holder

@@ -1,0 +1,58 @@
+"""What a claim may take beside what its host carries; see `storage.gating`."""
+
+from collections.abc import Iterable
+
+from limpet.domain.permit import RESERVED_FOR, Gate, Taken, fits
+from limpet.domain.weight import Weight
+from limpet.storage.sqlite.permits import columns, reserved_for, taken_of
+from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.texts import to_json
+
+
+class Admission:
+    """One claim at the gate of its host; without a gate everything passes."""
+
+    def __init__(self, tx: Transaction, gate: Gate | None) -> None:
+        self._tx = tx
+        self._gate = gate
+        self._known: tuple[Taken, int | None] | None = None
+        self._admitted: dict[int, Weight] = {}
+
+    def weight(self, task: str) -> Weight | None:
+        """What jobs of the task weigh; None for light ones."""
+        return None if self._gate is None else self._gate.weights.get(task)
+
+    def admits(self, n: int, weight: Weight) -> bool:
+        """Whether this job may begin; from here on it counts as if it had."""
+        assert self._gate is not None
+        room = self._gate.room
+        if self._known is None:
+            self._known = taken_of(self._tx, room), reserved_for(self._tx, room.server)
+        taken, reserved = self._known
+        if reserved in (None, n) and fits(room, taken, weight):
+            self._known = taken.plus(weight), None
+            self._admitted[n] = weight
+            return True
+        if reserved == n or (reserved is None and self._may_reserve(n, weight, self._gate)):
+            self._tx.run("gate", "reserve", server=room.server, n=n, now=self._tx.now)
+            self._known = taken, n
+        return False
+
+    def _may_reserve(self, n: int, weight: Weight, gate: Gate) -> bool:
+        tx = self._tx
+        if not gate.room.carries(weight):
+            return False
+        ((ready_at,),) = tx.run("gate", "ready_at", n=n)
+        if ready_at > tx.now - gate.patience:
+            return False
+        since = tx.now - RESERVED_FOR
+        return tx.one("gate", "there", n=n, server=gate.room.server, since=since) is None
+
+    def keep(self, taken: Iterable[int]) -> None:
+        """Write the permits of those that were taken."""
+        if self._gate is None or not self._admitted:
+            return
+        tx, server = self._tx, self._gate.room.server
+        numbers = [n for n in taken if n in self._admitted]
+        tx.many("gate", "give", ((server, *columns(self._admitted[n]), tx.now, n) for n in numbers))
+        tx.run("gate", "unreserve", numbers=to_json(numbers))

@@ -1,0 +1,66 @@
+"""The verbs of the gate: callers outside, and what hosts say of themselves."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from limpet.domain.permit import Permit, Reservation, Room, fits
+from limpet.domain.session import Standing
+from limpet.domain.weight import Weight
+from limpet.storage.gating import Host, Sample, Span
+from limpet.storage.refusals import session_dead, session_not_known
+from limpet.storage.sqlite import hosts, permits
+from limpet.storage.sqlite.database import Database
+from limpet.storage.sqlite.session import find, standing
+from limpet.storage.sqlite.transaction import Transaction
+
+
+def take_permit(tx: Transaction, session: str, weight: Weight, room: Room) -> bool:
+    """Admit a caller outside; see `GateVerbs.take_permit`."""
+    row = find(tx, session)
+    if row is None:
+        raise session_not_known(session)
+    if standing(tx, row) is not Standing.LIVE:
+        raise session_dead(session)
+    if tx.one("gate", "has", holder=session):
+        return True
+    free = permits.reserved_for(tx, room.server) is None
+    if not free or not fits(room, permits.taken_of(tx, room), weight):
+        return False
+    cpu, memory, heavy = permits.columns(weight)
+    tx.run(
+        "gate",
+        "give_caller",
+        session=session,
+        server=room.server,
+        cpu=cpu,
+        memory=memory,
+        heavy=heavy,
+        now=tx.now,
+    )
+    return True
+
+
+class Gates:
+    """The verbs of the gate; see `limpet.storage.gating`."""
+
+    _db: Database
+
+    def take_permit(self, session: str, weight: Weight, room: Room) -> bool:
+        return self._db.write(lambda tx: take_permit(tx, session, weight, room))
+
+    def permits(self, server: str | None = None) -> tuple[Permit, ...]:
+        return self._db.read(lambda tx: permits.permits(tx, server))
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        return self._db.read(permits.reservations)
+
+    def publish_host(
+        self, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample] = ()
+    ) -> None:
+        return self._db.write(lambda tx: hosts.publish_host(tx, server, body, lifetime, samples))
+
+    def hosts(self) -> tuple[Host, ...]:
+        return self._db.read(hosts.hosts)
+
+    def samples(self, server: str, span: Span) -> tuple[Sample, ...]:
+        return self._db.read(lambda tx: hosts.samples(tx, server, span))

@@ -1,0 +1,33 @@
+"""What hosts say of themselves; see `storage.gating`."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from limpet.domain.duration import microseconds
+from limpet.storage.gating import SAMPLES_KEPT, Host, Sample, Span
+from limpet.storage.sqlite.relocate import must_take_writes
+from limpet.storage.sqlite.transaction import Transaction
+
+
+def publish_host(
+    tx: Transaction, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample]
+) -> None:
+    """Keep what a host says; see `GateVerbs.publish_host`."""
+    must_take_writes(tx)
+    until = tx.now + microseconds(lifetime)
+    tx.run("hosts", "publish", server=server, body=body, now=tx.now, until=until)
+    tx.run("hosts", "gone", now=tx.now)
+    tx.many("hosts", "sample", ((server, each.span, each.at, each.body) for each in samples))
+    for span, kept in SAMPLES_KEPT.items():
+        tx.run("hosts", "old", span=span, before=tx.now - microseconds(kept))
+
+
+def hosts(tx: Transaction) -> tuple[Host, ...]:
+    """What still holds; see `GateVerbs.hosts`."""
+    return tuple(Host(*row) for row in tx.run("hosts", "hosts", now=tx.now))
+
+
+def samples(tx: Transaction, server: str, span: Span) -> tuple[Sample, ...]:
+    """How a host has been doing; see `GateVerbs.samples`."""
+    rows = tx.run("hosts", "samples", server=server, span=span)
+    return tuple(Sample(Span(kind), at, body) for kind, at, body in rows)

@@ -1,0 +1,50 @@
+"""Permits: what hosts have given away of themselves; see `storage.gating`."""
+
+from typing import Literal
+
+from limpet.domain.permit import RESERVED_FOR, Permit, Reservation, Room, Taken
+from limpet.domain.weight import Weight
+from limpet.storage.base import Topic
+from limpet.storage.sqlite.transaction import Transaction
+
+
+def columns(weight: Weight) -> tuple[int, int, int]:
+    """A weight as it is kept."""
+    return weight.millicores, weight.memory, int(weight.heavy)
+
+
+def taken_of(tx: Transaction, room: Room) -> Taken:
+    """What the permits of a host take together."""
+    ((*sums,),) = tx.run("gate", "taken", server=room.server, since=tx.now - room.unseen)
+    return Taken(*sums)
+
+
+def reserved_for(tx: Transaction, server: str) -> int | None:
+    """The number of the job for which a host is reserved."""
+    row = tx.one("gate", "reserved", server=server, since=tx.now - RESERVED_FOR)
+    return None if row is None else int(row[0])
+
+
+def give_back(tx: Transaction, statement: Literal["left", "ended"]) -> None:
+    """Take away permits whose holders are gone: `left` of jobs, `ended` of callers."""
+    # A store without permits is not to pay for them.
+    if tx.one("gate", "any"):
+        tx.run("gate", statement)
+        if tx.changed():
+            tx.bells.add(Topic.READY)
+
+
+def permits(tx: Transaction, server: str | None) -> tuple[Permit, ...]:
+    """All permits; see `GateVerbs.permits`."""
+    return tuple(
+        Permit(server, holder, session, what, Weight(cpu / 1000, memory, heavy=bool(heavy)), at)
+        for server, holder, session, what, cpu, memory, heavy, at in tx.run(
+            "gate", "permits", server=server
+        )
+    )
+
+
+def reservations(tx: Transaction) -> tuple[Reservation, ...]:
+    """Which servers are reserved; see `GateVerbs.reservations`."""
+    rows = tx.run("gate", "reservations", since=tx.now - RESERVED_FOR)
+    return tuple(Reservation(*row) for row in rows)

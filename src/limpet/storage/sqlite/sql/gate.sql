@@ -1,0 +1,67 @@
+-- gate: permits of a host, and the job for which it is reserved.
+-- purpose: what a claim, or a caller outside, may take beside what is taken already.
+-- params:  by name; :since is the wall time before which permits show in what was measured, or a
+--          reservation is none any more. Else tuples, in the order of the columns.
+-- returns: taken: in the order of domain.permit.Taken; reserved: the job's number; there: one row if
+--          another server is reserved for the job; ready_at: since when the job waits; permits and
+--          reservations: as the domain has them; has: one row if the holder has one.
+
+-- statement: taken
+SELECT count(*), coalesce(sum(heavy), 0), coalesce(sum(cpu), 0), coalesce(sum(memory), 0),
+       coalesce(sum(cpu) FILTER (WHERE at > :since), 0),
+       coalesce(sum(memory) FILTER (WHERE at > :since), 0)
+FROM limpet_permit WHERE server = :server
+
+-- statement: reserved
+SELECT r.n FROM limpet_reservation r
+JOIN limpet_job j ON j.n = r.n AND j.state = 'ready'
+WHERE r.server = :server AND r.at > :since
+
+-- statement: there
+SELECT 1 FROM limpet_reservation WHERE n = :n AND server <> :server AND at > :since
+
+-- statement: ready_at
+SELECT ready_at FROM limpet_job WHERE n = :n
+
+-- statement: reserve
+INSERT INTO limpet_reservation (server, n, at) VALUES (:server, :n, :now)
+ON CONFLICT (server) DO UPDATE SET n = excluded.n, at = excluded.at
+
+-- statement: unreserve
+DELETE FROM limpet_reservation WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- statement: give
+INSERT INTO limpet_permit (holder, n, server, session, what, cpu, memory, heavy, at)
+SELECT j.id, j.n, ?, j.session, j.task, ?, ?, ?, ? FROM limpet_job j WHERE j.n = ?
+
+-- statement: give_caller
+INSERT INTO limpet_permit (holder, server, session, what, cpu, memory, heavy, at)
+SELECT id, :server, id, name, :cpu, :memory, :heavy, :now FROM limpet_session WHERE id = :session
+
+-- statement: has
+SELECT 1 FROM limpet_permit WHERE holder = :holder
+
+-- statement: any
+SELECT 1 FROM limpet_permit LIMIT 1
+
+-- statement: left
+DELETE FROM limpet_permit
+WHERE n IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM limpet_job j
+    WHERE j.n = limpet_permit.n AND j.state = 'running' AND j.session = limpet_permit.session)
+
+-- statement: ended
+DELETE FROM limpet_permit
+WHERE n IS NULL AND NOT EXISTS (
+    SELECT 1 FROM limpet_session s WHERE s.id = limpet_permit.session AND s.state <> 'dead')
+
+-- statement: permits
+SELECT server, holder, session, what, cpu, memory, heavy, at FROM limpet_permit
+WHERE :server IS NULL OR server = :server
+ORDER BY at, rowid
+
+-- statement: reservations
+SELECT r.server, j.id, r.at FROM limpet_reservation r
+JOIN limpet_job j ON j.n = r.n AND j.state = 'ready'
+WHERE r.at > :since
+ORDER BY r.server

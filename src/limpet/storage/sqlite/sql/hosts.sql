@@ -1,0 +1,24 @@
+-- hosts: what hosts say of themselves.
+-- purpose: one row for each host, and samples of how it was doing.
+-- params:  by name, or tuples in the order of the columns; times in microseconds.
+-- returns: hosts and samples: as the contract has them.
+
+-- statement: publish
+INSERT INTO limpet_host (server, body, at, until) VALUES (:server, :body, :now, :until)
+ON CONFLICT (server) DO UPDATE SET body = excluded.body, at = excluded.at, until = excluded.until
+
+-- statement: gone
+DELETE FROM limpet_host WHERE until <= :now
+
+-- statement: sample
+INSERT INTO limpet_sample (server, span, at, body) VALUES (?, ?, ?, ?)
+ON CONFLICT (server, span, at) DO UPDATE SET body = excluded.body
+
+-- statement: old
+DELETE FROM limpet_sample WHERE span = :span AND at <= :before
+
+-- statement: hosts
+SELECT server, body, at, until FROM limpet_host WHERE until > :now ORDER BY server
+
+-- statement: samples
+SELECT span, at, body FROM limpet_sample WHERE server = :server AND span = :span ORDER BY at

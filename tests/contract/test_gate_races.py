@@ -1,0 +1,96 @@
+"""Races for the room of a host: a herd that asks in the same moment does not all pass.
+
+Threads race at every store; processes only at those that several processes can open.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from contract.driver import BACKENDS, add_many, counts
+from contract.gates import CORE, ROOM, Gated
+from contract.racers import claim, end_and_recover, exchange, racers, take_permit
+from contract.test_permits import caller
+
+from limpet.domain.state import State
+from limpet.domain.transition import Complete
+from limpet.storage.base import Store, Want
+from limpet.storage.registry import open_store
+from limpet.testing.clock import FakeClock
+
+on_processes = pytest.mark.not_on("sqlite-memory", "a store in memory has no second process")
+SHARED = sorted(set(BACKENDS) - {"sqlite-memory"})
+THREE = ROOM._replace(cpu=3_000)
+
+
+def test_of_twenty_callers_at_once_as_many_are_admitted_as_fit(store: Store) -> None:
+    callers = [caller(store) for _ in range(20)]
+    start = Barrier(20)
+
+    def ask(session: str) -> bool:
+        start.wait(30)
+        return store.take_permit(session, CORE, THREE)
+
+    with ThreadPoolExecutor(20) as pool:
+        given = list(pool.map(ask, callers))
+    assert given.count(True) == 3
+    assert {each.holder for each in store.permits()} == {
+        session for session, got in zip(callers, given, strict=True) if got
+    }
+
+
+def test_of_twenty_sessions_at_once_as_many_jobs_begin_as_fit(store: Store) -> None:
+    add_many(store, 20, task="render")
+    sessions = [Gated(store, room=THREE) for _ in range(20)]
+    start = Barrier(20)
+
+    def ask(session: Gated) -> int:
+        start.wait(30)
+        return len(session.gated(total=2))
+
+    with ThreadPoolExecutor(20) as pool:
+        given = sum(pool.map(ask, sessions))
+    # Who found another at the gate of this host may have been given nothing, and asks again.
+    for session in sessions:
+        given += len(session.gated(total=2))
+    assert given == 3
+    assert counts(store)[State.RUNNING] == 3
+    assert len(store.permits()) == 3
+
+
+@on_processes
+@pytest.mark.parametrize("backend", SHARED)
+def test_room_that_becomes_free_is_given_once_among_processes(backend: str, tmp_path: Path) -> None:
+    url = BACKENDS[backend](tmp_path)
+    store = open_store(url, FakeClock())
+    store.migrate()
+    room = ROOM._replace(cpu=1_000)
+    rounds = 15
+    add_many(store, 2 * rounds, task="render")
+    one, two = Gated(store, room=room), Gated(store, room=room)
+    with racers(url, 3) as racing:
+        for _ in range(rounds):
+            first = caller(store)
+            second = caller(store)
+            (held,) = one.gated(total=1) or two.gated(total=1)
+            holder, other = (one, two) if held.lease.session == one.id else (two, one)
+            answers = racing.round(
+                (exchange, (holder.id, holder.seq + 1, [Complete(held.lease)], None)),
+                (claim, (other.id, other.seq + 1, Want((other.pool(1),), other.gate()))),
+                (take_permit, (first, CORE, room)),
+            )
+            holder.seq += 1
+            other.seq += 1
+            won = len(answers[1].claimed) + answers[2]
+            assert won <= 1
+            if not won:
+                assert store.take_permit(second, CORE, room)
+            assert len(store.permits()) == 1
+            for lease in (job.lease for job in answers[1].claimed):
+                other.settle(Complete(lease))
+            for session in (first, second):
+                end_and_recover(store, session)
+            assert store.permits() == ()
+    assert store.invariants() == ()
+    store.close()

@@ -1,0 +1,189 @@
+"""Reservations: a heavy job that was passed over for long enough is let in before all others."""
+
+from datetime import timedelta
+
+import pytest
+from contract.driver import Holder, add, add_many, state
+from contract.gates import CORE, ROOM, Gated
+from contract.test_permits import caller
+
+from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation
+from limpet.domain.state import State
+from limpet.domain.transition import Complete
+from limpet.domain.weight import HEAVY, Weight
+from limpet.storage.base import Store
+from limpet.testing.clock import FakeClock
+
+WEIGHTS = {"big": Weight(cpu=4.0), "small": CORE}
+
+
+def wait(clock: FakeClock, microseconds: int, *holders: Holder) -> None:
+    """Let time pass in which these sessions stay alive."""
+    while microseconds > 0:
+        step = min(microseconds, 5_000_000)
+        clock.advance(timedelta(microseconds=step))
+        microseconds -= step
+        for holder in holders:
+            holder.renew()
+
+
+def crowd(store: Store, clock: FakeClock, big: Weight = WEIGHTS["big"]) -> tuple[Gated, str]:
+    """A host with one small job, and a big one that has waited for as long as one has to."""
+    add(store, task="small")
+    holder = Gated(store, {**WEIGHTS, "big": big})
+    holder.gated()
+    job = add(store, task="big")
+    wait(clock, PATIENCE, holder)
+    return holder, job
+
+
+def test_job_that_was_passed_over_for_long_is_not_starved_by_smaller_ones(
+    store: Store, clock: FakeClock
+) -> None:
+    add_many(store, 2, task="small")
+    holder = Gated(store, WEIGHTS)
+    running = [each.lease for each in holder.gated()]
+    big = add(store, task="big")
+    waited = 0
+    while waited < 2 * PATIENCE:
+        wait(clock, 1_000_000, holder)
+        waited += 1_000_000
+        add(store, task="small")
+        # There is always a small one under way, and another that would fit.
+        claimed = holder.gated(*(Complete(each) for each in running[:1]))
+        if [each.lease.job for each in claimed] == [big]:
+            break
+        running = running[1:] + [each.lease for each in claimed]
+    assert PATIENCE <= waited <= PATIENCE + 2_000_000
+
+
+@pytest.mark.parametrize("big", [WEIGHTS["big"], HEAVY], ids=["large", "heavy"])
+def test_nothing_else_is_admitted_where_a_job_has_reserved_until_it_begins(
+    store: Store, clock: FakeClock, big: Weight
+) -> None:
+    holder, job = crowd(store, clock, big)
+    (small,) = holder.store.permits()
+    others = add_many(store, 2, task="small")
+    light = add(store)
+    assert holder.gated_ids() == [light]
+    assert store.reservations() == (Reservation("web-1", job, clock.wall()),)
+    lease = next(lease for lease in store.held(holder.id) if lease.job == small.holder)
+    (begun,) = holder.gated(Complete(lease))
+    assert begun.lease.job == job
+    assert store.reservations() == ()
+    assert [each.lease.job for each in holder.gated(Complete(begun.lease))] == others
+
+
+def test_job_that_has_not_waited_long_enough_reserves_nothing(
+    store: Store, clock: FakeClock
+) -> None:
+    add(store, task="small")
+    holder = Gated(store, WEIGHTS)
+    holder.gated()
+    add(store, task="big")
+    wait(clock, PATIENCE - 1, holder)
+    other = add(store, task="small")
+    assert holder.gated_ids() == [other]
+    assert store.reservations() == ()
+
+
+def test_job_that_the_host_could_never_carry_reserves_nothing(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, _ = crowd(store, clock, Weight(cpu=4.001))
+    other = add(store, task="small")
+    assert holder.gated_ids() == [other]
+    assert store.reservations() == ()
+
+
+def test_busy_host_is_reserved_too(store: Store, clock: FakeClock) -> None:
+    holder, job = crowd(store, clock)
+    assert holder.gated_ids(room=ROOM._replace(free_cpu=0)) == []
+    assert [each.job for each in store.reservations()] == [job]
+
+
+def test_the_oldest_reserves(store: Store, clock: FakeClock) -> None:
+    holder, first = crowd(store, clock)
+    add(store, task="big")
+    wait(clock, PATIENCE, holder)
+    holder.gated()
+    assert [each.job for each in store.reservations()] == [first]
+
+
+def test_job_reserves_one_host_and_is_taken_by_any(store: Store, clock: FakeClock) -> None:
+    holder, job = crowd(store, clock)
+    assert holder.gated_ids() == []
+    busy = ROOM._replace(server="web-2", free_cpu=0)
+    elsewhere = Gated(store, WEIGHTS, busy)
+    assert elsewhere.gated_ids() == []
+    assert [each.server for each in store.reservations()] == ["web-1"]
+    small = add(store, task="small")
+    assert elsewhere.gated_ids(room=busy._replace(free_cpu=None)) == [job]
+    assert store.reservations() == ()
+    assert holder.gated_ids() == [small]
+
+
+def test_reservation_that_nobody_confirms_holds_nothing_up(store: Store, clock: FakeClock) -> None:
+    holder, job = crowd(store, clock)
+    holder.gated()
+    wait(clock, RESERVED_FOR, holder)
+    small = add(store, task="small")
+    other = Gated(store, {"small": CORE})  # knows nothing of what is big
+    assert other.gated_ids() == [small]
+    assert store.reservations() == ()
+    assert state(store, job) is State.READY
+
+
+def test_reservation_is_confirmed_by_each_claim_that_meets_its_job(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, job = crowd(store, clock)
+    holder.gated()
+    for _ in range(3):
+        wait(clock, RESERVED_FOR - 1, holder)
+        add(store, task="small")
+        assert holder.gated_ids() == []
+    assert [each.job for each in store.reservations()] == [job]
+
+
+def test_job_of_a_host_that_is_gone_reserves_another(store: Store, clock: FakeClock) -> None:
+    holder, job = crowd(store, clock)
+    holder.gated()
+    wait(clock, RESERVED_FOR, holder)
+    busy = ROOM._replace(server="web-2", free_cpu=0)
+    Gated(store, WEIGHTS, busy).gated()
+    assert store.reservations() == (Reservation("web-2", job, clock.wall()),)
+
+
+def test_reservation_ends_with_its_job(store: Store, clock: FakeClock) -> None:
+    holder, job = crowd(store, clock)
+    holder.gated()
+    store.cancel(job)
+    assert store.reservations() == ()
+    small = add(store, task="small")
+    assert holder.gated_ids() == [small]
+
+
+def test_reservation_ends_when_its_queue_is_paused(store: Store, clock: FakeClock) -> None:
+    holder, _ = crowd(store, clock)
+    holder.gated()
+    store.pause("default")
+    small = add(store, task="small", queue="other")
+    wait(clock, RESERVED_FOR, holder)
+    assert holder.gated_ids() == [small]
+
+
+def test_caller_outside_is_not_admitted_where_a_job_has_reserved(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, _ = crowd(store, clock)
+    holder.gated()
+    assert not store.take_permit(caller(store), CORE, ROOM)
+    assert store.take_permit(caller(store), CORE, ROOM._replace(server="web-2"))
+
+
+def test_worker_without_a_gate_may_take_the_job(store: Store, clock: FakeClock) -> None:
+    holder, job = crowd(store, clock)
+    holder.gated()
+    assert Holder(store, ["big"]).claim_ids() == [job]
+    assert store.reservations() == ()
