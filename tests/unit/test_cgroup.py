@@ -204,11 +204,12 @@ def test_version_1_tells_of_a_limit_above_what_a_container_sees(tree: MachineTre
 
 
 def test_a_set_of_cpus_bounds_and_only_those_are_measured(tree: MachineTree) -> None:
-    tree.group2("", cpuset_cpus_effective="x")
-    tree.write("sys/fs/cgroup/cpuset.cpus.effective", "1,3")
+    tree.write("proc/self/cgroup", "0::/pod/box")
+    for group, cpus in (("", "0-3"), ("/pod", "1,3"), ("/pod/box", "1,3")):
+        tree.write(f"sys/fs/cgroup{group}/cpuset.cpus.effective", cpus)
     reading = after_a_second(tree, lambda: tree.ticks(80, 20))
     assert (reading.cores, reading.cpu_raw) == (2, 160)
-    assert reading.source == "host, 2 CPUs"
+    assert reading.source.startswith("cgroup v2 /pod: some CPUs only")
 
 
 @pytest.mark.parametrize(

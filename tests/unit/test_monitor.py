@@ -13,6 +13,7 @@ from limpet.domain.load import Smoothing
 from limpet.domain.reading import Use
 from limpet.host.monitor import Monitor
 from limpet.host.proc import Trees
+from limpet.host.wire import reading_of, written
 from limpet.testing.clock import FakeClock
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -123,6 +124,28 @@ def test_the_real_machine_is_read_cheaply() -> None:
     monitor.close()
     # Ten milliseconds a second are 1 % of a core; it takes less than one of them.
     assert (time.process_time() - before) / polls < 0.01
+
+
+def test_a_reading_survives_the_way_through_json(tree: MachineTree) -> None:
+    clock = FakeClock()
+    tree.process(10, 1, pages=3)
+    monitor = Monitor("web-2", clock, root=str(tree), disk=str(tree), cpus=4)
+    tree.ticks(50, 50)
+    clock.advance(SECOND)
+    reading = monitor.poll([10])
+    assert reading_of(written(reading)) == reading
+    assert len(written(reading)) < 600
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"host": 7}', b"\xff"])
+def test_a_text_that_is_no_reading_is_unknown(text: bytes) -> None:
+    assert reading_of(text) is None
+
+
+def test_a_reading_of_a_later_version_is_read_as_far_as_it_is_known(tree: MachineTree) -> None:
+    reading = Monitor("web-2", FakeClock(), root=str(tree), cpus=4).poll()
+    later = written(reading).replace(b'{"host"', b'{"gpu":1,"host"', 1)
+    assert reading_of(later) == reading
 
 
 def test_a_closed_monitor_holds_no_files() -> None:

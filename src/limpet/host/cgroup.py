@@ -144,10 +144,14 @@ CpuGroup: TypeAlias = CpuGroup1 | CpuGroup2
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups this process is in, the nearest first, and the CPUs it may run on."""
+    """The groups this process is in, the nearest first, and the CPUs it may run on.
+
+    `cpuset`: the highest group that may run on just these CPUs.
+    """
 
     cpu: tuple[CpuGroup, ...]
     memory: tuple[MemoryGroup, ...]
+    cpuset: Group | None
     cpus: frozenset[int] | None
 
     def close(self) -> None:
@@ -161,6 +165,7 @@ def groups_of_self(root: str = "/") -> Groups:
     own = _own_paths(root)
     mounts = _mounts(root)
     accounting = {each.name: each for each in _chain(root, own, mounts, "cpuacct", "cpuacct.usage")}
+    cpuset, cpus = _cpus(_chain(root, own, mounts, "cpuset", "cpuset.cpus.effective"))
     return Groups(
         cpu=tuple(
             CpuGroup2(each) if each.version == 2 else CpuGroup1(each, accounting.get(each.name))
@@ -169,7 +174,8 @@ def groups_of_self(root: str = "/") -> Groups:
         memory=tuple(
             MemoryGroup(each) for each in _chain(root, own, mounts, "memory", "memory.max")
         ),
-        cpus=_cpus(_chain(root, own, mounts, "cpuset", "cpuset.cpus.effective")),
+        cpuset=cpuset,
+        cpus=cpus,
     )
 
 
@@ -247,14 +253,15 @@ def _up(
     return [(name.rstrip("/") or "/", path) for name, path in found]
 
 
-def _cpus(chain: list[Group]) -> frozenset[int] | None:
+def _cpus(chain: list[Group]) -> tuple[Group | None, frozenset[int] | None]:
+    found: tuple[Group | None, frozenset[int] | None] = None, None
     for group in chain:
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
-            text = group.file(name).read_once()
-            cpus = None if text is None else cpu_list(text)
-            if cpus:
-                return cpus
-    return None
+            cpus = cpu_list(group.file(name).read_once() or b"")
+            if cpus and found[1] in (None, cpus):
+                found = group, cpus
+                break
+    return found
 
 
 def cpu_list(text: bytes) -> frozenset[int] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from limpet.domain.clock import Clock
 from limpet.domain.load import USUAL_SMOOTHING, Load, Smoothing, loaded
 from limpet.domain.reading import Pressure, Reading
-from limpet.host.capacity import Bounds, bounds
+from limpet.host.capacity import Bounds, bounds, few_cpus
 from limpet.host.cgroup import groups_of_self
 from limpet.host.cpu import CpuMeter
 from limpet.host.proc import (
@@ -47,11 +47,8 @@ class Monitor:
         self._disk = disk
         self._smoothing = smoothing
         self._groups = groups_of_self(root)
-        machine = cpus or os.cpu_count() or 1
-        allowed = self._groups.cpus
-        self._few = allowed if allowed and len(allowed) < machine else None
-        self._cpus = len(self._few) if self._few else machine
-        self._meter = CpuMeter(HostCpu(root, self._few))
+        self._cpus = cpus or os.cpu_count() or 1
+        self._meter = CpuMeter(HostCpu(root, few_cpus(self._groups, self._cpus)))
         self._memory = HostMemory(root)
         self._load = LoadAverage(root)
         self._trees = Trees(root)
@@ -74,10 +71,7 @@ class Monitor:
         within = self.bounds()
         if now - self._at >= _SHORTEST_MICROSECONDS:
             self._measure(within, now)
-        said = within.spoken()
-        if self._few:
-            said += f", {self._cpus} CPUs"
-        notes = [said, self._cpu_note]
+        notes = [within.spoken(), self._cpu_note]
         most = within.cores * 100
         cpu = self._cpu
         return Reading(
