@@ -108,6 +108,17 @@ def test_an_executor_that_comes_later_is_found_with_what_is_below(tree: MachineT
     assert trees.sample([], 3) == {}
 
 
+def test_the_children_of_a_zygote_are_its_executors(tree: MachineTree) -> None:
+    trees = Trees(str(tree))
+    tree.process(5, 1, pages=100)
+    tree.process(10, 5, pages=1)
+    tree.process(11, 10, pages=2)
+    assert trees.sample([], 0, parents=[5]) == {10: Use(0, 3 * PAGE)}
+    tree.process(12, 5, pages=4)
+    tree.process(13, 12, pages=4)
+    assert trees.sample([], 1, parents=[5])[12] == Use(0, 8 * PAGE)
+
+
 def test_the_real_machine_is_read_cheaply() -> None:
     monitor = Monitor("here", SystemClock(), disk="/")
     time.sleep(0.1)

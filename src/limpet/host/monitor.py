@@ -65,8 +65,12 @@ class Monitor:
         """What the host has now, and which groups bound it."""
         return bounds(self._groups, self._memory, self._cpus)
 
-    def poll(self, executors: Iterable[int] = ()) -> Reading:
-        """Look now; `executors`: the processes of whose trees the use is told."""
+    def poll(self, executors: Iterable[int] = (), zygotes: Iterable[int] = ()) -> Reading:
+        """Look now; `executors`: the processes of whose trees the use is told.
+
+        A supervisor cannot know the ids of executors in a pid namespace of their own, but it knows
+        the `zygotes`, whose children they are.
+        """
         now = self._clock.boot()
         within = self.bounds()
         if now - self._at >= _SHORTEST_MICROSECONDS:
@@ -87,7 +91,7 @@ class Monitor:
             disk_free=_free_disk(self._disk, notes),
             pressure=self._pressure(within, notes),
             load=self._load.read(),
-            executors=self._trees.sample(executors, now),
+            executors=self._trees.sample(executors, now, zygotes),
             source="; ".join(note for note in notes if note),
         )
 

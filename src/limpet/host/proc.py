@@ -146,9 +146,14 @@ class Trees:
         self._ticks: dict[int, int] = {}
         self._at: int | None = None
 
-    def sample(self, roots: Iterable[int], boot_microseconds: int) -> dict[int, Use]:
-        """What each root and those below it use; CPU since the last call, gone roots left out."""
-        self._look(frozenset(roots))
+    def sample(
+        self, roots: Iterable[int], boot_microseconds: int, parents: Iterable[int] = ()
+    ) -> dict[int, Use]:
+        """What each root and those below it use; CPU since the last call, gone roots left out.
+
+        Each child of one of the `parents` is a root too.
+        """
+        self._look(frozenset(roots), frozenset(parents))
         ticks: dict[int, int] = {}
         memory: dict[int, int] = {}
         for pid, top in self._root_of.items():
@@ -169,9 +174,9 @@ class Trees:
         self._ticks, self._at = ticks, boot_microseconds
         return found
 
-    def _look(self, roots: frozenset[int]) -> None:
+    def _look(self, roots: frozenset[int], parents: frozenset[int]) -> None:
         """See who is there, and whose."""
-        if not roots:
+        if not roots and not parents:
             self._parents, self._root_of, self._roots = {}, {}, roots
             return
         try:
@@ -183,6 +188,8 @@ class Trees:
             fields = self._stat(pid)
             if len(fields) > 1:
                 self._parents[pid] = number(fields[1]) or 0
+        if parents:
+            roots |= {pid for pid, parent in self._parents.items() if parent in parents}
         # Who was below no root may be below a new one.
         same = roots == self._roots
         placed = {
