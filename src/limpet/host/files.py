@@ -1,0 +1,54 @@
+"""Small files of the kernel, read again and again without being opened each time."""
+
+import os
+
+
+class KernelFile:
+    """A file of /proc or /sys; what is missing or cannot be read is None, never an error."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def read(self) -> bytes | None:
+        """What it says now."""
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(self._descriptor, 65_536, 0)
+        except OSError:
+            # Of a group that was removed and made again the old descriptor tells nothing.
+            self.close()
+            return None
+
+    def read_once(self) -> bytes | None:
+        """What it says now, of a file that is not looked at again."""
+        try:
+            return self.read()
+        finally:
+            self.close()
+
+    def number(self) -> int | None:
+        """The whole number that it holds; None also for a word such as "max"."""
+        return number(self.read())
+
+    def fields(self) -> dict[bytes, int]:
+        """Lines of a name and a number, such as those of memory.stat; nothing if there are none."""
+        found = {}
+        for line in (self.read() or b"").splitlines():
+            name, _, value = line.partition(b" ")
+            if (read := number(value)) is not None:
+                found[name] = read
+        return found
+
+    def close(self) -> None:
+        """Let go of the descriptor; it is opened again when it is read."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def number(text: bytes | None) -> int | None:
+    """A whole number not below 0, or None."""
+    text = (text or b"").strip()
+    return int(text) if text.isdigit() else None
