@@ -6,21 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from limpet.domain.assessment import Admitted, Assessment, Capacity, Waiting, admit
 from limpet.domain.errors import InvalidOption
+from limpet.domain.permit import Permit, Taken, fits, taken
 from limpet.domain.reading import Pressure, Reading
-from limpet.domain.room import (
-    NOTHING_RESERVED,
-    Admitted,
-    Capacity,
-    Reservation,
-    Reserved,
-    Room,
-    Waiting,
-    admit,
-    reserved,
-)
 from limpet.domain.weight import HEAVY, Weight
-from limpet.host.gate import LIFETIME_MICROSECONDS, Thresholds, room
+from limpet.host.gate import LIFETIME_MICROSECONDS, Thresholds, assess
 
 GIB = 1 << 30
 SECOND = 1_000_000
@@ -41,26 +32,24 @@ IDLE = Reading(
 CAPACITY = Capacity(4.0, 10 * GIB)
 
 
-def seen(reading: Reading | None = IDLE, now: int = NOW) -> Room:
-    return room("web-2", reading, CAPACITY, now)
+def seen(reading: Reading | None = IDLE, now: int = NOW) -> Assessment:
+    return assess("web-2", reading, CAPACITY, now)
 
 
-def answer(
-    weight: Weight, reading: Reading | None = IDLE, *held: Reservation
-) -> Admitted | Waiting:
+def answer(weight: Weight, reading: Reading | None = IDLE, *held: Permit) -> Admitted | Waiting:
     found = seen(reading)
-    return admit(weight, found, reserved(held, found.unseen))
+    return admit(weight, found, taken(held, NOW, found.room.unseen))
 
 
-def reason(weight: Weight, reading: Reading | None = IDLE, *held: Reservation) -> str:
+def reason(weight: Weight, reading: Reading | None = IDLE, *held: Permit) -> str:
     found = answer(weight, reading, *held)
     assert isinstance(found, Waiting)
     assert not found.never
     return found.reason
 
 
-def held(weight: Weight, age: int = LONG_AGO) -> Reservation:
-    return Reservation(weight, age)
+def held(weight: Weight, age: int = LONG_AGO) -> Permit:
+    return Permit("web-2", "job", "session", "task", weight, NOW - age)
 
 
 def test_an_idle_host_admits() -> None:
@@ -147,9 +136,10 @@ def test_a_herd_that_asks_on_one_reading_does_not_all_pass() -> None:
     """The host is half busy with work that nobody declared, so that reservations see nothing."""
     half = replace(IDLE, cpu_raw=200.0, cpu_ema=200.0)
     found = seen(half)
-    admitted: list[Reservation] = []
+    admitted: list[Permit] = []
     for _ in range(20):
-        if isinstance(admit(Weight(cpu=0.6), found, reserved(admitted, found.unseen)), Admitted):
+        sums = taken(admitted, NOW, found.room.unseen)
+        if isinstance(admit(Weight(cpu=0.6), found, sums), Admitted):
             admitted.append(held(Weight(cpu=0.6), age=0))
     assert len(admitted) == 2  # 50 % and twice 15 % are 80 %
     assert reason(Weight(cpu=0.6), half, *admitted) == (
@@ -171,7 +161,7 @@ def test_a_permit_counts_on_top_until_the_measurement_has_seen_it(age: int, admi
 
 
 def test_an_old_reading_has_seen_less() -> None:
-    assert seen(IDLE, NOW + 3 * SECOND).unseen == seen().unseen + 3 * SECOND
+    assert seen(IDLE, NOW + 3 * SECOND).room.unseen == seen().room.unseen + 3 * SECOND
 
 
 @pytest.mark.parametrize("reading", [None, replace(IDLE, at_boot=NOW - LIFETIME_MICROSECONDS)])
@@ -216,24 +206,26 @@ def test_no_order_of_askers_gets_more_than_there_is(
     reading: Reading | None, askers: list[tuple[Weight, int]]
 ) -> None:
     found = seen(reading)
-    inside: list[Reservation] = []
+    room = found.room
+    inside: list[Permit] = []
     for weight, age in askers:
-        sums = reserved(inside, found.unseen)
+        sums = taken(inside, NOW, room.unseen)
         verdict = admit(weight, found, sums)
+        assert isinstance(verdict, Admitted) is fits(room, sums, weight)
         if isinstance(verdict, Waiting):
             assert verdict.reason.startswith("waiting: web-2 ")
             continue
-        inside.append(Reservation(weight, age))
-        assert sums.unseen_millicores < found.idle_millicores
-        assert sums.unseen_memory + weight.memory <= found.free_memory
-    total = reserved(inside, found.unseen)
-    assert total.millicores <= 4_000
+        inside.append(held(weight, age))
+        assert room.free_cpu is None or sums.unseen_cpu < room.free_cpu
+        assert room.free_memory is None or sums.unseen_memory + weight.memory <= room.free_memory
+    total = taken(inside, NOW, room.unseen)
+    assert total.cpu <= 4_000
     assert total.memory <= 9 * GIB
     assert not total.heavy or total.permits == 1
 
 
-def test_nothing_reserved_is_nothing() -> None:
-    assert reserved([], 5) == NOTHING_RESERVED == Reserved()
+def test_nothing_taken_is_nothing() -> None:
+    assert taken([], NOW, 5) == Taken()
 
 
 @pytest.mark.parametrize(

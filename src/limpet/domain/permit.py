@@ -1,6 +1,6 @@
 """Permits: what is reserved of a host, and the arithmetic by which every store admits work."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from limpet.domain.weight import Weight
@@ -90,22 +90,30 @@ class Taken(NamedTuple):
         )
 
 
-def fits(room: Room, taken: Taken, weight: Weight) -> bool:
+def taken(permits: Iterable[Permit], now: int, unseen: int) -> Taken:
+    """Add up permits; `unseen` as in `Room`."""
+    total = Taken()
+    for each in permits:
+        total = total.plus(each.weight, unseen=each.at > now - unseen)
+    return total
+
+
+def fits(room: Room, beside: Taken, weight: Weight) -> bool:
     """Whether one more may begin: what is reserved fits the host, and what is measured lets it.
 
     Measured processor time is that of others: a job for all cores begins on a host whose cores are
     free enough, though it will fill them. Measured memory must be there for it.
     """
-    if taken.heavy or not room.carries(weight):
+    if beside.heavy or not room.carries(weight):
         return False
-    if weight.heavy and (taken.permits or not room.calm):
+    if weight.heavy and (beside.permits or not room.calm):
         return False
-    if taken.cpu + weight.millicores > room.cpu or taken.memory + weight.memory > room.memory:
+    if beside.cpu + weight.millicores > room.cpu or beside.memory + weight.memory > room.memory:
         return False
-    if weight.cpu and room.free_cpu is not None and taken.unseen_cpu >= room.free_cpu:
+    if weight.cpu and room.free_cpu is not None and beside.unseen_cpu >= room.free_cpu:
         return False
     return not (
         weight.memory
         and room.free_memory is not None
-        and taken.unseen_memory + weight.memory > room.free_memory
+        and beside.unseen_memory + weight.memory > room.free_memory
     )

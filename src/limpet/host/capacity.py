@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from limpet.domain.room import Capacity
+from limpet.domain.assessment import Capacity
 from limpet.domain.size import spoken_size
 from limpet.host.cgroup import CpuGroup, Group, Groups, MemoryGroup, groups_of_self
 from limpet.host.proc import HostMemory

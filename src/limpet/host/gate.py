@@ -1,10 +1,11 @@
-"""Turns a reading into room: what may start on a host, in numbers that a store compares."""
+"""Turns a reading into room: what may begin on a host, in numbers that a store compares."""
 
 from dataclasses import dataclass
 
+from limpet.domain.assessment import UNBOUNDED, Assessment, Capacity
 from limpet.domain.errors import InvalidOption
+from limpet.domain.permit import Room
 from limpet.domain.reading import Reading
-from limpet.domain.room import UNBOUNDED, Capacity, Room
 
 POLL_MICROSECONDS = 1_000_000
 # A monitor that has not spoken for ten polls is dead, and nothing is known of its host.
@@ -41,62 +42,74 @@ class Thresholds:
 USUAL_THRESHOLDS = Thresholds()
 
 
-def room(
-    host: str,
+def assess(
+    server: str,
     reading: Reading | None,
     capacity: Capacity,
     now: int,
     thresholds: Thresholds = USUAL_THRESHOLDS,
-) -> Room:
+) -> Assessment:
     """What the host has room for; `now` is boot time, of the machine that made the reading.
 
     Where nothing is known, reservations alone decide: `capacity` is what may be reserved.
     """
-    warnings = []
     age = 0 if reading is None else max(0, now - reading.at_boot)
     if reading is None or age >= LIFETIME_MICROSECONDS:
-        reading = None
-        warnings.append(f"{host} is not measured: only reservations count")
-    else:
-        capacity = Capacity(reading.cores, reading.memory_total)
-    millicores = int(capacity.cores * 1000)
-    headroom = 0 if capacity.memory is None else int(capacity.memory * thresholds.memory / 100)
-    memory = UNBOUNDED if capacity.memory is None else capacity.memory - headroom
-    idle, free = millicores, memory
-    cpu_reason = memory_reason = ""
-    if reading is not None:
-        busy, what = _busiest(reading)
-        if busy is None:
-            warnings.append(f"CPU of {host} is not measured")
-        else:
-            idle = int(capacity.cores * 10 * (thresholds.cpu - busy))
-            if idle <= 0:
-                cpu_reason = f"waiting: {host} {what} {busy:.0f} % of {thresholds.cpu:g} %"
-        if reading.memory_free is None or reading.memory_total is None:
-            warnings.append(f"memory of {host} is not measured")
-        else:
-            free = reading.memory_free - headroom
-            if free < 0:
-                used = 100 - 100 * reading.memory_free / reading.memory_total
-                most = 100 - thresholds.memory
-                memory_reason = f"waiting: {host} memory {used:.0f} % of {most:g} %"
-        pressure = reading.pressure.memory
-        if pressure is not None and pressure >= thresholds.pressure:
-            idle, free = 0, -1
-            most = thresholds.pressure
-            memory_reason = f"waiting: {host} memory pressure {pressure:.0f} % of {most:g} %"
-            cpu_reason = memory_reason
-    return Room(
-        host=host,
-        millicores=millicores,
-        memory=memory,
-        idle_millicores=idle,
-        free_memory=free,
+        warning = f"{server} is not measured: only reservations count"
+        return Assessment(Room(server, *_whole(capacity, thresholds)), warning=warning)
+    cpu, memory = _whole(Capacity(reading.cores, reading.memory_total), thresholds)
+    free_cpu, cpu_reason = _free_cpu(server, reading, thresholds)
+    free_memory, memory_reason = _free_memory(server, reading, thresholds)
+    if memory_reason:
+        # Whatever begins now would take the last of it.
+        free_cpu, cpu_reason = 0, cpu_reason or memory_reason
+    unknown = [
+        f"{what} of {server} is not measured"
+        for what, free in (("CPU", free_cpu), ("memory", free_memory))
+        if free is None
+    ]
+    room = Room(
+        server,
+        cpu,
+        memory,
+        free_cpu,
+        free_memory,
+        calm=not (cpu_reason or memory_reason),
         unseen=age + _SETTLED_MICROSECONDS,
-        cpu_reason=cpu_reason,
-        memory_reason=memory_reason,
-        warning="; ".join(warnings),
     )
+    return Assessment(room, cpu_reason, memory_reason, "; ".join(unknown))
+
+
+def _whole(capacity: Capacity, thresholds: Thresholds) -> tuple[int, int]:
+    """What all permits may take together: cores in thousandths, and bytes."""
+    memory = capacity.memory
+    kept = UNBOUNDED if memory is None else memory - _headroom(memory, thresholds)
+    return int(capacity.cores * 1000), kept
+
+
+def _headroom(memory: int, thresholds: Thresholds) -> int:
+    return int(memory * thresholds.memory / 100)
+
+
+def _free_cpu(server: str, reading: Reading, thresholds: Thresholds) -> tuple[int | None, str]:
+    busy, what = _busiest(reading)
+    if busy is None:
+        return None, ""
+    free = int(reading.cores * 10 * (thresholds.cpu - busy))
+    too_busy = f"waiting: {server} {what} {busy:.0f} % of {thresholds.cpu:g} %"
+    return free, "" if free > 0 else too_busy
+
+
+def _free_memory(server: str, reading: Reading, thresholds: Thresholds) -> tuple[int | None, str]:
+    pressure, most = reading.pressure.memory, thresholds.pressure
+    if pressure is not None and pressure >= most:
+        return -1, f"waiting: {server} memory pressure {pressure:.0f} % of {most:g} %"
+    if reading.memory_free is None or reading.memory_total is None:
+        return None, ""
+    free = reading.memory_free - _headroom(reading.memory_total, thresholds)
+    used = 100 - 100 * reading.memory_free / reading.memory_total
+    full = f"waiting: {server} memory {used:.0f} % of {100 - thresholds.memory:g} %"
+    return free, "" if free >= 0 else full
 
 
 def _busiest(reading: Reading) -> tuple[float | None, str]:

@@ -1,0 +1,102 @@
+"""What is told of a host: what it has room for, and why something may not begin there."""
+
+from dataclasses import dataclass
+
+from limpet.domain.permit import Room, Taken, fits
+from limpet.domain.size import in_unit, spoken_size
+from limpet.domain.weight import Weight
+
+# What cannot be known holds nothing back; a store's doubles are exact up to here.
+UNBOUNDED = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a host has; `memory` is bytes, None if it cannot be known."""
+
+    cores: float
+    memory: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """Room on a host, and in words what keeps work off.
+
+    `cpu_reason` and `memory_reason`: which threshold does, "" if none. `warning`: what could not be
+    measured, "" if all was.
+    """
+
+    room: Room
+    cpu_reason: str = ""
+    memory_reason: str = ""
+    warning: str = ""
+
+    @property
+    def reason(self) -> str:
+        """What keeps the host from being calm, "" if nothing does."""
+        return self.cpu_reason or self.memory_reason
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """It may start; `warning` as in `Room`."""
+
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """It may not start now, and why; `never`: not on this host, as it is."""
+
+    reason: str
+    never: bool = False
+
+
+def admit(weight: Weight, host: Assessment, taken: Taken) -> Admitted | Waiting:
+    """Whether a job of this weight may begin beside what is admitted already, as `fits` decides."""
+    if fits(host.room, taken, weight):
+        return Admitted(host.warning)
+    reason = _impossible(weight, host.room)
+    if reason:
+        return Waiting(f"waiting: {host.room.server} never fits: {reason}", never=True)
+    return Waiting(_reserved(weight, host, taken) or _measured(weight, host, taken))
+
+
+def _impossible(weight: Weight, room: Room) -> str:
+    if weight.millicores > room.cpu:
+        return f"cores {_cores(weight.millicores)}, has {_cores(room.cpu)}"
+    if weight.memory > room.memory:
+        return f"memory {spoken_size(weight.memory)}, at most {spoken_size(room.memory)}"
+    return ""
+
+
+def _reserved(weight: Weight, host: Assessment, taken: Taken) -> str:
+    room = host.room
+    if taken.heavy:
+        return f"waiting: {room.server} runs a heavy job"
+    if weight.heavy and taken.permits:
+        return f"waiting: {room.server} runs weighted jobs: {taken.permits}"
+    if weight.heavy and not room.calm:
+        return host.reason
+    if taken.cpu + weight.millicores > room.cpu:
+        return f"waiting: {room.server} reserved {_cores(taken.cpu)} of {_cores(room.cpu)} cores"
+    if taken.memory + weight.memory > room.memory:
+        amount, _ = in_unit(taken.memory, room.memory)
+        return f"waiting: {room.server} reserved {amount} of {spoken_size(room.memory)}"
+    return ""
+
+
+def _measured(weight: Weight, host: Assessment, taken: Taken) -> str:
+    room = host.room
+    free_cpu, free_memory = room.free_cpu, room.free_memory or 0
+    if weight.cpu and free_cpu is not None and taken.unseen_cpu >= free_cpu:
+        idle, fresh = _cores(free_cpu), _cores(taken.unseen_cpu)
+        said = f"waiting: {room.server} CPU {idle} cores idle, {fresh} just admitted"
+        return host.cpu_reason or said
+    amount, unit = in_unit(max(0, free_memory - taken.unseen_memory), weight.memory)
+    needs, _ = in_unit(weight.memory, weight.memory)
+    return host.memory_reason or f"waiting: {room.server} memory {amount} of {needs} {unit} free"
+
+
+def _cores(millicores: int) -> str:
+    return f"{millicores / 1000:g}"
