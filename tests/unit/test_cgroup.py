@@ -45,6 +45,15 @@ def test_without_a_limit_the_machine_is_measured(tree: MachineTree) -> None:
     assert reading.throttled is None
 
 
+def test_a_cpu_that_waits_for_a_disk_is_not_busy(tree: MachineTree) -> None:
+    tree.write("proc/stat", "cpu  100 0 0 100 100 0 0 0 0 0")
+    reading = after_a_second(
+        tree, lambda: tree.write("proc/stat", "cpu  110 10 20 140 170 5 5 50 10 0")
+    )
+    # 100 of 210: user, nice, system, interrupts, and what the hypervisor gave to others.
+    assert reading.cpu_raw == pytest.approx(400 * 100 / 210, abs=0.01)
+
+
 def test_a_group_of_version_2_without_a_limit_is_the_machine(tree: MachineTree) -> None:
     tree.write("proc/self/cgroup", "0::/system.slice/limpet.service")
     tree.group2("system.slice/limpet.service", cpu_max="max 100000", memory_max="max")
@@ -191,6 +200,15 @@ def test_version_1_without_a_limit_is_the_machine(tree: MachineTree) -> None:
     assert after_a_second(tree).source == "host"
 
 
+def test_no_limit_is_no_limit_though_the_machine_does_not_tell_its_memory(
+    tree: MachineTree,
+) -> None:
+    tree.remove("proc/meminfo")
+    tree.write("proc/self/cgroup", "3:memory:/")
+    tree.group1("memory", "", memory_limit_in_bytes=9223372036854771712)
+    assert after_a_second(tree).memory_total is None
+
+
 def test_version_1_tells_of_a_limit_above_what_a_container_sees(tree: MachineTree) -> None:
     tree.write("proc/self/cgroup", "3:memory:/")
     tree.group1(
@@ -283,6 +301,7 @@ def test_odd_files_are_never_an_error(tree: MachineTree, nonsense: str) -> None:
 
 def test_a_path_outside_what_is_shown_is_not_followed(tree: MachineTree) -> None:
     tree.write("proc/self/cgroup", "0::/../other")
+    tree.write("sys/fs/other/cpu.max", "100000 100000")
     limited(tree)
     assert groups_of_self(str(tree)).cpu[0].group.name == "/"
 

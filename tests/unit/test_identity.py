@@ -98,6 +98,13 @@ def test_containers_below_one_limit_are_one_host(tree: MachineTree) -> None:
     assert len(found) == 1
 
 
+def test_a_limit_of_its_own_counts_more_than_one_above(tree: MachineTree) -> None:
+    tree.group2("pod", memory_max=GIB)
+    tree.write("proc/self/cgroup", "0::/pod/a")
+    tree.group2("pod/a", cpu_max="100000 100000")
+    assert name(tree) == "web-2:a"
+
+
 def test_groups_of_version_1_are_told_apart_by_controller(tree: MachineTree) -> None:
     container(tree)
     tree.write("proc/self/cgroup", "3:memory:/")
