@@ -16,7 +16,6 @@ from typing import Any
 from limpet import log
 from limpet.domain.cause import Requested, StoreOutage, WorkerKilled
 from limpet.domain.errors import InvalidOption
-from limpet.domain.event import unheard_loss
 from limpet.domain.session import NewSession, Session, SessionKind, SessionLock
 from limpet.maintenance.declared import Declarer
 from limpet.maintenance.promoter import Promoter
@@ -44,6 +43,7 @@ from limpet.worker.page import Page, now
 from limpet.worker.parts import Parts
 from limpet.worker.placement import Placement
 from limpet.worker.plan import Plan, from_environment, order_from_environment
+from limpet.worker.recall import recall
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.requests import Requests
 from limpet.worker.services import Services
@@ -237,12 +237,8 @@ class Supervisor:
     # -- jobs
 
     async def _give(self, holds: list[Hold]) -> None:
-        for hold in holds:
-            facts = self._tasks.get(hold.claimed.task)
-            if hold.claimed.counters.orphans and facts is not None and facts.has_hook:
-                assert self._line is not None
-                cause = unheard_loss(await self._line.ask("events", hold.lease.job))
-                hold.lost = None if cause is None else cause.record()
+        assert self._line is not None
+        await recall(self._line, holds, self._tasks)
         self._dispatcher.give(holds)
 
     def _on_renewed(self, answer: Renewed) -> None:
