@@ -4,15 +4,11 @@ Threads race at every store; processes only at those that several processes can 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from pathlib import Path
 from threading import Barrier
 
-import pytest
 from contract.driver import (
-    BACKENDS,
     BOOM,
     SECOND,
     Holder,
@@ -35,6 +31,7 @@ from contract.racers import (
     complete,
     enqueue,
     exchange,
+    on_processes,
     promote,
     racers,
     retry,
@@ -49,29 +46,10 @@ from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, FanOut
 from limpet.storage.answers import Receipt
 from limpet.storage.base import CHUNK, Store
-from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
-on_processes = pytest.mark.not_on("sqlite-memory", "a store in memory has no second process")
-SHARED = sorted(set(BACKENDS) - {"sqlite-memory"})
 BLOCKED, READY, RUNNING = State.BLOCKED, State.READY, State.RUNNING
 CANCELLED, SUCCEEDED = State.CANCELLED, State.SUCCEEDED
-
-
-@pytest.fixture(params=SHARED)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return BACKENDS[request.param](tmp_path)
-
-
-@pytest.fixture
-def shared(url: str) -> Iterator[Store]:
-    store = open_store(url, FakeClock())
-    store.migrate()
-    try:
-        yield store
-        assert store.invariants() == ()
-    finally:
-        store.close()
 
 
 # -- threads

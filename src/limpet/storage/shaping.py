@@ -47,6 +47,7 @@ from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
 from limpet.domain.state import State
+from limpet.storage.answers import KeyLimit
 
 
 class FlowVerbs(Protocol):
@@ -97,6 +98,10 @@ class LimitVerbs(Protocol):
         back. Turns that this makes possible are given in the same step, at most 1,000; a repeat
         gives on. Atomic.
         """
+        ...
+
+    def key_limit(self, key: str) -> KeyLimit:
+        """What `limit_key` set for a key. Reads only."""
         ...
 
     def drain_queue(self, queue: str, draining: bool = True) -> None:

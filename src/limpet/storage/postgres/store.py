@@ -233,6 +233,9 @@ class PostgresStore(Schedules):
     def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
         self._db.write(lambda tx: limits.limit_key(tx, key, limit, rate))
 
+    def key_limit(self, key: str) -> answers.KeyLimit:
+        return self._db.read(lambda tx: limits.key_limit(tx, key))
+
     def drain_queue(self, queue: str, draining: bool = True) -> None:
         self._db.write(lambda tx: limits.drain_queue(tx, queue, draining))
 

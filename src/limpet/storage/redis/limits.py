@@ -6,6 +6,7 @@ from typing import Any
 from limpet.domain.breaker import Breaker, BreakerRules, BreakerState
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.domain.rate import Rate
+from limpet.storage.answers import KeyLimit
 from limpet.storage.furniture import BreakerPiece, KeyPiece, read
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.rows import unpacked
@@ -48,6 +49,12 @@ def drain_queue(link: Link, queue: str, draining: bool) -> None:
 def limit_key(link: Link, key: str, limit: int | None, rate: Rate | None) -> None:
     """What is set for a key at run time; see `LimitVerbs.limit_key`."""
     link.call("limit_key", key, key_text(KeyPiece(limit, rate)))
+
+
+def key_limit(link: Link, key: str) -> KeyLimit:
+    """What was set for a key; see `LimitVerbs.key_limit`."""
+    piece = read(KeyPiece, link.call("key_limit", key)[1])
+    return KeyLimit(piece.limit, piece.rate)
 
 
 def key_text(piece: KeyPiece) -> str:

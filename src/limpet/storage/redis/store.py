@@ -176,6 +176,9 @@ class RedisStore(Schedules):
     def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
         limits.limit_key(self._link, key, limit, rate)
 
+    def key_limit(self, key: str) -> answers.KeyLimit:
+        return limits.key_limit(self._link, key)
+
     def drain_queue(self, queue: str, draining: bool = True) -> None:
         limits.drain_queue(self._link, queue, draining)
 

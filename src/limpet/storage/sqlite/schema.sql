@@ -133,7 +133,7 @@ CREATE TABLE limpet_session (
     renewed_at INTEGER NOT NULL,
     ended_at INTEGER,
     cause TEXT
-, lock TEXT) STRICT, WITHOUT ROWID;
+, lock TEXT, schedules TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
 
 CREATE INDEX limpet_session_moment ON limpet_session (moment) WHERE state <> 'dead';
 

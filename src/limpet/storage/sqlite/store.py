@@ -208,6 +208,9 @@ class SqliteStore(Schedules):
     def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
         return self._db.write(lambda tx: keys.limit_key(tx, key, limit, rate), rows=base.CHUNK)
 
+    def key_limit(self, key: str) -> answers.KeyLimit:
+        return self._db.read(lambda tx: keys.key_limit(tx, key))
+
     def drain_queue(self, queue: str, draining: bool = True) -> None:
         return self._db.write(lambda tx: limits.drain_queue(tx, queue, draining))
 

@@ -14,3 +14,6 @@ CREATE TABLE limpet.schedule (
     changed_at bigint NOT NULL       -- grows with every change of timing and definition
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
 CREATE INDEX schedule_due ON limpet.schedule (next_at) WHERE NOT paused;
+
+-- JSON list: the schedules that the code of a worker declares.
+ALTER TABLE limpet.session ADD COLUMN schedules text NOT NULL DEFAULT '[]';
