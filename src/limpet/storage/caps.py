@@ -31,9 +31,17 @@ def over_cap(
     return refused
 
 
+def are_one(jobs: Sequence[NewJob], all_or_none: bool = False) -> bool:
+    """Whether one that is refused keeps all out: so they want it, or there are children among them.
+
+    A child that is refused would leave its parent waiting, and a parent its children alone.
+    """
+    return all_or_none or any(job.parent is not None for job in jobs)
+
+
 def none_written(
     jobs: Sequence[NewJob], known: Mapping[str, State], refused: Mapping[str, Receipt]
 ) -> list[Receipt]:
-    """The answer to an `all_or_none` of which one job is over the cap."""
+    """The answer to jobs that `are_one`, of which one is refused."""
     told = {id_: Receipt(id_, "already", state) for id_, state in known.items()} | dict(refused)
     return [told.get(job.id) or Receipt(job.id, "full", None) for job in jobs]

@@ -17,7 +17,7 @@ from limpet.domain.session import Standing
 from limpet.domain.state import State
 from limpet.storage.answers import Receipt
 from limpet.storage.base import Topic
-from limpet.storage.caps import none_written, over_cap
+from limpet.storage.caps import are_one, none_written, over_cap
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
 from limpet.storage.postgres.transaction import Transaction
@@ -76,7 +76,7 @@ def admit(
     """Write new jobs of every kind. `flow`: they belong to one that was committed."""
     if not jobs:
         return []
-    options = tx.wall, None, fenced, flow, all_or_none, tx.may_ring()
+    options = tx.wall, None, fenced, flow, are_one(jobs, all_or_none), tx.may_ring()
     try:
         ((at, refused, blocked, rung),) = tx.call("admit", *written_whole(jobs), *options)
     except psycopg.Error as error:
@@ -112,7 +112,7 @@ def enqueue_capped(
     ((held,),) = tx.call("held_uniques", *duplicates) if duplicates else ((None,),)
     no_room = dict.fromkeys(held or (), State.READY) | known
     refused = over_cap(jobs, caps, no_room, lambda queue: int(waiting[queue]))
-    if refused and all_or_none:
+    if refused and are_one(jobs, all_or_none):
         return none_written(jobs, known, refused)
     wanted = [job for job in jobs if job.id not in refused]
     told = admit(tx, wanted, fenced=fenced, all_or_none=all_or_none)
