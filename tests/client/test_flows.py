@@ -3,8 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import pytest
 from client.hand import Hand
@@ -17,6 +17,7 @@ from limpet import (
     InvalidOption,
     JobCancelled,
     JobFailed,
+    JobHandle,
     QueueDraining,
     QueueFull,
     QueueLimit,
@@ -27,6 +28,7 @@ from limpet import (
 from limpet.client.client import Client
 from limpet.domain.cause import ChildFailed, ParentGone, Raised
 from limpet.domain.errors import StoreUnreachable
+from limpet.domain.job import NewJob
 from limpet.domain.rules import ChildFailure
 from limpet.domain.transition import Complete, Fail, FanOut
 from limpet.flow import Failed, Layout, each_a_child
@@ -350,6 +352,41 @@ def test_a_flow_that_is_staged_waits_for_room_where_the_queue_says_so(url: str) 
     app.close()
 
 
+@pytest.mark.parametrize("when_full", ["refuse", "wait"])
+def test_a_flow_whose_room_was_taken_while_it_was_staged_is_refused_or_waits(
+    url: str, when_full: Literal["refuse", "wait"]
+) -> None:
+    limit = QueueLimit(cap=1500, when_full=when_full, patience="20s")
+    app = App(url, queues={"default": limit})
+
+    @app.task
+    def work(n: int) -> int:
+        return n
+
+    store = app.client.store
+    store.migrate()
+    stage = store.stage
+    faster: list[JobHandle[int]] = []
+
+    def staging(flow: str, place: int, jobs: Sequence[NewJob]) -> None:
+        if not faster:
+            faster.append(work.enqueue(0))
+        stage(flow, place, jobs)
+
+    store.stage = staging  # type: ignore[method-assign]
+    calls = [work.call(n) for n in range(1500)]
+    if when_full == "refuse":
+        with pytest.raises(QueueFull, match="has no room for 1500 more: 1 jobs are waiting"):
+            app.group(calls)
+        assert jobs_there(app) == 1
+    else:
+        later = threading.Timer(0.5, lambda: [job.cancel() for job in faster])
+        later.start()
+        assert len(app.group(calls)) == 1500
+        later.join()
+    app.close()
+
+
 def test_a_drained_queue_takes_in_no_flow(app: App, work: Work, total: Work) -> None:
     total.enqueue(0)
     app.queues.drain("sums")
@@ -364,10 +401,10 @@ def test_a_flow_of_10_000_children_is_one_atomic_call(app: App, work: Work, tota
     seen_before_the_commit: list[int] = []
     commit = store.commit
 
-    def committing(flow: str, chunks: int) -> bool:
+    def committing(flow: str, chunks: int, caps: Mapping[str, int] | None) -> bool:
         seen_before_the_commit.append(jobs_there(app))
-        assert commit(flow, chunks) is True
-        return commit(flow, chunks)  # the reply was lost, so it is said again
+        assert commit(flow, chunks, caps=caps) is True
+        return commit(flow, chunks, caps=caps)  # the reply was lost, so it is said again
 
     store.commit = committing  # type: ignore[method-assign, assignment]
     parent = app.flow(total.call(9), [work.call(n) for n in range(10_000)])
@@ -410,12 +447,12 @@ def test_a_large_flow_is_said_again_while_the_store_does_not_answer(
 
 
 def _answered_the_second_time(verb: Callable[..., object]) -> Callable[..., object]:
-    def asked(*args: object) -> object:
-        verb(*args)
+    def asked(*args: object, **more: object) -> object:
+        verb(*args, **more)
         if args not in before:
             before.append(args)
             raise StoreUnreachable("the answer was lost")
-        return verb(*args)
+        return verb(*args, **more)
 
     before: list[object] = []
     return asked
@@ -444,7 +481,7 @@ def test_a_running_job_leaves_it_to_its_worker_to_write_out_a_large_flow(
     promote, committed = store.promote, store.commit
     monkeypatch.delattr(type(store), "promote")
 
-    def commit(flow: str, chunks: int) -> bool:
+    def commit(flow: str, chunks: int, caps: Mapping[str, int] | None) -> bool:
         answer = committed(flow, chunks)
         while promote().more:
             pass

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Mapping, Sequence
 
+from limpet.domain.errors import QueueFull
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.storage.answers import Receipt
@@ -29,6 +30,17 @@ def over_cap(
             waiting[job.queue] += 1
             counted.add(job.id)
     return refused
+
+
+def flow_over_cap(
+    asked: Mapping[str, int], caps: Mapping[str, int], waiting_in: Callable[[str], int]
+) -> QueueFull | None:
+    """The first queue that has no room for what a flow asks of it; None if all have."""
+    for queue in sorted(asked.keys() & caps.keys()):
+        waiting = waiting_in(queue)
+        if waiting + asked[queue] > caps[queue]:
+            return QueueFull(queue, waiting, caps[queue], asked[queue])
+    return None
 
 
 def are_one(jobs: Sequence[NewJob], all_or_none: bool = False) -> bool:

@@ -4,7 +4,7 @@ Jobs that ask for nothing but to be run take the shortest way, the function `enq
 and those for queues that are drained, go through `admit`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -105,7 +105,7 @@ def enqueue_capped(
     fenced: bool = False,
 ) -> list[Receipt]:
     """Write those new jobs for which there is room."""
-    _in_turn(tx, jobs, caps)
+    in_turn(tx, {job.queue for job in jobs} & caps.keys())
     ((there, waiting),) = tx.call("room", *asked(jobs, caps))
     known = {id_: State(state) for id_, state in (there or {}).items()}
     duplicates = uniques(jobs, tx.wall)
@@ -120,8 +120,9 @@ def enqueue_capped(
     return [refused.get(job.id) or written_ones[job.id] for job in jobs]
 
 
-def _in_turn(tx: Transaction, jobs: Sequence[NewJob], caps: Mapping[str, int]) -> None:
-    for queue in sorted({job.queue for job in jobs} & caps.keys()):
+def in_turn(tx: Transaction, queues: Iterable[str]) -> None:
+    """Wait until nobody else looks for room in these queues."""
+    for queue in sorted(queues):
         tx.run("enqueue", "alone", queue=f"{tx.quoted} {queue}")
 
 
@@ -153,7 +154,8 @@ def enqueue_under(
     complaint on the timeline.
     """
     if caps:
-        _in_turn(tx, jobs, caps)  # first: while it waits, nobody waits for the job's row
+        # First: while it waits, nobody waits for the job's row.
+        in_turn(tx, {job.queue for job in jobs} & caps.keys())
     if not may_hand_in(tx, fence):
         tx.call("pass", False)
         return LeaseLost(*fence)

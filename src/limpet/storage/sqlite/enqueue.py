@@ -47,7 +47,7 @@ def enqueue(
         duplicates, replacing = foreseen(tx, jobs)
         free = duplicates | known.keys()
         if caps:
-            refused = over_cap(jobs, caps, free | replacing, lambda queue: _waiting(tx, queue))
+            refused = over_cap(jobs, caps, free | replacing, lambda queue: waiting_in(tx, queue))
         if draining and not fenced:
             refused |= _drained(tx, jobs, free)
     if refused and are_one(jobs, all_or_none):
@@ -141,6 +141,7 @@ def _drained(tx: Transaction, jobs: Sequence[NewJob], free: Container[str]) -> d
     }
 
 
-def _waiting(tx: Transaction, queue: str) -> int:
+def waiting_in(tx: Transaction, queue: str) -> int:
+    """How many jobs wait in a queue, with those of committed flows."""
     row = tx.one("enqueue", "waiting", queue=queue)
     return int(row[0]) if row else 0

@@ -8,7 +8,7 @@ import apsw
 from limpet.domain.breaker import Breaker, BreakerRules, Observed
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.errors import LeaseLost, StoreCorrupt
+from limpet.domain.errors import LeaseLost, QueueFull, StoreCorrupt
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
@@ -185,9 +185,16 @@ class SqliteStore(Schedules):
         at_most_a_chunk(jobs)
         return self._db.write(lambda tx: flows.stage(tx, flow, place, jobs), rows=len(jobs))
 
-    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
-        answer = self._db.write(lambda tx: flows.commit(tx, flow, chunks, fence))
-        if isinstance(answer, LeaseLost):
+    def commit(
+        self,
+        flow: str,
+        chunks: int,
+        fence: Lease | None = None,
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> bool:
+        answer = self._db.write(lambda tx: flows.commit(tx, flow, chunks, fence, caps))
+        if isinstance(answer, LeaseLost | QueueFull):
             raise answer
         return answer
 

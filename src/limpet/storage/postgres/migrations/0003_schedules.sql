@@ -14,3 +14,6 @@ CREATE TABLE limpet.schedule (
     changed_at bigint NOT NULL       -- grows with every change of timing and definition
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
 CREATE INDEX schedule_due ON limpet.schedule (next_at) WHERE NOT paused;
+
+-- As in the job, so that caps count what is not written out yet.
+ALTER TABLE limpet.staged ADD COLUMN queue text COLLATE "C" NOT NULL DEFAULT '';

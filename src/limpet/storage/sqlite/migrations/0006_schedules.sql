@@ -14,3 +14,6 @@ CREATE TABLE limpet_schedule (
     changed_at INTEGER NOT NULL      -- grows with every change of timing and definition
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX limpet_schedule_due ON limpet_schedule (next_at) WHERE paused = 0;
+
+-- How many jobs a part has of each queue, as JSON, so that caps count what is not written out yet.
+ALTER TABLE limpet_staged ADD COLUMN queues TEXT NOT NULL DEFAULT '{}';

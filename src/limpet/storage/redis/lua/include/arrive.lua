@@ -1,4 +1,4 @@
--- arrive: jobs that come into being, by enqueue or with a flow. Needs family.lua.
+-- arrive: jobs that come into being, by enqueue or with a flow. Needs family.lua, flows.lua.
 -- purpose: (nothing) to ready, scheduled or blocked; an id that is there stays as it is.
 -- params:  a batch: number, shapes, kinds (the shape of each, or false where there is one), extras of
 --          those that have a key, a unique, a parent or rules (place, flags, msgpack), texts and
@@ -46,15 +46,6 @@ local function add_pair(list, one, two)
     local n = #list
     list[n + 1] = one
     list[n + 2] = two
-end
-
--- How many wait in a queue.
-local function waiting_in(queue)
-    local sum = 0
-    for _, state in ipairs({'/ready', '/scheduled', '/blocked'}) do
-        sum = sum + tonumber(redis.call('HGET', P .. 'gauge', queue .. state) or 0)
-    end
-    return sum
 end
 
 -- Who holds the unique of a new job, another of the same call or of the store; and whether that one is
