@@ -1,6 +1,6 @@
 """Flows of more jobs than one write takes: staged, committed, written out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from client.families import Work, jobs_there, run_all
@@ -16,10 +16,10 @@ def test_a_flow_of_10_000_children_is_one_atomic_call(app: App, work: Work, tota
     seen_before_the_commit: list[int] = []
     commit = store.commit
 
-    def committing(flow: str, chunks: int) -> bool:
+    def committing(flow: str, chunks: int, caps: Mapping[str, int] | None) -> bool:
         seen_before_the_commit.append(jobs_there(app))
-        assert commit(flow, chunks) is True
-        return commit(flow, chunks)  # the reply was lost, so it is said again
+        assert commit(flow, chunks, caps=caps) is True
+        return commit(flow, chunks, caps=caps)  # the reply was lost, so it is said again
 
     store.commit = committing  # type: ignore[method-assign, assignment]
     parent = app.flow(total.call(9), [work.call(n) for n in range(10_000)])
@@ -62,12 +62,12 @@ def test_a_large_flow_is_said_again_while_the_store_does_not_answer(
 
 
 def _answered_the_second_time(verb: Callable[..., object]) -> Callable[..., object]:
-    def asked(*args: object) -> object:
-        verb(*args)
+    def asked(*args: object, **more: object) -> object:
+        verb(*args, **more)
         if args not in before:
             before.append(args)
             raise StoreUnreachable("the answer was lost")
-        return verb(*args)
+        return verb(*args, **more)
 
     before: list[object] = []
     return asked
@@ -96,7 +96,7 @@ def test_a_running_job_leaves_it_to_its_worker_to_write_out_a_large_flow(
     promote, committed = store.promote, store.commit
     monkeypatch.delattr(type(store), "promote")
 
-    def commit(flow: str, chunks: int) -> bool:
+    def commit(flow: str, chunks: int, caps: Mapping[str, int] | None) -> bool:
         answer = committed(flow, chunks)
         while promote().more:
             pass

@@ -2,13 +2,23 @@
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import pytest
 from client.families import Work, jobs_there
 
-from limpet import App, Flow, GroupHandle, InvalidOption, QueueDraining, QueueFull, QueueLimit
+from limpet import (
+    App,
+    Flow,
+    GroupHandle,
+    InvalidOption,
+    JobHandle,
+    QueueDraining,
+    QueueFull,
+    QueueLimit,
+)
+from limpet.domain.job import NewJob
 
 
 def test_what_cannot_be_a_flow_is_refused_and_nothing_is_written(
@@ -90,6 +100,41 @@ def test_a_flow_that_is_staged_waits_for_room_where_the_queue_says_so(url: str) 
     first.cancel()
     waiting.join(20)
     assert len(made[0]) == 1500
+    app.close()
+
+
+@pytest.mark.parametrize("when_full", ["refuse", "wait"])
+def test_a_flow_whose_room_was_taken_while_it_was_staged_is_refused_or_waits(
+    url: str, when_full: Literal["refuse", "wait"]
+) -> None:
+    limit = QueueLimit(cap=1500, when_full=when_full, patience="20s")
+    app = App(url, queues={"default": limit})
+
+    @app.task
+    def work(n: int) -> int:
+        return n
+
+    store = app.client.store
+    store.migrate()
+    stage = store.stage
+    faster: list[JobHandle[int]] = []
+
+    def staging(flow: str, place: int, jobs: Sequence[NewJob]) -> None:
+        if not faster:
+            faster.append(work.enqueue(0))
+        stage(flow, place, jobs)
+
+    store.stage = staging  # type: ignore[method-assign]
+    calls = [work.call(n) for n in range(1500)]
+    if when_full == "refuse":
+        with pytest.raises(QueueFull, match="has no room for 1500 more: 1 jobs are waiting"):
+            app.group(calls)
+        assert jobs_there(app) == 1
+    else:
+        later = threading.Timer(0.5, lambda: [job.cancel() for job in faster])
+        later.start()
+        assert len(app.group(calls)) == 1500
+        later.join()
     app.close()
 
 

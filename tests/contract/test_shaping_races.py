@@ -38,6 +38,7 @@ from contract.racers import (
 )
 
 from limpet.domain.breaker import BreakerRules, Observed
+from limpet.domain.errors import QueueFull
 from limpet.domain.event import EventName
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
@@ -102,6 +103,27 @@ def test_of_many_who_enqueue_one_key_at_once_one_has_the_turn(store: Store) -> N
     for _ in range(number):
         holder.settle(Complete(holder.take()))
     assert counts(store) == {SUCCEEDED: number}
+
+
+def test_flows_that_are_committed_at_once_do_not_go_over_a_cap(store: Store) -> None:
+    number = 12
+    start = Barrier(number)
+    flows = [new_id() for _ in range(number)]
+    for each in flows:
+        store.stage(each, 0, [new_job() for _ in range(3)])
+
+    def hand_in(at: int) -> bool:
+        start.wait(60)
+        try:
+            return store.commit(flows[at], 1, caps={"default": 10})
+        except QueueFull:
+            return False
+
+    with ThreadPoolExecutor(number) as pool:
+        assert sum(pool.map(hand_in, range(number))) == 3
+    while store.promote().more:
+        pass
+    assert counts(store) == {READY: 9}
 
 
 # -- processes

@@ -24,17 +24,19 @@ def hand_in(
     jobs: Sequence[NewJob],
     patiently: Callable[..., object],
     *,
+    caps: Mapping[str, int] | None = None,
     writes_out: bool = True,
 ) -> None:
     """All of the jobs, or none. Parents come before their children, and the first one names it.
 
-    `writes_out`: it does so itself, not only waits until others have.
+    Raises `QueueFull` for a queue that is over its cap; then there is none. `writes_out`: it does
+    so itself, not only waits until others have.
     """
     flow = jobs[0].id
     chunks = [jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK)]
     for place, chunk in enumerate(chunks):
         patiently(store.stage, flow, place, chunk)
-    patiently(store.commit, flow, len(chunks))
+    patiently(store.commit, flow, len(chunks), caps=caps)
     # They are accepted: what goes wrong from here on delays them and is nobody's error.
     with contextlib.suppress(StoreError):
         _write_out(store, deque([job.id for job in chunk] for chunk in chunks), writes_out)

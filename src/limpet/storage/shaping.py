@@ -60,12 +60,22 @@ class FlowVerbs(Protocol):
         """
         ...
 
-    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
+    def commit(
+        self,
+        flow: str,
+        chunks: int,
+        fence: Lease | None = None,
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> bool:
         """All staged jobs of the flow come into being: from here on every one will reach a final
         state. Atomic, one small write; `promote` writes them out, at most 1,000 a call, as
         `enqueue` would, parents in any order. Raises `FlowIncomplete` unless the places below
         `chunks` are there. True if it was not committed before; a repeat is answered False.
         `fence`: the attempt that asks for it; `LeaseLost` if it does not hold, as with `enqueue`.
+        `caps`: queue → the most jobs that may wait in it, with those of committed flows that are
+        not written out yet, for whoever asks. One for which there is no room raises `QueueFull`,
+        and nothing of the flow is left.
         """
         ...
 

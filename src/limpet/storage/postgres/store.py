@@ -8,7 +8,7 @@ from datetime import timedelta
 from limpet.domain.breaker import Breaker, BreakerRules, Observed
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock
-from limpet.domain.errors import LeaseLost
+from limpet.domain.errors import LeaseLost, QueueFull
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
@@ -212,9 +212,16 @@ class PostgresStore(Schedules):
         at_most_a_chunk(jobs)
         self._db.write(lambda tx: flows.stage(tx, flow, place, jobs))
 
-    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
-        answer = self._db.write(lambda tx: flows.commit(tx, flow, chunks, fence))
-        if isinstance(answer, LeaseLost):
+    def commit(
+        self,
+        flow: str,
+        chunks: int,
+        fence: Lease | None = None,
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> bool:
+        answer = self._db.write(lambda tx: flows.commit(tx, flow, chunks, fence, caps))
+        if isinstance(answer, LeaseLost | QueueFull):
             raise answer
         return answer
 

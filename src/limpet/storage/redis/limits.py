@@ -85,7 +85,7 @@ def breaker_of(name: bytes, rules: bytes, state: bytes | None) -> Breaker:
     found = read(BreakerPiece, rules).breaker(name.decode())
     if state is None:
         return found
-    where, succeeded, failed, window_at, opened_at, probe_at = unpacked(state)
+    where, succeeded, failed, window_at, opened_at, probe_at, tries = unpacked(state)
     return Breaker(
         found.rules,
         BreakerState(where),
@@ -94,6 +94,7 @@ def breaker_of(name: bytes, rules: bytes, state: bytes | None) -> Breaker:
         int(window_at),
         None if opened_at is False else int(opened_at),
         None if probe_at is False else int(probe_at),
+        tuple((job, int(token)) for job, token in tries),
     )
 
 

@@ -156,8 +156,15 @@ class RedisStore(Schedules):
         at_most_a_chunk(jobs)
         flows.stage(self._link, flow, place, jobs)
 
-    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
-        return flows.commit(self._link, flow, chunks, fence)
+    def commit(
+        self,
+        flow: str,
+        chunks: int,
+        fence: Lease | None = None,
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> bool:
+        return flows.commit(self._link, flow, chunks, fence, caps)
 
     def children(self, job: str, cursor: str | None = None, limit: int = 50) -> Page:
         return flows.children(self._link, job, cursor, limit)

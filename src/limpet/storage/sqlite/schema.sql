@@ -203,7 +203,7 @@ CREATE TABLE limpet_staged (
     flow TEXT NOT NULL,
     place INTEGER NOT NULL,
     jobs TEXT NOT NULL,              -- JSON list, each in the order of NewJob
-    staged_at INTEGER NOT NULL,
+    staged_at INTEGER NOT NULL, queues TEXT NOT NULL DEFAULT '{}',
     PRIMARY KEY (flow, place)
 ) STRICT;
 
