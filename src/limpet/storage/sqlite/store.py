@@ -55,6 +55,7 @@ class SqliteStore(Schedules):
     def __init__(self, url: str, clock: Clock | None = None, boot: str | None = None) -> None:
         self._location = parse(url)
         self._db = Database(self._location, clock or SystemClock(), boot or boot_id())
+        self._passed: due.Passed = {}
 
     # -- enqueue
 
@@ -156,7 +157,9 @@ class SqliteStore(Schedules):
         retention: Mapping[State, timedelta],
         queues: Mapping[str, Mapping[State, timedelta]] | None = None,
     ) -> answers.Pruned:
-        return self._db.write(lambda tx: due.prune(tx, retention, queues), rows=base.CHUNK)
+        return self._db.write(
+            lambda tx: due.prune(tx, retention, queues, self._passed), rows=base.CHUNK
+        )
 
     def outlook(self) -> answers.Outlook:
         return self._db.read(recover.outlook)
