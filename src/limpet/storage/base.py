@@ -232,8 +232,9 @@ class SweepVerbs(Protocol):
         where `expires` passed, → failed where `deadline` passed; failed → ready in a new round
         where `relaunch_at` came (event `relaunched`, as `retry` else); blocked → ready where a
         rate lets a key give turns again; committed flows are written out; the descendants of
-        parents that are gone are cancelled. Atomic, at most 1,000 each. A repeat finds nothing
-        left. `next_due` looks at all of these.
+        parents that are gone are cancelled. Each of these is atomic, at most 1,000; what others are
+        just changing may be left, and then there is `more`. A repeat finds nothing left.
+        `next_due` looks at all of these.
         """
         ...
 

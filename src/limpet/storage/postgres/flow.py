@@ -1,6 +1,7 @@
 """Many jobs that come into being at one moment: stage, commit, write out; and children."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -8,9 +9,11 @@ from limpet.domain.errors import FlowIncomplete, LeaseLost, QueueFull
 from limpet.domain.job import NewJob, Page
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
+from limpet.storage.answers import Receipt
 from limpet.storage.base import CHUNK
 from limpet.storage.bounds import page_size
 from limpet.storage.caps import flow_over_cap
+from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.enqueue import admit, in_turn, may_hand_in
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
@@ -94,20 +97,30 @@ def drop(tx: Transaction, flow: str) -> None:
 _job = msgspec.json.Decoder(NewJob).decode
 
 
-def write_out(tx: Transaction) -> int:
-    """Write jobs of committed flows, parents first, at most 1,000; how many are ready."""
+def write_out(database: Database) -> int:
+    """Write jobs of committed flows, parents first, at most 1,000; how many are ready.
+
+    A transaction for each flow: none may ask for keys twice (functions/06_turns.sql, locks).
+    """
     ready, room = 0, CHUNK
-    while room and (found := tx.one("flow", "committed")):
-        flow = found[0]
-        rows = tx.run("flow", "next", flow=flow, limit=room)
-        rows = rows or tx.run("flow", "any", flow=flow, limit=room)
-        told = admit(tx, [_job(text) for _, text in rows], flow=True)
+    while room and (told := database.write(partial(_write_next, room=room))) is not None:
         ready += sum(each.outcome == "new" and each.state is State.READY for each in told)
-        if rows:
-            tx.run("flow", "written", flow=flow, ids=column([id_ for id_, _ in rows]))
-        tx.run("flow", "finish", flow=flow)
-        room -= len(rows)
+        room -= len(told)
     return ready
+
+
+def _write_next(tx: Transaction, room: int) -> list[Receipt] | None:
+    found = tx.one("flow", "committed")
+    if found is None:
+        return None
+    flow = found[0]
+    rows = tx.run("flow", "next", flow=flow, limit=room)
+    rows = rows or tx.run("flow", "any", flow=flow, limit=room)
+    told = admit(tx, [_job(text) for _, text in rows], flow=True)
+    if rows:
+        tx.run("flow", "written", flow=flow, ids=column([id_ for id_, _ in rows]))
+    tx.run("flow", "finish", flow=flow)
+    return told
 
 
 def forget_old(tx: Transaction, before: int) -> int:

@@ -171,7 +171,7 @@ class PostgresStore(Schedules):
         return self._db.write(lambda tx: recover.recover(tx, session))
 
     def promote(self) -> answers.Promoted:
-        answer = self._db.write(due.promote)
+        answer = due.promote(self._db)
         if time.monotonic() > self._next_look:
             self._next_look = time.monotonic() + _LOOK_SECONDS
             if old := self._db.read(info.old_snapshot):

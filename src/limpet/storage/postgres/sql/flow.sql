@@ -76,10 +76,6 @@ SELECT id FROM limpet.flow
 WHERE (committed_at IS NULL AND staged_at < %(before)s) OR (written AND committed_at < %(before)s)
 ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 
--- statement: unfinished
-SELECT EXISTS (SELECT FROM limpet.flow WHERE committed_at IS NOT NULL AND NOT written)
-    OR EXISTS (SELECT FROM limpet.note)
-
 -- statement: children
 SELECT v.*, top.n FROM (
     SELECT c.id, c.n FROM limpet.child c
