@@ -107,3 +107,15 @@ def test_a_running_job_leaves_it_to_its_worker_to_write_out_a_large_flow(
     in_executor = Client(store, shares_writes=False)
     assert {each.outcome for each in in_executor.enqueue_whole(rows)} == {"new"}
     assert jobs_there(app) == 1001
+
+
+def test_a_large_group_is_the_first_thing_that_a_store_hears(url: str) -> None:
+    app = App(url)
+
+    @app.task
+    def work(n: int) -> int:
+        return n
+
+    assert len(app.group(work.call(n) for n in range(1_100))) == 1_100
+    assert jobs_there(app) == 1_100
+    app.close()

@@ -9,8 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from limpet.domain.errors import QueueDraining, StoreError
+from limpet.domain.errors import QueueDraining, StoreError, StoreUnavailable, StoreUnreachable
 from limpet.domain.job import NewJob
+from limpet.domain.queue import QueueView
 from limpet.domain.state import WAITING
 from limpet.storage.base import CHUNK, Store
 
@@ -64,7 +65,7 @@ def without_room(
     Raises `QueueDraining` for one that takes in nothing `from_outside`, but by jobs that run.
     """
     full: tuple[str, int] | None = None
-    for view in store.queues():
+    for view in _queues(store):
         if view.name not in asked:
             continue
         if view.draining and from_outside:
@@ -74,3 +75,13 @@ def without_room(
         if cap is not None and waiting + asked[view.name] > cap:
             full = (view.name, waiting)
     return full
+
+
+def _queues(store: Store) -> tuple[QueueView, ...]:
+    """Every queue; none of a store that is yet to be made, as the first write does."""
+    try:
+        return store.queues()
+    except StoreUnreachable:
+        raise
+    except StoreUnavailable:
+        return ()
