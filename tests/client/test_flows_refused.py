@@ -119,9 +119,12 @@ def test_a_flow_whose_room_was_taken_while_it_was_staged_is_refused_or_waits(
     stage = store.stage
     faster: list[JobHandle[int]] = []
 
+    later = threading.Timer(0.5, lambda: [job.cancel() for job in faster])
+
     def staging(flow: str, place: int, jobs: Sequence[NewJob]) -> None:
         if not faster:
             faster.append(work.enqueue(0))
+            later.start()
         stage(flow, place, jobs)
 
     store.stage = staging  # type: ignore[method-assign]
@@ -131,10 +134,9 @@ def test_a_flow_whose_room_was_taken_while_it_was_staged_is_refused_or_waits(
             app.group(calls)
         assert jobs_there(app) == 1
     else:
-        later = threading.Timer(0.5, lambda: [job.cancel() for job in faster])
-        later.start()
         assert len(app.group(calls)) == 1500
-        later.join()
+    later.cancel()
+    later.join()
     app.close()
 
 
