@@ -152,7 +152,7 @@ MUTATIONS = (
         "a session is told to stop a job that it no longer has",
     ),
     _broken(
-        "include/arrive.lua",
+        "include/flows.lua",
         "{'/ready', '/scheduled', '/blocked'}",
         "{'/ready'}",
         "the cap does not count what waits for its time",

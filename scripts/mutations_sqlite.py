@@ -167,14 +167,14 @@ MUTATIONS = (
     ),
     Mutation(
         "prune.sql",
-        "\n  AND j.created_at < :created_before\n  AND j.queue NOT IN",
-        "\n  AND j.queue NOT IN",
+        "\n  AND j.created_at < :created_before\n  -- A parent",
+        "\n  -- A parent",
         "a job is pruned within the window in which a repeat is safe",
     ),
     Mutation(
         "prune.sql",
-        "finished_at < :finished_before\n  AND j.created_at < :created_before\n  AND j.queue N",
-        "created_at < :created_before\n  AND j.queue N",
+        "finished_at < :finished_before\n  AND j.created_at < :created_before\n  -- A",
+        "created_at < :created_before\n  -- A",
         "retention counts from the beginning of a job",
     ),
     Mutation(
@@ -354,8 +354,8 @@ MUTATIONS = (
     ),
     Mutation(
         "prune.sql",
-        "  AND j.queue NOT IN (SELECT value FROM json_each(:apart))\n",
-        "",
-        "a queue that keeps its jobs for longer loses them",
+        "  AND j.created_at < :created_before\n  AND (j.parent",
+        "  AND (j.parent",
+        "a job is pruned within that window where its queue has a retention",
     ),
 )

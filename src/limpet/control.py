@@ -1,5 +1,7 @@
 """What an app can say of its queues and keys at run time, to all workers at once."""
 
+import asyncio
+
 from limpet.client.client import Client
 from limpet.domain.duration import Duration
 from limpet.domain.errors import InvalidOption
@@ -29,25 +31,58 @@ class Queues:
         rules = queue_rules(concurrency, rate, weight, what=f"queue {queue!r}")
         ops.limit_queue(self._client.store, queue, rules)
 
+    async def alimit(
+        self,
+        queue: str,
+        *,
+        concurrency: int | None = None,
+        rate: str | Rate | None = None,
+        weight: int | None = None,
+    ) -> None:
+        """As `limit`, without blocking the event loop."""
+        await asyncio.to_thread(
+            self.limit, queue, concurrency=concurrency, rate=rate, weight=weight
+        )
+
     def unlimit(self, queue: str) -> None:
         """Take back what `limit` set; what the app declares holds again."""
         ops.unlimit_queue(self._client.store, queue)
+
+    async def aunlimit(self, queue: str) -> None:
+        """As `unlimit`, without blocking the event loop."""
+        await asyncio.to_thread(self.unlimit, queue)
 
     def hold(self, queue: str, time: Duration) -> None:
         """No job of it begins for that long; no time at all ends a hold."""
         ops.hold_queue(self._client.store, queue, time, self._client.clock)
 
+    async def ahold(self, queue: str, time: Duration) -> None:
+        """As `hold`, without blocking the event loop."""
+        await asyncio.to_thread(self.hold, queue, time)
+
     def pause(self, queue: str) -> None:
         """No job of it begins until `resume`; those that run go on."""
         ops.pause_queue(self._client.store, queue)
+
+    async def apause(self, queue: str) -> None:
+        """As `pause`, without blocking the event loop."""
+        await asyncio.to_thread(self.pause, queue)
 
     def drain(self, queue: str) -> None:
         """Take in no new jobs until `resume`; what it has goes on."""
         ops.drain_queue(self._client.store, queue)
 
+    async def adrain(self, queue: str) -> None:
+        """As `drain`, without blocking the event loop."""
+        await asyncio.to_thread(self.drain, queue)
+
     def resume(self, queue: str) -> None:
         """Take back `pause` and `drain`."""
         ops.resume_queue(self._client.store, queue)
+
+    async def aresume(self, queue: str) -> None:
+        """As `resume`, without blocking the event loop."""
+        await asyncio.to_thread(self.resume, queue)
 
 
 class Keys:
@@ -69,6 +104,16 @@ class Keys:
         given = None if rate is None else rate_of(rate)
         ops.limit_key(self._client.store, key, limit, given)
 
+    async def alimit(
+        self, key: str, *, limit: int | None = None, rate: str | Rate | None = None
+    ) -> None:
+        """As `limit`, without blocking the event loop."""
+        await asyncio.to_thread(self.limit, key, limit=limit, rate=rate)
+
     def unlimit(self, key: str) -> None:
         """Take back what `limit` set; what the jobs name themselves holds again."""
         ops.limit_key(self._client.store, key)
+
+    async def aunlimit(self, key: str) -> None:
+        """As `unlimit`, without blocking the event loop."""
+        await asyncio.to_thread(self.unlimit, key)

@@ -1,5 +1,6 @@
 """Schedules of an app: declared in its code, or put at run time."""
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -128,30 +129,79 @@ class Schedules:
         self._client.store.put_schedule(schedule)
         return ops.find_schedule(self._client.store, id)
 
+    async def aupsert(
+        self,
+        id: str,  # noqa: A002
+        what: Call | Task[Any, Any],
+        /,
+        *,
+        args: Mapping[str, Any] | None = None,
+        every: Duration | None = None,
+        cron: str | None = None,
+        tz: str | None = None,
+        jitter: Duration = 0,
+        catch_up: str = "one",
+        overlap: bool = True,
+    ) -> Schedule:
+        """As `upsert`, without blocking the event loop."""
+        return await asyncio.to_thread(
+            self.upsert, id, what, args=args, every=every, cron=cron, tz=tz, jitter=jitter,
+            catch_up=catch_up, overlap=overlap,
+        )  # fmt: skip
+
     def remove(self, id: str) -> None:  # noqa: A002
         """Let it tick no more; the jobs that it handed in stay. Raises `ScheduleNotFound`."""
         ops.remove_schedule(self._client.store, id)
+
+    async def aremove(self, id: str) -> None:  # noqa: A002
+        """As `remove`, without blocking the event loop."""
+        await asyncio.to_thread(self.remove, id)
 
     def pause(self, id: str) -> None:  # noqa: A002
         """Let it tick no more until `resume`; raises `ScheduleNotFound`."""
         ops.pause_schedule(self._client.store, id)
 
+    async def apause(self, id: str) -> None:  # noqa: A002
+        """As `pause`, without blocking the event loop."""
+        await asyncio.to_thread(self.pause, id)
+
     def resume(self, id: str) -> None:  # noqa: A002
         """Let it tick again, from the next tick to come; raises `ScheduleNotFound`."""
         ops.resume_schedule(self._client.store, id, self._client.clock)
 
+    async def aresume(self, id: str) -> None:  # noqa: A002
+        """As `resume`, without blocking the event loop."""
+        await asyncio.to_thread(self.resume, id)
+
     def trigger(self, id: str) -> str:  # noqa: A002
         """Hand in one job now and return its id; the ticks stay as they are."""
         return ops.trigger_schedule(self._client.store, id, self._client.clock)
+
+    async def atrigger(self, id: str) -> str:  # noqa: A002
+        """As `trigger`, without blocking the event loop."""
+        return await asyncio.to_thread(self.trigger, id)
 
     def next_runs(self, id: str, number: int = ops.RUNS) -> list[datetime]:  # noqa: A002
         """When it hands in jobs next, in its own time zone; raises `ScheduleNotFound`."""
         schedule = ops.find_schedule(self._client.store, id)
         return ops.next_runs(schedule, number, self._client.clock)
 
+    async def anext_runs(self, id: str, number: int = ops.RUNS) -> list[datetime]:  # noqa: A002
+        """As `next_runs`, without blocking the event loop."""
+        return await asyncio.to_thread(self.next_runs, id, number)
+
     def get(self, id: str) -> Schedule:  # noqa: A002
         """One schedule as the store has it; raises `ScheduleNotFound`."""
         return ops.find_schedule(self._client.store, id)
+
+    async def aget(self, id: str) -> Schedule:  # noqa: A002
+        """As `get`, without blocking the event loop."""
+        return await asyncio.to_thread(self.get, id)
+
+    # Above `list`, which hides the type of that name from what follows.
+    async def alist(self) -> list[Schedule]:
+        """As `list`, without blocking the event loop."""
+        return await asyncio.to_thread(self.list)
 
     def list(self) -> list[Schedule]:
         """Every schedule of the store, by id."""

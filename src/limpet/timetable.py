@@ -21,8 +21,8 @@ R = TypeVar("R")
 class Timetable(ABC):
     """The part of an app that declares schedules.
 
-    `vanished_schedules`: what a worker does at its start with those that the app declared before
-    and that are no longer in its code.
+    `vanished_schedules`: what a worker does with those that the app declared before and that are
+    in the code of no worker any more.
     """
 
     payload_limit: int

@@ -3,10 +3,17 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from acceptance.command import SHOP, Run
+from acceptance.operations import Said, Say
+from contract.driver import Holder
+
+from limpet.cli.main import main
+from limpet.storage.base import Store
+from limpet.storage.registry import open_store
 
 
 @pytest.fixture
@@ -30,3 +37,38 @@ def limpet(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("LIMPET_")]:
+        monkeypatch.delenv(name)
+    return f"sqlite:///{tmp_path}/jobs.db"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    opened = open_store(url)
+    opened.migrate()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def holder(store: Store) -> Holder:
+    return Holder(store, ("task", "send", "add"))
+
+
+@pytest.fixture
+def limpet_here(url: str, store: Store, capsys: pytest.CaptureFixture[str]) -> Say:
+    """The command line in this process, on the store."""
+
+    def say(*words: str) -> Said:
+        try:
+            code = main([*words, "--url", url])
+        except SystemExit as usage:
+            code = int(str(usage.code))
+        return Said(code, *capsys.readouterr())
+
+    return say

@@ -19,7 +19,7 @@ from limpet import App
 CLINIC = """
 from limpet import App, ScanReport
 
-app = App("sqlite:///jobs.db?synchronous=normal", vanished_schedules={vanished!r})
+app = App("sqlite:///{store}?synchronous=normal", vanished_schedules={vanished!r})
 
 @app.task(queue="beats")
 def beat(n: int = 0) -> int:
@@ -37,8 +37,11 @@ DECLARED = 'app.every("1s", id="beating", args={"n": 7})(beat)'
 PATIENCE_SECONDS = 30.0
 
 
-def write(folder: Path, declared: str = DECLARED, vanished: str = "remove") -> None:
-    (folder / "clinic.py").write_text(CLINIC.format(declared=declared, vanished=vanished))
+def write(
+    folder: Path, declared: str = DECLARED, vanished: str = "remove", store: str | Path = "jobs.db"
+) -> None:
+    code = CLINIC.format(declared=declared, vanished=vanished, store=store)
+    (folder / "clinic.py").write_text(code)
 
 
 @contextmanager
@@ -105,6 +108,32 @@ def test_what_vanishes_from_the_code_is_removed_or_kept(tmp_path: Path) -> None:
         assert store.schedule("beating") is not None
     write(tmp_path, declared="")
     with worker(tmp_path):
+        until(lambda: store.schedule("beating") is None)
+    app.close()
+
+
+def test_older_version_that_starts_again_leaves_what_the_newer_one_declares(
+    tmp_path: Path,
+) -> None:
+    app = app_of(tmp_path)
+    store = app.client.store
+    store.migrate()
+    newer, older = tmp_path / "newer", tmp_path / "older"
+    for folder, declared in ((newer, DECLARED), (older, "")):
+        folder.mkdir()
+        write(folder, declared=declared, store=tmp_path / "jobs.db")
+
+    def fired() -> int:
+        found = store.schedule("beating")
+        return 0 if found is None else found.fired
+
+    with worker(newer):
+        until(lambda: fired() >= 1)
+        with worker(older):
+            until(lambda: store.schedule("made") is not None and len(store.sessions()) == 2)
+            before = fired()
+            until(lambda: fired() >= before + 2)
+    with worker(older):
         until(lambda: store.schedule("beating") is None)
     app.close()
 

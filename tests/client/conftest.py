@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from client.families import Work
 
 from limpet import App
 
@@ -20,3 +21,21 @@ def app(url: str) -> Iterator[App]:
     yield made
     assert made.client.store.invariants() == ()
     made.close()
+
+
+@pytest.fixture
+def work(app: App) -> Work:
+    @app.task
+    def work(n: int) -> int:
+        return n
+
+    return work
+
+
+@pytest.fixture
+def total(app: App) -> Work:
+    @app.task(queue="sums")
+    def total(n: int) -> int:
+        return n
+
+    return total

@@ -11,6 +11,16 @@ from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
 
+def sound(store: Store) -> Iterator[Store]:
+    """Lend a store, and see that every invariant of it holds at the end."""
+    store.migrate()
+    try:
+        yield store
+        assert store.invariants() == ()
+    finally:
+        store.close()
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
@@ -24,13 +34,19 @@ def backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def store(backend: str, clock: FakeClock, tmp_path: Path) -> Iterator[Store]:
     """A store that is sound when the test ends, whatever the test did to it."""
-    opened = open_store(BACKENDS[backend](tmp_path), clock)
-    opened.migrate()
-    try:
-        yield opened
-        assert opened.invariants() == ()
-    finally:
-        opened.close()
+    yield from sound(open_store(BACKENDS[backend](tmp_path), clock))
+
+
+@pytest.fixture(params=sorted(set(BACKENDS) - {"sqlite-memory"}))
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of a store that several processes can open; see `racers.on_processes`."""
+    return BACKENDS[request.param](tmp_path)
+
+
+@pytest.fixture
+def shared(url: str) -> Iterator[Store]:
+    """The store at `url`, sound like `store` when the test ends."""
+    yield from sound(open_store(url, FakeClock()))
 
 
 @pytest.fixture

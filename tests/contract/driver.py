@@ -128,6 +128,7 @@ class Holder:
         lease: timedelta = LEASE,
         session: str | None = None,
         lock: SessionLock | None = None,
+        schedules: Sequence[str] = (),
     ) -> None:
         self.store = store
         self.seq = 0
@@ -141,6 +142,7 @@ class Holder:
             tasks=frozenset(tasks),
             pools=tuple(frozenset(part) for part in pools),
             lock=lock,
+            schedules=frozenset(schedules),
         )
         self.id = self.new.id
         self.registered = store.register(self.new)

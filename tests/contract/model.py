@@ -1,12 +1,14 @@
 """The contract as a small pure model: plain values, no SQL, no clever indexes.
 
 It is written from the docstrings of `limpet.storage.base` and from DESIGN, sections 2, 4, 5 and 7;
-what shapes the work is in `contract.model_shape`.
+what becomes of an attempt is in `contract.model_outcome`, what shapes the work in
+`contract.model_shape`.
 """
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+from contract.model_outcome import hand_back, lose, settle
 from contract.model_rows import ModelJob, ModelSession
 from contract.model_shape import CHILDREN, Shape
 
@@ -15,18 +17,7 @@ from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.queue import DEFAULT_RETENTION, REPEAT_WINDOW
 from limpet.domain.state import FINAL, WAITING, State
-from limpet.domain.transition import (
-    Answer,
-    Cancel,
-    Complete,
-    Fail,
-    Orphan,
-    Quarantine,
-    Release,
-    RetryAt,
-    Settlement,
-    Snooze,
-)
+from limpet.domain.transition import Answer, Release, Settlement
 from limpet.storage.base import ANY_QUEUE, Pool
 
 DAY = microseconds(timedelta(days=1))
@@ -189,7 +180,7 @@ class Model:
             lease = settlement.lease
             if self._holds(session, lease):
                 self.jobs[lease.job].accepted.add((session, lease.token, type(settlement)))
-                self._settle(self.jobs[lease.job], settlement)
+                settle(self.jobs[lease.job], settlement, self._wall())
             else:
                 rejected.append((lease, self._why_not(session, lease, type(settlement))))
         self._shape.follow()
@@ -203,62 +194,11 @@ class Model:
         for lease in leases:
             if session in self.sessions and self._holds(session, lease):
                 self.jobs[lease.job].accepted.add((session, lease.token, Release))
-                self._hand_back(self.jobs[lease.job])
+                hand_back(self.jobs[lease.job], self._wall())
             else:
                 rejected.append((lease, self._why_not(session, lease, Release)))
         self._shape.follow()
         return rejected
-
-    def _hand_back(self, job: ModelJob) -> None:
-        if job.cancel_requested:
-            job.finish(State.CANCELLED, self._wall())
-        else:
-            job.back(State.READY, started=False)
-
-    def _settle(self, job: ModelJob, settlement: Settlement) -> None:
-        now = self._wall()
-        match settlement:
-            case Complete():
-                job.finish(State.SUCCEEDED, now)
-            case Fail():
-                job.failures += 1
-                job.finish(State.FAILED, now)
-            case Cancel():
-                job.finish(State.CANCELLED, now)
-            case Quarantine():
-                if job.cancel_requested:
-                    job.finish(State.CANCELLED, now)
-                else:
-                    job.state, job.holder = State.QUARANTINED, None
-            case Release():
-                self._hand_back(job)
-            case RetryAt(at=at) | Snooze(at=at):
-                job.failures += isinstance(settlement, RetryAt)
-                job.suspect = False
-                if job.cancel_requested:
-                    job.finish(State.CANCELLED, now)
-                elif job.deadline is not None and at >= job.deadline:
-                    job.finish(State.FAILED, now)
-                else:
-                    job.back(State.SCHEDULED, ready_at=at, started=True)
-            case Orphan(cause=cause, begun=begun, alone=alone):
-                self._lose(job, begun=begun, charged=cause.charged, alone=alone)
-
-    def _lose(self, job: ModelJob, *, begun: bool, charged: bool, alone: bool | None) -> None:
-        """The attempt was lost; `alone` is None when the whole worker was."""
-        if job.cancel_requested:
-            job.finish(State.CANCELLED, self._wall())
-            return
-        if begun and charged:
-            job.orphans += 1
-            job.strikes += alone is True
-            job.suspect = job.suspect or alone is not None
-            if job.orphans >= 10 or job.strikes >= 3:
-                if job.last_run or not job.has_hook:
-                    job.finish(State.FAILED, self._wall())
-                    return
-                job.last_run = True
-        job.back(State.READY, started=begun)
 
     def _claim(self, session: str, pool: Pool) -> list[Lease]:
         now = self._wall()
@@ -328,7 +268,7 @@ class Model:
         if kept is not None and kept.state == "dead":
             for lease in self.held(session):
                 job = self.jobs[lease.job]
-                self._lose(job, begun=job.begun, charged=kept.charged, alone=None)
+                lose(job, self._wall(), begun=job.begun, charged=kept.charged, alone=None)
                 went[job.state] = went.get(job.state, 0) + 1
         self._shape.follow()
         return went

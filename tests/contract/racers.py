@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
+import pytest
 from contract.driver import KILLED
 
 from limpet.domain.errors import MoveRefused
@@ -23,6 +24,7 @@ from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
 _PATIENCE_SECONDS = 60
+on_processes = pytest.mark.not_on("sqlite-memory", "a store in memory has no second process")
 
 Step = Callable[..., Any]
 

@@ -1,12 +1,14 @@
 """Breakers: work whose dependency fails is held back, tried one at a time, and let flow again."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from contract.driver import BOOM, MINUTE, SECOND, Holder, add, add_many, state, states
 
-from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed
+from limpet.domain.breaker import MOST_TRIES, Breaker, BreakerRules, BreakerState, Observed
+from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
 from limpet.storage.base import Store
@@ -35,6 +37,16 @@ def breaker(store: Store, name: str = "crm") -> Breaker:
 
 def saw(succeeded: int, failed: int, name: str = "crm") -> Observed:
     return Observed(name, succeeded, failed)
+
+
+def won(lease: Lease) -> Observed:
+    """An attempt that succeeded."""
+    return Observed("crm", 1, 0, ((lease.job, lease.token, True),))
+
+
+def lost(lease: Lease) -> Observed:
+    """One that failed."""
+    return Observed("crm", 0, 1, ((lease.job, lease.token, False),))
 
 
 def trip(holder: Holder) -> None:
@@ -131,11 +143,12 @@ def test_first_success_closes_it(store: Store, holder: Holder, clock: FakeClock)
     trip(holder)
     clock.advance(timedelta(seconds=10))
     lease = holder.take()
-    answer = holder.exchange(Complete(lease), want=holder.want(), observed=[saw(1, 0)])
+    assert breaker(store).tries == ((lease.job, lease.token),)
+    answer = holder.exchange(Complete(lease), want=holder.want(), observed=[won(lease)])
     assert [each.lease.job for each in answer.claimed] == jobs[1:]
     found = breaker(store)
     assert (found.state, found.succeeded, found.failed) == (CLOSED, 0, 0)
-    assert (found.opened_at, found.probe_at) == (None, None)
+    assert (found.opened_at, found.probe_at, found.tries) == (None, None, ())
 
 
 def test_success_of_what_was_under_way_when_it_opened_does_not_close_it(
@@ -151,6 +164,67 @@ def test_success_of_what_was_under_way_when_it_opened_does_not_close_it(
     assert (answer.claimed, breaker(store)) == ((), before)
 
 
+@pytest.mark.parametrize("outcome", [won, lost])
+def test_what_began_before_it_opened_decides_nothing_while_another_is_tried(
+    store: Store, holder: Holder, clock: FakeClock, outcome: Callable[[Lease], Observed]
+) -> None:
+    """Actors: an attempt from before, the probe. The first ends while the second is under way."""
+    add_many(store, 3)
+    early = holder.take()
+    trip(holder)
+    clock.advance(timedelta(seconds=10))
+    probe = holder.take()
+    before = breaker(store)
+    assert before.state is PROBING
+    clock.advance(timedelta(seconds=3))
+    answer = holder.exchange(Complete(early), want=holder.want(), observed=[outcome(early)])
+    assert (answer.claimed, breaker(store)) == ((), before)
+    holder.exchange(Complete(probe), observed=[won(probe)])
+    assert breaker(store).state is CLOSED
+
+
+def test_earlier_attempt_of_the_job_that_is_tried_is_not_the_try(
+    store: Store, holder: Holder, clock: FakeClock
+) -> None:
+    add(store)
+    early = holder.take()
+    holder.release(early, cause=BOOM)
+    trip(holder)
+    clock.advance(timedelta(seconds=10))
+    probe = holder.take()
+    assert (probe.job, probe.token > early.token) == (early.job, True)
+    holder.exchange(observed=[won(early)])
+    assert breaker(store).state is PROBING
+
+
+def test_try_that_takes_longer_than_the_wait_for_the_next_one_still_closes_it(
+    store: Store, holder: Holder, clock: FakeClock
+) -> None:
+    add_many(store, 3)
+    trip(holder)
+    clock.advance(timedelta(seconds=10))
+    slow = holder.take()
+    clock.advance(timedelta(seconds=10))
+    failing = holder.take()
+    holder.exchange(Fail(failing, BOOM), observed=[lost(failing)])
+    found = breaker(store)
+    assert (found.state, found.tries) == (OPEN, ((slow.job, slow.token),))
+    holder.exchange(Complete(slow), observed=[won(slow)])
+    assert breaker(store).state is CLOSED
+
+
+def test_no_more_tries_are_remembered_than_are_needed(
+    store: Store, holder: Holder, clock: FakeClock
+) -> None:
+    add_many(store, MOST_TRIES + 2)
+    trip(holder)
+    taken = []
+    for _ in range(MOST_TRIES + 2):
+        clock.advance(timedelta(seconds=10))
+        taken.append(holder.take())
+    assert breaker(store).tries == tuple((each.job, each.token) for each in taken[2:])
+
+
 def test_probe_that_fails_keeps_it_open(store: Store, holder: Holder, clock: FakeClock) -> None:
     add_many(store, 3)
     opened = clock.wall()
@@ -158,9 +232,9 @@ def test_probe_that_fails_keeps_it_open(store: Store, holder: Holder, clock: Fak
     clock.advance(timedelta(seconds=10))
     lease = holder.take()
     clock.advance(timedelta(seconds=3))
-    holder.exchange(Fail(lease, BOOM), observed=[saw(0, 1)])
+    holder.exchange(Fail(lease, BOOM), observed=[lost(lease)])
     found = breaker(store)
-    assert (found.state, found.opened_at) == (OPEN, opened)
+    assert (found.state, found.opened_at, found.tries) == (OPEN, opened, ())
     assert found.probe_at == clock.wall() + 10 * SECOND
     clock.advance(timedelta(seconds=9))
     assert holder.claim() == ()
@@ -247,7 +321,8 @@ def test_person_can_close_it(store: Store, holder: Holder, clock: FakeClock) -> 
     assert holder.claim_ids() == jobs[1:]
     assert breaker(store).state is PROBING
     assert store.reset_breaker("crm") is True
-    assert (breaker(store).state, breaker(store).probe_at) == (CLOSED, None)
+    found = breaker(store)
+    assert (found.state, found.probe_at, found.tries) == (CLOSED, None, ())
     assert store.reset_breaker("nobody's") is False
 
 

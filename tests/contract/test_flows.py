@@ -184,6 +184,38 @@ def test_parent_that_does_not_wait_for_children_is_refused(store: Store, holder:
         assert store.job(late.id) is None
 
 
+@pytest.mark.parametrize("why", ["full", "draining"])
+@pytest.mark.parametrize("kept_out", ["parents", "default"], ids=["parent", "child"])
+def test_family_of_which_one_is_refused_is_refused_as_a_whole(
+    store: Store, holder: Holder, kept_out: str, why: str
+) -> None:
+    """A child would run without its parent, or a parent wait for less than it was told."""
+    top = parent(1)
+    jobs = [top, child(top), new_job(queue="other")]
+    if why == "draining":
+        store.drain_queue(kept_out)
+        receipts = store.enqueue(jobs)
+    else:
+        receipts = store.enqueue(jobs, caps={kept_out: 0})
+    refused = next(place for place, job in enumerate(jobs) if job.queue == kept_out)
+    assert receipts[refused].outcome == why
+    assert {each.outcome for each in receipts} <= {"full", "draining"}
+    assert [store.job(job.id) for job in jobs] == [None] * 3
+    assert holder.claim() == ()
+
+
+def test_child_of_a_parent_that_is_a_duplicate_is_refused_and_nothing_written(
+    store: Store, holder: Holder
+) -> None:
+    store.enqueue([parent(1, unique="u")])
+    again = parent(1, unique="u")
+    jobs = [child(again), again, new_job()]
+    with pytest.raises(UnknownParent):
+        store.enqueue(jobs)
+    assert [store.job(job.id) for job in jobs] == [None] * 3
+    assert holder.claim() == ()
+
+
 def test_repeat_of_a_child_is_answered_after_its_parent_is_done(
     store: Store, holder: Holder
 ) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from contract.driver import BOOM, SECOND, Holder, add, counts, state, states
 from contract.keys import KEY, keyed
 
+from limpet.domain.rate import rate_of
 from limpet.domain.rules import Rules
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, RetryAt
@@ -78,6 +79,17 @@ def test_limit_set_for_a_key_counts_for_all_its_jobs(store: Store, holder: Holde
     store.limit_key(KEY, 3)
     assert states(store, jobs) == [READY] * 3 + [BLOCKED] * 2
     assert state(store, add(store, key="other")) is READY
+
+
+def test_limit_set_for_a_key_can_be_read(store: Store) -> None:
+    keyed(store, 2, rules=TWO)
+    assert store.key_limit(KEY) == store.key_limit("unknown") == (None, None)
+    store.limit_key(KEY, 3, rate_of("5/m"))
+    assert store.key_limit(KEY) == (3, rate_of("5/m"))
+    store.limit_key(KEY, None, rate_of("5/m"))
+    assert store.key_limit(KEY) == (None, rate_of("5/m"))
+    store.limit_key(KEY, None)
+    assert store.key_limit(KEY) == (None, None)
 
 
 def test_lower_limit_of_a_key_takes_no_turn_away(store: Store, holder: Holder) -> None:

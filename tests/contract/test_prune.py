@@ -222,6 +222,27 @@ def test_queue_with_a_short_retention_is_pruned_to_the_end_behind_one_with_a_lon
     assert counts(store, "long") == {State.CANCELLED: CHUNK}
 
 
+def test_what_is_old_is_found_behind_more_that_stay_than_one_call_looks_at(
+    store: Store, clock: FakeClock
+) -> None:
+    holder = Holder(store, lease=timedelta(days=99))
+    for queue in ("long",) * 6 + ("short",):
+        add_many(store, CHUNK, queue=queue)
+        holder.settle(*(Complete(each.lease) for each in holder.claim(CHUNK)))
+    queues = {"short": {State.SUCCEEDED: timedelta(hours=2)}}
+    clock.advance(timedelta(days=2))
+    kept = {State.SUCCEEDED: timedelta(days=9)}
+    answers = [store.prune(kept, queues)]
+    while answers[-1].more and len(answers) < 20:
+        answers.append(store.prune(kept, queues))
+    assert (sum(each.jobs for each in answers), answers[-1].more) == (CHUNK, False)
+    assert counts(store, "long") == {State.SUCCEEDED: 6 * CHUNK}
+    add(store, queue="short")
+    holder.settle(Complete(holder.take()))
+    clock.advance(timedelta(hours=3))
+    assert sum(store.prune(kept, queues).jobs for _ in range(5)) == 1
+
+
 def test_nothing_younger_than_the_repeat_window_is_pruned_whatever_its_queue_says(
     store: Store, clock: FakeClock
 ) -> None:

@@ -3,39 +3,24 @@
 Only stores that several processes can open take part.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from contract.driver import BACKENDS, LEASE, Holder, add, add_many, counts, get, told
-from contract.racers import cancel, claim, complete, end_and_recover, racers, sweep
+from contract.driver import LEASE, Holder, add, add_many, counts, get, told
+from contract.racers import (
+    cancel,
+    claim,
+    complete,
+    end_and_recover,
+    on_processes,
+    racers,
+    sweep,
+)
 
 from limpet.domain.event import EventName
 from limpet.domain.job import Counters
 from limpet.domain.state import State
 from limpet.domain.transition import Cancel
 from limpet.storage.base import Store
-from limpet.storage.registry import open_store
-from limpet.testing.clock import FakeClock
 
-pytestmark = pytest.mark.not_on("sqlite-memory", "a store in memory has no second process")
-SHARED = sorted(set(BACKENDS) - {"sqlite-memory"})
-
-
-@pytest.fixture(params=SHARED)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return BACKENDS[request.param](tmp_path)
-
-
-@pytest.fixture
-def shared(url: str) -> Iterator[Store]:
-    store = open_store(url, FakeClock())
-    store.migrate()
-    try:
-        yield store
-        assert store.invariants() == ()
-    finally:
-        store.close()
+pytestmark = on_processes
 
 
 def test_one_job_goes_to_one_of_many_claimers(shared: Store, url: str) -> None:

@@ -4,15 +4,11 @@ Threads race at every store; processes only at those that several processes can 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from pathlib import Path
 from threading import Barrier
 
-import pytest
 from contract.driver import (
-    BACKENDS,
     BOOM,
     SECOND,
     Holder,
@@ -35,12 +31,14 @@ from contract.racers import (
     complete,
     enqueue,
     exchange,
+    on_processes,
     promote,
     racers,
     retry,
 )
 
 from limpet.domain.breaker import BreakerRules, Observed
+from limpet.domain.errors import QueueFull
 from limpet.domain.event import EventName
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
@@ -49,29 +47,10 @@ from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, FanOut
 from limpet.storage.answers import Receipt
 from limpet.storage.base import CHUNK, Store
-from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
-on_processes = pytest.mark.not_on("sqlite-memory", "a store in memory has no second process")
-SHARED = sorted(set(BACKENDS) - {"sqlite-memory"})
 BLOCKED, READY, RUNNING = State.BLOCKED, State.READY, State.RUNNING
 CANCELLED, SUCCEEDED = State.CANCELLED, State.SUCCEEDED
-
-
-@pytest.fixture(params=SHARED)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return BACKENDS[request.param](tmp_path)
-
-
-@pytest.fixture
-def shared(url: str) -> Iterator[Store]:
-    store = open_store(url, FakeClock())
-    store.migrate()
-    try:
-        yield store
-        assert store.invariants() == ()
-    finally:
-        store.close()
 
 
 # -- threads
@@ -124,6 +103,27 @@ def test_of_many_who_enqueue_one_key_at_once_one_has_the_turn(store: Store) -> N
     for _ in range(number):
         holder.settle(Complete(holder.take()))
     assert counts(store) == {SUCCEEDED: number}
+
+
+def test_flows_that_are_committed_at_once_do_not_go_over_a_cap(store: Store) -> None:
+    number = 12
+    start = Barrier(number)
+    flows = [new_id() for _ in range(number)]
+    for each in flows:
+        store.stage(each, 0, [new_job() for _ in range(3)])
+
+    def hand_in(at: int) -> bool:
+        start.wait(60)
+        try:
+            return store.commit(flows[at], 1, caps={"default": 10})
+        except QueueFull:
+            return False
+
+    with ThreadPoolExecutor(number) as pool:
+        assert sum(pool.map(hand_in, range(number))) == 3
+    while store.promote().more:
+        pass
+    assert counts(store) == {READY: 9}
 
 
 # -- processes

@@ -23,7 +23,7 @@ from contract.driver import (
 from contract.families import KEEP, child, ids, parent
 
 from limpet.domain.cause import ChildFailed
-from limpet.domain.errors import FlowIncomplete, LeaseLost
+from limpet.domain.errors import FlowIncomplete, LeaseLost, QueueFull
 from limpet.domain.event import EventName
 from limpet.domain.job import JobFilter, NewJob
 from limpet.domain.queue import REPEAT_WINDOW
@@ -265,6 +265,68 @@ def test_all_children_done_before_their_parent_is_written_out_let_it_run(
     while claimed := holder.claim(CHUNK, {"default": CHUNK}):
         holder.settle(*(Complete(each.lease) for each in claimed))
     assert (state(store, top.id), get(store, top.id).pending) == (READY, 0)
+
+
+# -- caps
+
+
+def test_flow_that_is_over_a_cap_is_refused_and_nothing_of_it_is_left(store: Store) -> None:
+    for _ in range(2):
+        add(store)
+    parts = some(2), [*some(1), new_job(queue="other")]
+    flow = staged(store, *parts)
+    with pytest.raises(QueueFull, match=r"'default' has no room for 3 more: 2 jobs") as refused:
+        store.commit(flow, 2, caps={"default": 4, "other": 1})
+    assert (refused.value.queue, refused.value.waiting, refused.value.cap) == ("default", 2, 4)
+    promote_all(store)
+    assert counts(store) == {READY: 2}
+    with pytest.raises(FlowIncomplete):
+        store.commit(flow, 2)
+    for place, jobs in enumerate(parts):
+        store.stage(flow, place, jobs)
+    assert store.commit(flow, 2, caps={"default": 5, "other": 1}) is True
+    assert store.commit(flow, 2, caps={"default": 5, "other": 1}) is False
+    promote_all(store)
+    assert counts(store) == {READY: 5}
+
+
+def test_what_is_committed_takes_its_place_before_it_is_written_out(store: Store) -> None:
+    committed(store, some(2), some(1))
+    staged(store, some(7))  # takes none
+    for _ in range(2):
+        with pytest.raises(QueueFull, match="3 jobs are waiting"):
+            store.commit(staged(store, some(3)), 1, caps={"default": 5})
+        (over,) = store.enqueue([new_job()], caps={"default": 3})
+        assert (over.outcome, over.waiting) == ("full", 3)
+        promote_all(store)
+    assert store.commit(staged(store, some(2)), 1, caps={"default": 5}) is True
+    (other,) = store.enqueue([new_job(queue="other")], caps={"other": 1})
+    assert other.outcome == "new"
+
+
+def test_flow_that_is_partly_written_out_is_counted_once(store: Store) -> None:
+    committed(store, some(CHUNK), some(5))
+    assert store.promote().more
+    assert counts(store) == {READY: CHUNK}
+    (over,) = store.enqueue([new_job()], caps={"default": CHUNK + 5})
+    assert (over.outcome, over.waiting) == ("full", CHUNK + 5)
+    promote_all(store)
+    (over,) = store.enqueue([new_job()], caps={"default": CHUNK + 5})
+    assert (over.outcome, over.waiting) == ("full", CHUNK + 5)
+
+
+def test_part_that_is_staged_again_is_counted_as_it_is_now(store: Store) -> None:
+    flow = staged(store, some(9))
+    store.stage(flow, 0, some(2))
+    assert store.commit(flow, 1, caps={"default": 2}) is True
+
+
+def test_cap_counts_for_the_flow_of_an_attempt_too(store: Store) -> None:
+    add(store)
+    fence = Holder(store).take(begin=True)
+    with pytest.raises(QueueFull):
+        store.commit(staged(store, some(2)), 1, fence, caps={"default": 1})
+    assert store.commit(staged(store, some(2)), 1, fence, caps={"default": 2}) is True
 
 
 def test_attempt_commits_a_flow_while_its_lease_holds(store: Store) -> None:

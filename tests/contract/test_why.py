@@ -90,6 +90,37 @@ def test_job_that_waits_for_the_rate_of_its_key_says_that_nobody_has_the_turn(
     assert reason.text == "blocked by key k: the next turn comes with its rate of 1/h"
 
 
+def test_job_that_waits_for_a_limit_that_was_set_for_its_key_says_so(
+    store: Store, holder: Holder, clock: FakeClock
+) -> None:
+    store.limit_key("k", 1)
+    first, second, third = add_many(store, 3, key="k", rules=Rules(key_limit=9))
+    reason = why_job(store, third, clock.wall())
+    assert reason.text == (
+        f"blocked by key k: {first} (ready) has its turn, 1 job ahead; its limit of 1 was set at "
+        f"run time, `limpet keys unlimit k` takes it back"
+    )
+    assert (reason.kind, reason.facts["limit"], reason.facts["rate"]) == (Kind.KEY, 1, None)
+    store.limit_key("k", 2)
+    reason = why_job(store, third, clock.wall())
+    assert {each["id"] for each in reason.facts["holders"]} == {first, second}
+    assert "have its turns; its limit of 2 was set at run time" in reason.text
+
+
+def test_job_that_waits_for_a_rate_that_was_set_for_its_key_says_so(
+    store: Store, holder: Holder, clock: FakeClock
+) -> None:
+    store.limit_key("k", None, rate_of("1/h"))
+    _, second = add_many(store, 2, key="k", rules=Rules(key_limit=9, key_rate=rate_of("9/s")))
+    holder.settle(Complete(holder.take()))
+    reason = why_job(store, second, clock.wall())
+    assert reason.text == (
+        "blocked by key k: the next turn comes with its rate of 1/h; that rate was set at run "
+        "time, `limpet keys unlimit k` takes it back"
+    )
+    assert (reason.facts["limit"], reason.facts["rate"]) == (9, "1/h")
+
+
 def test_job_that_waits_for_its_key_says_how_many_wait_before_it(
     store: Store, clock: FakeClock
 ) -> None:

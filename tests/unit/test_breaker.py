@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed
+from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed, tried
 
 SECOND = 1_000_000
 NOW = 1_893_456_000_000_000
@@ -15,8 +15,12 @@ RULES = BreakerRules("crm", frozenset({"send"}), 0.5, 4, 60 * SECOND, 10 * SECON
 NEW = Breaker(RULES, CLOSED, 0, 0, NOW, None, None)
 
 
-def saw(succeeded: int = 0, failed: int = 0) -> Observed:
-    return Observed("crm", succeeded, failed)
+TRIES = (("slow", 1), ("probe", 7))
+TRYING = Breaker(RULES, PROBING, 0, 0, NOW, NOW, NOW + 10 * SECOND, TRIES)
+
+
+def saw(succeeded: int = 0, failed: int = 0, *attempts: tuple[str, int, bool]) -> Observed:
+    return Observed("crm", succeeded, failed, attempts)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +51,8 @@ def test_attempts_of_an_old_window_are_forgotten() -> None:
 
 
 def test_success_of_a_try_closes_it_whatever_else_was_seen() -> None:
-    before = Breaker(RULES, PROBING, 0, 0, NOW, NOW, NOW + 10 * SECOND)
-    after = observed(before, saw(1, 5), NOW + 3)
+    seen = saw(1, 5, ("probe", 7, True), ("slow", 1, False), ("early", 1, False))
+    after = observed(TRYING, seen, NOW + 3)
     assert after == Breaker(RULES, CLOSED, 0, 0, NOW + 3, None, None)
 
 
@@ -60,10 +64,32 @@ def test_what_was_under_way_when_it_opened_neither_closes_it_nor_puts_the_try_of
     assert observed(before, saw(*seen), NOW + 3) == before
 
 
+@pytest.mark.parametrize("state", [OPEN, PROBING])
+@pytest.mark.parametrize("attempt", [("early", 7), ("probe", 6)])
+@pytest.mark.parametrize("succeeded", [True, False])
+def test_attempt_that_is_no_try_changes_nothing(
+    state: BreakerState, attempt: tuple[str, int], succeeded: bool
+) -> None:
+    before = replace(TRYING, state=state)
+    seen = saw(int(succeeded), int(not succeeded), (*attempt, succeeded))
+    assert observed(before, seen, NOW + 3) == before
+
+
 def test_failure_of_a_try_puts_the_next_one_off() -> None:
-    before = Breaker(RULES, PROBING, 0, 0, NOW, NOW, NOW + 10 * SECOND)
-    after = observed(before, saw(failed=1), NOW + 3)
+    after = observed(TRYING, saw(0, 1, ("probe", 7, False)), NOW + 3)
     assert (after.state, after.opened_at, after.probe_at) == (OPEN, NOW, NOW + 3 + 10 * SECOND)
+    assert after.tries == TRIES[:1]
+
+
+def test_slow_try_closes_it_though_another_failed_meanwhile() -> None:
+    failed = observed(TRYING, saw(0, 1, ("probe", 7, False)), NOW + 3)
+    assert observed(failed, saw(1, 0, ("slow", 1, True)), NOW + 4).state is CLOSED
+
+
+def test_try_is_noted() -> None:
+    after = tried(replace(TRYING, state=OPEN, tries=()), ("job", 3), NOW + 5)
+    assert (after.state, after.probe_at) == (PROBING, NOW + 5 + 10 * SECOND)
+    assert after.tries == (("job", 3),)
 
 
 @pytest.mark.parametrize("state", BreakerState)

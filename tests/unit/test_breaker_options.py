@@ -132,5 +132,6 @@ def test_what_succeeded_or_failed_is_counted_and_nothing_else(
     observer.watch([BreakerRules("api", frozenset({"t"}), 0.5, 1, 1, 1)])
     observer.ended("t", end)
     observer.ended("another", end)
-    assert observer.take() == ((Observed("api", *counted),) if any(counted) else ())
+    attempts = ((LEASE.job, LEASE.token, counted == (1, 0)),)
+    assert observer.take() == ((Observed("api", *counted, attempts),) if any(counted) else ())
     assert observer.take() == ()

@@ -289,4 +289,5 @@ def test_how_attempts_ended_is_told_once_with_their_outcomes() -> None:
         await _asked(claimer, line)
         return [each[5:] for each in line.said]
 
-    assert asyncio.run(told()) == [((Observed("api", 1, 0),),), ()]
+    attempt = (CLAIMED.lease.job, CLAIMED.lease.token, True)
+    assert asyncio.run(told()) == [((Observed("api", 1, 0, (attempt,)),),), ()]

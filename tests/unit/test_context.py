@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from limpet import AttemptStopped, Context, FanOut, InvalidOption, RateLimited, State, current
+from limpet import (
+    AttemptStopped,
+    Context,
+    FanOut,
+    InvalidOption,
+    RateLimited,
+    State,
+    Unrecoverable,
+    current,
+)
 from limpet.context import JobLogHandler, JobView, running
 from limpet.domain.cause import Cause, Drained
 from limpet.domain.child import ChildResult
@@ -230,10 +239,10 @@ def test_a_fan_out_ends_the_attempt_with_its_calls(ctx: Context) -> None:
     assert (raised.value.calls, raised.value.failed) == (("a", "b"), "keep")
 
 
-def test_a_fan_out_into_nothing_or_with_another_word_is_refused(ctx: Context) -> None:
-    with pytest.raises(InvalidOption, match="nothing to wait for"):
+def test_a_fan_out_into_nothing_or_with_another_word_is_not_tried_again(ctx: Context) -> None:
+    with pytest.raises(Unrecoverable, match="nothing to wait for"):
         ctx.fan_out([])
-    with pytest.raises(InvalidOption, match='write "fail", "skip" or "keep"'):
+    with pytest.raises(Unrecoverable, match='write "fail", "skip" or "keep"'):
         ctx.fan_out(["a"], failed="ignore")  # type: ignore[arg-type]
 
 

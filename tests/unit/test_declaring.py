@@ -1,7 +1,21 @@
-"""What a worker tells the store of the breakers of its app."""
+"""What a worker tells the store of the breakers and schedules of its app."""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from limpet.domain.breaker import Breaker, BreakerRules, BreakerState
+from limpet.domain.cause import WorkerKilled
+from limpet.domain.session import NewSession, SessionKind
+from limpet.maintenance.declared import Declarer
+from limpet.storage.furniture import SchedulePiece
+from limpet.storage.registry import open_store
+from limpet.worker import services
 from limpet.worker.declaring import breakers_to_declare
+from limpet.worker.holds import Ledger
 
 
 def rules(name: str, *tasks: str) -> BreakerRules:
@@ -34,3 +48,33 @@ def test_a_task_that_left_a_breaker_is_held_back_by_it_no_longer() -> None:
 def test_tasks_of_other_apps_stay_behind_a_breaker_of_the_same_name() -> None:
     old = [there("bank", "report"), there("mail", "send")]
     assert declared("pay", old=old, new=[rules("bank", "pay")]) == [rules("bank", "pay", "report")]
+
+
+def test_worker_that_runs_removes_what_nobody_declares_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(services, "_DECLARE_SECONDS", 0.01)
+    store = open_store("sqlite://")
+    old = SchedulePiece("task", "{}", "q", every=1, declared="a:app").schedule("old")
+    store.put_schedule(old)
+    new = NewSession("other", SessionKind.WORKER, "w", "h", 1, schedules=frozenset({"old"}))
+    store.register(new)
+
+    async def do(work: Callable[[], Any]) -> Any:
+        return work()
+
+    async def watch() -> None:
+        line: Any = SimpleNamespace(store=store, do=do, failing_since=None)
+        loops = services.Services(line, "s", Ledger(), lambda: False)
+        declarer = Declarer(store, "a:app", {}, removes=True)
+        running = asyncio.create_task(loops._declare_forever(declarer))
+        await asyncio.sleep(0.1)
+        assert store.schedule("old") is not None
+        store.end("other", WorkerKilled(signal=9))
+        async with asyncio.timeout(5):
+            while store.schedule("old") is not None:
+                await asyncio.sleep(0.01)
+        running.cancel()
+
+    asyncio.run(watch())
+    store.close()

@@ -40,6 +40,15 @@ def test_a_job_out_of_attempts_is_relaunched_as_often_as_is_said() -> None:
     assert again(ValueError(), relaunch=None) is None
 
 
+def test_rounds_that_a_person_opened_are_not_counted() -> None:
+    def waits(round_: int, reopened: int) -> float | None:
+        job = claimed(round_)._replace(reopened=reopened)
+        return judged(job, ValueError(), ONCE, POLICY)[0].relaunch
+
+    assert [waits(n, 1) for n in (2, 3, 4)] == [1800.0, 1800.0, None]
+    assert [waits(n, n - 1) for n in (2, 9)] == [1800.0, 1800.0]
+
+
 def test_a_job_that_is_tried_again_anyway_is_not_relaunched() -> None:
     outcome, _ = judged(claimed(), ValueError(), Retry(attempts=2), POLICY)
     assert (outcome.kind, outcome.relaunch) == ("retry", None)

@@ -10,14 +10,10 @@ import pytest
 from contract.driver import add
 
 from limpet.domain.errors import InvalidOption
-from limpet.domain.job import NewJob
-from limpet.domain.schedule import Schedule, Timing
-from limpet.maintenance.declared import put_declared
 from limpet.maintenance.scanner import FSCK, Scanner
 from limpet.maintenance.scheduler import Scheduler
 from limpet.ops.schedules import trigger_schedule
 from limpet.storage.base import Store
-from limpet.storage.furniture import SchedulePiece
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
@@ -92,26 +88,3 @@ def test_its_schedule_is_listed_but_hands_in_no_job(
     assert store.schedules() == before
     with pytest.raises(InvalidOption, match="limpet fsck --repair"):
         trigger_schedule(store, FSCK, clock)
-
-
-def declared(clock: FakeClock, id: str) -> dict[str, str]:
-    schedule = Schedule(
-        id=id, job=NewJob("", "task", "{}"), timing=Timing(every=60_000_000), next_at=clock.wall()
-    )
-    return {id: SchedulePiece.of(schedule).text()}
-
-
-def test_what_an_app_declares_no_more_is_removed_and_nothing_else(
-    store: Store, clock: FakeClock
-) -> None:
-    put_declared(store, "one:app", declared(clock, "a"), removes=True, clock=clock)
-    put_declared(store, "other:app", declared(clock, "b"), removes=True, clock=clock)
-    store.put_schedule(SchedulePiece("task", "{}", "q", every=1_000_000).schedule("c"))
-    first = store.schedule("a")
-    clock.advance(timedelta(seconds=9))
-    put_declared(store, "one:app", declared(clock, "a"), removes=True, clock=clock)
-    assert store.schedule("a") == first  # started again, it changes nothing
-    put_declared(store, "one:app", {}, removes=False, clock=clock)
-    assert [each.id for each in store.schedules()] == ["a", "b", "c"]
-    put_declared(store, "one:app", {}, removes=True, clock=clock)
-    assert [each.id for each in store.schedules()] == ["b", "c"]

@@ -63,6 +63,15 @@ def test_a_job_that_failed_for_a_named_reason_gets_no_other_chance(shared: Place
     assert len(notes(shared.notes, "run")) == 1
 
 
+def test_a_person_who_retries_a_job_spends_none_of_its_chances(shared: Place) -> None:
+    job = shaping.fails_until.enqueue(shared.notes, 4, hopeless=True)
+    until(lambda: shared.job(job).state is State.FAILED)
+    job.retry()
+    until(lambda: shared.job(job).state is State.SUCCEEDED, said="the fourth round succeeds")
+    assert shared.events(job).count("reopened") == 1
+    assert shared.events(job).count("relaunched") == 2
+
+
 def test_a_job_that_had_to_be_ended_by_force_gets_its_chance_too(shared: Place) -> None:
     job = shaping.swallows_its_timeout.enqueue(shared.notes)
     until(lambda: shared.job(job).state is State.SUCCEEDED, said="the second round succeeds")

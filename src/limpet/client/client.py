@@ -210,25 +210,36 @@ class Client:
     def enqueue_whole(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Write jobs at one moment, all of them or none, however many; parents come first.
 
-        Those that one write cannot take are staged and committed; then caps are looked at before
-        anything is staged, and the receipts tell no state.
+        Those that one write cannot take are staged and committed; then the receipts tell no state,
+        and caps are looked at before anything is staged and again by the commit.
         """
         if len(jobs) <= CHUNK:
             return self._chunk(jobs, at_once)
-        self._find_room(Counter(job.queue for job in jobs))
-        # For a job that runs, the supervisor of its worker writes out what is committed.
-        hand_in(self.store, jobs, self._patiently, writes_out=self._shares_writes)
-        return [Receipt(job.id, "new", None) for job in jobs]
-
-    def _find_room(self, asked: Mapping[str, int]) -> None:
+        asked = Counter(job.queue for job in jobs)
         self._check_caps(asked)
         patience: dict[str, _Patience] = {}
-        while over := without_room(self.store, asked, self._caps or {}, self._shares_writes):
-            queue, waiting = over
-            if queue not in patience:
-                patience[queue] = _Patience(self._limits.get(queue))
-            receipt = Receipt("", "full", None, waiting)
-            time.sleep(patience[queue].pause(queue, receipt, asked[queue]))
+        while not self._hand_in(jobs, asked, patience):
+            pass
+        return [Receipt(job.id, "new", None) for job in jobs]
+
+    def _hand_in(
+        self, jobs: Sequence[NewJob], asked: Mapping[str, int], patience: "dict[str, _Patience]"
+    ) -> bool:
+        """Stage and commit; False after a pause where there was no room, and nothing is written."""
+        over = without_room(self.store, asked, self._caps or {}, self._shares_writes)
+        if over is None:
+            # For a job that runs, the supervisor of its worker writes out what is committed.
+            own = self._shares_writes
+            try:
+                hand_in(self.store, jobs, self._patiently, caps=self._caps, writes_out=own)
+            except QueueFull as full:  # somebody else took the room meanwhile
+                over = full.queue, full.waiting
+            else:
+                return True
+        queue, waiting = over
+        tries = patience.setdefault(queue, _Patience(self._limits.get(queue)))
+        time.sleep(tries.pause(queue, Receipt("", "full", None, waiting), asked[queue]))
+        return False
 
     def enqueue_within(self, connection: object, job: NewJob) -> Receipt:
         """Write one job in the caller's own transaction; a full queue refuses at once."""

@@ -9,8 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from limpet.domain.errors import QueueDraining, StoreError
+from limpet.domain.errors import QueueDraining, StoreError, StoreUnavailable, StoreUnreachable
 from limpet.domain.job import NewJob
+from limpet.domain.queue import QueueView
 from limpet.domain.state import WAITING
 from limpet.storage.base import CHUNK, Store
 
@@ -24,17 +25,19 @@ def hand_in(
     jobs: Sequence[NewJob],
     patiently: Callable[..., object],
     *,
+    caps: Mapping[str, int] | None = None,
     writes_out: bool = True,
 ) -> None:
     """All of the jobs, or none. Parents come before their children, and the first one names it.
 
-    `writes_out`: it does so itself, not only waits until others have.
+    Raises `QueueFull` for a queue that is over its cap; then there is none. `writes_out`: it does
+    so itself, not only waits until others have.
     """
     flow = jobs[0].id
     chunks = [jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK)]
     for place, chunk in enumerate(chunks):
         patiently(store.stage, flow, place, chunk)
-    patiently(store.commit, flow, len(chunks))
+    patiently(store.commit, flow, len(chunks), caps=caps)
     # They are accepted: what goes wrong from here on delays them and is nobody's error.
     with contextlib.suppress(StoreError):
         _write_out(store, deque([job.id for job in chunk] for chunk in chunks), writes_out)
@@ -62,7 +65,7 @@ def without_room(
     Raises `QueueDraining` for one that takes in nothing `from_outside`, but by jobs that run.
     """
     full: tuple[str, int] | None = None
-    for view in store.queues():
+    for view in _queues(store):
         if view.name not in asked:
             continue
         if view.draining and from_outside:
@@ -72,3 +75,13 @@ def without_room(
         if cap is not None and waiting + asked[view.name] > cap:
             full = (view.name, waiting)
     return full
+
+
+def _queues(store: Store) -> tuple[QueueView, ...]:
+    """Every queue; none of a store that is yet to be made, as the first write does."""
+    try:
+        return store.queues()
+    except StoreUnreachable:
+        raise
+    except StoreUnavailable:
+        return ()

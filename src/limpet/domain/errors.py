@@ -280,13 +280,15 @@ class FanOut(LimpetError):
     ) -> None:
         from limpet.domain.rules import ChildFailure  # which needs InvalidOption
 
+        # It is a running task that says this: another attempt would say it again.
         if failed not in tuple(ChildFailure):
-            raise InvalidOption(f'FanOut(failed={failed!r}): write "fail", "skip" or "keep".')
+            raise Unrecoverable(f'FanOut(failed={failed!r}): write "fail", "skip" or "keep".')
         self.calls = tuple(calls)
         self.failed: Literal["fail", "skip", "keep"] = failed
         if not self.calls:
-            raise InvalidOption(
-                "FanOut has no calls, so there is nothing to wait for; go on without it."
+            raise Unrecoverable(
+                "the fan-out has no calls, so there is nothing to wait for; leave it out where "
+                "there are none."
             )
         super().__init__(f"waits for {len(self.calls)} jobs")
 

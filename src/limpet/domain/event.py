@@ -76,6 +76,11 @@ def timeline(job: Job, recorded: list[Event]) -> list[Event]:
     return sorted(told, key=lambda event: event.at)
 
 
+def times_reopened(recorded: Sequence[Event]) -> int:
+    """How often a person opened a new round."""
+    return sum(event.event == EventName.REOPENED for event in recorded)
+
+
 def unheard_loss(recorded: Sequence[Event]) -> Cause | None:
     """The loss of which the orphan hook has not heard: no attempt has ended since, but by loss."""
     for event in reversed(recorded):

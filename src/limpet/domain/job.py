@@ -115,6 +115,8 @@ class ClaimedJob(NamedTuple):
     """What a holder needs to run one attempt.
 
     `attempt` counts from 1. `last_run`: the job is at a cap, and only its orphan hook may run.
+    `reopened`: how many of its rounds a person opened; a store does not tell, the worker finds out
+    where it matters.
     """
 
     lease: Lease
@@ -130,6 +132,7 @@ class ClaimedJob(NamedTuple):
     options: str
     secrets: tuple[str, ...]
     deadline_at: int | None
+    reopened: int = 0
 
     def __repr__(self) -> str:
         return f"<ClaimedJob {self.lease.job} {self.task}>"  # the arguments may hold secrets

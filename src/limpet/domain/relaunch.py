@@ -61,12 +61,13 @@ class Relaunch:
         """These numbers, with the exception classes of the task as registered."""
         return self if registered is None else replace(self, unless=registered.unless)
 
-    def wait_after(self, round_: int, error: BaseException | None) -> timedelta | None:
-        """How long after a failure in that round (from 1) the next one opens; None for never.
+    def wait_after(self, relaunches: int, error: BaseException | None) -> timedelta | None:
+        """How long after a failure the next round opens, of which so many opened by themselves
+        before; None for never.
 
         `error`: what was raised, where that is known.
         """
-        if round_ > self.at_most:
+        if relaunches >= self.at_most:
             return None
         known = () if error is None else (error, *leaves_of(error))
         if any(isinstance(each, self.unless) for each in known):

@@ -42,7 +42,8 @@ class NewSession:
     """What a worker says of itself when it registers; the id comes from the worker.
 
     `tasks`: all that it knows. `pools`: the parts of them that each kind of executor can run,
-    where that is not all. `lock`: how its host can tell that it is dead.
+    where that is not all. `lock`: how its host can tell that it is dead. `schedules`: the ids of
+    those that its code declares.
     """
 
     id: str
@@ -54,6 +55,7 @@ class NewSession:
     tasks: frozenset[str] = frozenset()
     pools: tuple[frozenset[str], ...] = ()
     lock: SessionLock | None = None
+    schedules: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Session:
     cause: Cause | None
     boot: str
     lock: SessionLock | None
+    schedules: frozenset[str] = frozenset()
 
 
 class Standing(StrEnum):

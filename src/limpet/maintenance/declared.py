@@ -1,4 +1,4 @@
-"""Puts the schedules that an app declares, and removes those that it no longer does."""
+"""Puts the schedules that an app declares, and removes those that nobody declares any more."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,28 +6,64 @@ from dataclasses import replace
 from limpet import log
 from limpet.client.cron import next_after
 from limpet.domain.clock import Clock, SystemClock
+from limpet.storage.base import Store
 from limpet.storage.furniture import SchedulePiece, read
-from limpet.storage.scheduling import ScheduleVerbs
 
 
-def put_declared(
-    store: ScheduleVerbs,
-    app: str,
-    pieces: Mapping[str, str],
-    *,
-    removes: bool,
-    clock: Clock | None = None,
-) -> None:
-    """Put what the code of an app declares, by id; `removes`: what it declared before and does not
-    any more goes. Those of other apps, and those that were put at run time, stay.
+class Declarer:
+    """Of the schedules of one app, as the code of this worker has them; `run` is called from time
+    to time.
     """
-    now = (clock or SystemClock()).wall()
-    for id_, text in pieces.items():
-        schedule = replace(read(SchedulePiece, text).schedule(id_), declared=app)
-        first = next_after(schedule.timing, now)
-        store.put_schedule(replace(schedule, next_at=schedule.next_at if first is None else first))
-    if not removes:
-        return
-    for each in store.schedules():
-        if each.declared == app and each.id not in pieces and store.remove_schedule(each.id):
-            log.say("schedule_vanished", schedule=each.id)
+
+    def __init__(
+        self,
+        store: Store,
+        app: str,
+        pieces: Mapping[str, str],
+        *,
+        removes: bool,
+        clock: Clock | None = None,
+    ) -> None:
+        """`pieces`: what is declared, by id. `removes`: whether what has vanished goes."""
+        self._store = store
+        self._app = app
+        self._pieces = pieces
+        self._removes = removes
+        self._clock = clock or SystemClock()
+
+    def begin(self) -> None:
+        """Put what is declared, once the session that declares it is registered, then `run`."""
+        now = self._clock.wall()
+        for id_, text in self._pieces.items():
+            schedule = replace(read(SchedulePiece, text).schedule(id_), declared=self._app)
+            first = next_after(schedule.timing, now)
+            at = schedule.next_at if first is None else first
+            self._store.put_schedule(replace(schedule, next_at=at))
+        self.run()
+
+    def run(self) -> None:
+        """Remove what the app declared once and no session that is not dead declares now: another
+        version of the app may run beside this one. Those of other apps, and those that were put
+        at run time, stay.
+        """
+        if not self._removes:
+            return
+        old = [
+            each
+            for each in self._store.schedules()
+            if each.declared == self._app and each.id not in self._pieces
+        ]
+        declared = self._declared() if old else frozenset()
+        for each in old:
+            if each.id in declared or not self._store.remove_schedule(each.id):
+                continue
+            # A worker that registered after the sessions were read may have found its schedule
+            # there, put nothing, and lost it to us: it gets it back. One that registers from now
+            # on puts it itself.
+            if each.id in self._declared():
+                self._store.put_schedule(each)
+            else:
+                log.say("schedule_vanished", schedule=each.id)
+
+    def _declared(self) -> frozenset[str]:
+        return frozenset().union(*(each.schedules for each in self._store.sessions()))

@@ -24,7 +24,7 @@ from limpet.ops.record import Record, iso
 from limpet.ops.selection import Readable, Selection
 from limpet.storage.base import CHUNK
 from limpet.storage.relocation import MoveVerbs, Stage
-from limpet.storage.shaping import BreakerVerbs
+from limpet.storage.shaping import BreakerVerbs, LimitVerbs
 
 # How many jobs are looked at, to find those that are ahead or that have a turn; and how many named.
 MOST_SEEN = 10 * CHUNK
@@ -71,7 +71,7 @@ class Reason:
         return {"kind": str(self.kind), "text": self.text, "until": iso(self.until), **self.facts}
 
 
-class Explicable(Readable, BreakerVerbs, MoveVerbs, Protocol):
+class Explicable(Readable, BreakerVerbs, LimitVerbs, MoveVerbs, Protocol):
     """What finding a reason needs of a store."""
 
 
@@ -157,7 +157,8 @@ def _blocked(store: Explicable, job: Job, now: int) -> Reason:
 
 
 def _waits_for_key(store: Explicable, job: Job, key: str) -> Reason:
-    limit, rate = job.rules.key_limit, job.rules.key_rate
+    given = store.key_limit(key)
+    limit, rate = given.limit or job.rules.key_limit, given.rate or job.rules.key_rate
     holders = _with_a_turn(store, key, limit)
     waiting = Selection(state=State.BLOCKED, key=key).pages(store, MOST_SEEN)
     ahead = sum(
@@ -167,18 +168,25 @@ def _waits_for_key(store: Explicable, job: Job, key: str) -> Reason:
     more = ", …" if len(holders) > MOST_NAMED else ""
     verb = "has its turn" if len(holders) == 1 else "have its turns"
     told = [f"{named}{more} {verb}"] if holders else []
-    if rate is not None and len(holders) < limit:
+    by_rate = rate is not None and len(holders) < limit
+    if by_rate:
         told.append(f"the next turn comes with its rate of {rate}")
     if not told:
         told.append("none of the jobs that were looked at has a turn")
     if ahead:
         told.append(f"{_many(ahead, 'job', 'jobs')} ahead")
+    end = ""
+    if (given.rate if by_rate else given.limit) is not None:
+        said = "that rate" if by_rate else f"its limit of {limit}"
+        end = f"; {said} was set at run time, `limpet keys unlimit {key}` takes it back"
     facts = {
         "key": key,
+        "limit": limit,
+        "rate": None if rate is None else str(rate),
         "holders": [{"id": each.id, "state": each.state.value} for each in holders],
         "ahead": ahead,
     }
-    return Reason(Kind.KEY, f"blocked by key {key}: {', '.join(told)}", facts=facts)
+    return Reason(Kind.KEY, f"blocked by key {key}: {', '.join(told)}{end}", facts=facts)
 
 
 def _with_a_turn(store: Explicable, key: str, limit: int) -> list[Job]:

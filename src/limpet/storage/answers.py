@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Digest, Lease
+from limpet.domain.rate import Rate
 from limpet.domain.session import Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected
@@ -30,6 +31,13 @@ class Receipt(NamedTuple):
     def all_new(cls, ids: Iterable[str], state: State) -> "list[Receipt]":
         """Those of jobs that were all written; made for every job."""
         return list(map(cls._make, zip(ids, repeat("new"), repeat(state), repeat(0), strict=False)))
+
+
+class KeyLimit(NamedTuple):
+    """What was set for a key at run time; what is None was not."""
+
+    limit: int | None = None
+    rate: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,10 +108,11 @@ class EnqueueVerbs(Protocol):
         waits for its key or for children (`storage.shaping`). Atomic, at most 1,000.
 
         `caps`: queue → the most jobs that may wait in it; a job over the cap is answered `full`
-        and not written; with `all_or_none`, one `full` or `draining` means that none is written. A
-        repeat of an id is answered `already` and changes nothing, within `REPEAT_WINDOW` of the
-        first. One whose `unique` is held is answered `duplicate`. Of the answers the first that is
-        right is given: `already`, `duplicate`, `draining`, `full`.
+        and not written; with `all_or_none`, and where one of the jobs has a parent, one `full` or
+        `draining` means that none is written. A repeat of an id is answered `already` and changes
+        nothing, within `REPEAT_WINDOW` of the first. One whose `unique` is held is answered
+        `duplicate`. Of the answers the first that is right is given: `already`, `duplicate`,
+        `draining`, `full`.
 
         A `parent` has counted it in its `children`, and must be handed in with it, in any order, or
         be blocked by its children; otherwise raises `UnknownParent`, and nothing is written.
@@ -238,8 +239,9 @@ class SweepVerbs(Protocol):
         where `expires` passed, → failed where `deadline` passed; failed → ready in a new round
         where `relaunch_at` came (event `relaunched`, as `retry` else); blocked → ready where a
         rate lets a key give turns again; committed flows are written out; the descendants of
-        parents that are gone are cancelled. Atomic, at most 1,000 each. A repeat finds nothing
-        left. `next_due` looks at all of these.
+        parents that are gone are cancelled. Each of these is atomic, at most 1,000; what others are
+        just changing may be left, and then there is `more`. A repeat finds nothing left.
+        `next_due` looks at all of these.
         """
         ...
 

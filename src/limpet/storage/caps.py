@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Mapping, Sequence
 
+from limpet.domain.errors import QueueFull
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.storage.answers import Receipt
@@ -31,9 +32,28 @@ def over_cap(
     return refused
 
 
+def flow_over_cap(
+    asked: Mapping[str, int], caps: Mapping[str, int], waiting_in: Callable[[str], int]
+) -> QueueFull | None:
+    """The first queue that has no room for what a flow asks of it; None if all have."""
+    for queue in sorted(asked.keys() & caps.keys()):
+        waiting = waiting_in(queue)
+        if waiting + asked[queue] > caps[queue]:
+            return QueueFull(queue, waiting, caps[queue], asked[queue])
+    return None
+
+
+def are_one(jobs: Sequence[NewJob], all_or_none: bool = False) -> bool:
+    """Whether one that is refused keeps all out: so they want it, or there are children among them.
+
+    A child that is refused would leave its parent waiting, and a parent its children alone.
+    """
+    return all_or_none or any(job.parent is not None for job in jobs)
+
+
 def none_written(
     jobs: Sequence[NewJob], known: Mapping[str, State], refused: Mapping[str, Receipt]
 ) -> list[Receipt]:
-    """The answer to an `all_or_none` of which one job is over the cap."""
+    """The answer to jobs that `are_one`, of which one is refused."""
     told = {id_: Receipt(id_, "already", state) for id_, state in known.items()} | dict(refused)
     return [told.get(job.id) or Receipt(job.id, "full", None) for job in jobs]

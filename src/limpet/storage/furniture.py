@@ -59,6 +59,7 @@ class BreakerPiece(_Piece, frozen=True, omit_defaults=True):
     window_at: int = 0
     opened_at: int | None = None
     probe_at: int | None = None
+    tries: tuple[tuple[str, int], ...] = ()
 
     def breaker(self, name: str) -> Breaker:
         """As the domain has it."""
@@ -78,6 +79,7 @@ class BreakerPiece(_Piece, frozen=True, omit_defaults=True):
             self.window_at,
             self.opened_at,
             self.probe_at,
+            self.tries,
         )
 
     @classmethod
@@ -96,6 +98,7 @@ class BreakerPiece(_Piece, frozen=True, omit_defaults=True):
             breaker.window_at,
             breaker.opened_at,
             breaker.probe_at,
+            breaker.tries,
         )
 
 

@@ -9,7 +9,7 @@ from limpet.domain.event import Event
 from limpet.domain.job import Counters, Job, Progress
 from limpet.domain.session import Session, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
-from limpet.storage.texts import error_of, event_name, reason_of, rules_read
+from limpet.storage.texts import error_of, event_name, from_json, reason_of, rules_read
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -93,4 +93,5 @@ def session_of(row: Row, *, over: bool) -> Session:
         cause=error_of(row[14]),
         boot=row[8],
         lock=None if row[15] is None else msgspec.json.decode(row[15], type=SessionLock),
+        schedules=from_json(row[16], frozenset[str]),
     )

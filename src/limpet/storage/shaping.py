@@ -47,6 +47,7 @@ from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
 from limpet.domain.state import State
+from limpet.storage.answers import KeyLimit
 
 
 class FlowVerbs(Protocol):
@@ -59,12 +60,22 @@ class FlowVerbs(Protocol):
         """
         ...
 
-    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
+    def commit(
+        self,
+        flow: str,
+        chunks: int,
+        fence: Lease | None = None,
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> bool:
         """All staged jobs of the flow come into being: from here on every one will reach a final
         state. Atomic, one small write; `promote` writes them out, at most 1,000 a call, as
         `enqueue` would, parents in any order. Raises `FlowIncomplete` unless the places below
         `chunks` are there. True if it was not committed before; a repeat is answered False.
         `fence`: the attempt that asks for it; `LeaseLost` if it does not hold, as with `enqueue`.
+        `caps`: queue → the most jobs that may wait in it, with those of committed flows that are
+        not written out yet, for whoever asks. One for which there is no room raises `QueueFull`,
+        and nothing of the flow is left.
         """
         ...
 
@@ -97,6 +108,10 @@ class LimitVerbs(Protocol):
         back. Turns that this makes possible are given in the same step, at most 1,000; a repeat
         gives on. Atomic.
         """
+        ...
+
+    def key_limit(self, key: str) -> KeyLimit:
+        """What `limit_key` set for a key. Reads only."""
         ...
 
     def drain_queue(self, queue: str, draining: bool = True) -> None:

@@ -3,17 +3,21 @@
 Each function is called within one write transaction, or one read.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from limpet.domain.job import NewJob
 from limpet.domain.schedule import Schedule
 from limpet.domain.state import State
 from limpet.storage.answers import Receipt, Ticked
 from limpet.storage.base import CHUNK
+from limpet.storage.bounds import at_most_a_chunk
 from limpet.storage.furniture import SchedulePiece, read
 from limpet.storage.relocation import Statements
 from limpet.storage.rows import Row
 
+T = TypeVar("T")
 Enqueue = Callable[[Sequence[NewJob]], list[Receipt]]
 States = Callable[[Sequence[str]], dict[str, State]]
 
@@ -165,3 +169,58 @@ def rows(pieces: Sequence[tuple[str, str, str]]) -> list[tuple[int | str | None,
             piece = read(SchedulePiece, text)
             found.append((id_, piece.schedule(id_).timing.text, piece.definition, *piece.state))
     return found
+
+
+class Writing(NamedTuple):
+    """One write transaction of a store that takes writes; `now` is its wall time, None for the
+    server's.
+    """
+
+    tx: Statements
+    now: int | None
+    enqueue: Enqueue
+    states: States
+
+
+class Schedules(ABC):
+    """The verbs of schedules on a store in SQL; see `limpet.storage.scheduling`."""
+
+    @abstractmethod
+    def _reading(self, work: Callable[[Statements], T]) -> T:
+        """Do something in one read."""
+
+    @abstractmethod
+    def _writing(self, work: Callable[[Writing], T], rows: int = 1) -> T:
+        """Do something in one write transaction; raises `StoreMoved` where nothing is written."""
+
+    def put_schedule(self, schedule: Schedule, /) -> bool:
+        return self._writing(lambda to: put(to.tx, schedule, to.now))
+
+    def remove_schedule(self, schedule: str, /) -> bool:
+        return self._writing(lambda to: remove(to.tx, schedule))
+
+    def pause_schedule(
+        self, schedule: str, /, paused: bool = True, next_at: int | None = None
+    ) -> bool:
+        return self._writing(lambda to: pause(to.tx, schedule, paused, next_at))
+
+    def schedules(self) -> tuple[Schedule, ...]:
+        return self._reading(every)
+
+    def schedule(self, schedule: str, /) -> Schedule | None:
+        return self._reading(lambda tx: find(tx, schedule))
+
+    def due_schedules(self, until: int) -> tuple[tuple[Schedule, ...], int | None]:
+        return self._reading(lambda tx: due(tx, until))
+
+    def tick(self, seen: Schedule, jobs: Sequence[NewJob], next_at: int) -> Ticked:
+        at_most_a_chunk(jobs)
+        return self._writing(
+            lambda to: tick(to.tx, seen, jobs, next_at, enqueue=to.enqueue, states=to.states),
+            rows=len(jobs),
+        )
+
+    def trigger(self, seen: Schedule, job: NewJob) -> Ticked:
+        return self._writing(
+            lambda to: trigger(to.tx, seen, job, enqueue=to.enqueue, states=to.states)
+        )

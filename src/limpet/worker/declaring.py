@@ -1,22 +1,20 @@
-"""Tells the store what the app of a worker declares: limits of queues, breakers, schedules."""
+"""Tells the store what the app of a worker declares of its queues and breakers."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 from limpet.domain.breaker import Breaker, BreakerRules
-from limpet.maintenance.declared import put_declared
 from limpet.storage.base import Store
 from limpet.worker.frames import Catalog
 
 
-def declare(store: Store, app: str, catalog: Catalog) -> None:
+def declare(store: Store, catalog: Catalog) -> None:
     """Before anything is claimed: a limit holds from the first job on."""
     if catalog.queues:
         store.declare_queues(catalog.queues)
     known = frozenset(facts.name for facts in catalog.tasks)
     if rules := breakers_to_declare(store.breakers(), catalog.breakers, known):
         store.declare_breakers(rules)
-    put_declared(store, app, catalog.schedules, removes=catalog.removes_schedules)
 
 
 def breakers_to_declare(

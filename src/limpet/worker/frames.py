@@ -93,6 +93,7 @@ class TaskFacts(NamedTuple):
     in_lane: bool
     has_hook: bool
     takes_context: bool
+    relaunches: bool = False
 
 
 class Catalog(NamedTuple):

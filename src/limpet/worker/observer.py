@@ -1,6 +1,6 @@
 """Counts how attempts ended whose task has a breaker, until the store is told."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from limpet.domain.breaker import BreakerRules, Observed
 from limpet.domain.cause import Cause, Raised, Stalled, TimedOut
@@ -15,7 +15,7 @@ class Observer:
 
     def __init__(self) -> None:
         self.breaker_of: dict[str, str] = {}
-        self._seen: dict[str, list[int]] = {}
+        self._seen: dict[str, list[tuple[str, int, bool]]] = {}
 
     def watch(self, breakers: Iterable[BreakerRules]) -> None:
         """Count from now on for these."""
@@ -26,12 +26,18 @@ class Observer:
         breaker = self.breaker_of.get(task)
         failed = _has_failed(settlement)
         if breaker is not None and failed is not None:
-            self._seen.setdefault(breaker, [0, 0])[failed] += 1
+            attempt = (settlement.lease.job, settlement.lease.token, not failed)
+            self._seen.setdefault(breaker, []).append(attempt)
 
     def take(self) -> tuple[Observed, ...]:
         """What to tell now, this once."""
         seen, self._seen = self._seen, {}
-        return tuple(Observed(name, *counts) for name, counts in seen.items())
+        return tuple(_observed(name, attempts) for name, attempts in seen.items())
+
+
+def _observed(breaker: str, attempts: Sequence[tuple[str, int, bool]]) -> Observed:
+    succeeded = sum(each for _, _, each in attempts)
+    return Observed(breaker, succeeded, len(attempts) - succeeded, tuple(attempts))
 
 
 def _has_failed(settlement: Settlement) -> bool | None:

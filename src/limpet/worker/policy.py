@@ -62,7 +62,8 @@ def _relaunched(
 ) -> float | None:
     """The seconds until a failed job gets another chance, unless that is after its deadline."""
     policy = relaunch_of(claimed.options, registered)
-    wait = policy.wait_after(claimed.round, error) if policy is not None else None
+    relaunches = claimed.round - 1 - claimed.reopened
+    wait = policy.wait_after(relaunches, error) if policy is not None else None
     if wait is None:
         return None
     seconds = wait.total_seconds()

@@ -69,6 +69,7 @@ class Registry:
                     in_lane=task.in_lane,
                     has_hook=task.orphan_hook is not None,
                     takes_context=task.signature.context_name is not None,
+                    relaunches=task.options.relaunch is not None,
                 )
                 for name, task in sorted(self.app.tasks.items())
             ],

@@ -162,8 +162,16 @@ class RemoteStore:
         """Only in an attempt; the supervisor sees whose it is."""
         self._ask("stage", flow, place, list(jobs), holder=self._attempt())
 
-    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
-        return bool(self._ask("commit", flow, chunks, fence=fence or self._attempt()))
+    def commit(
+        self,
+        flow: str,
+        chunks: int,
+        fence: Lease | None = None,
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> bool:
+        more = {"caps": dict(caps)} if caps else {}
+        return bool(self._ask("commit", flow, chunks, fence=fence or self._attempt(), **more))
 
     def _attempt(self) -> Lease:
         own = context.current()

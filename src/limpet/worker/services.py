@@ -9,6 +9,7 @@ from typing import Any
 from limpet import log
 from limpet.domain.errors import LimpetError
 from limpet.domain.transition import RetryAt, Settlement, Snooze
+from limpet.maintenance.declared import Declarer
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
 from limpet.maintenance.scanner import Scanner
@@ -23,6 +24,7 @@ _PROOF_SECONDS = 0.2
 _PRUNE_SECONDS = 60.0
 _SCHEDULE_SECONDS = 0.5
 _SCAN_SECONDS = 60.0
+_DECLARE_SECONDS = 60.0
 # How long a limit that was set at run time may be unknown here; the store keeps to it at once.
 _BOUNDS_SECONDS = 2.0
 
@@ -49,6 +51,7 @@ class Services:
         pruner: Pruner,
         scheduler: Scheduler,
         scanner: Scanner,
+        declarer: Declarer,
         bound: Callable[[list[str]], None],
     ) -> tuple[Coroutine[Any, Any, None], ...]:
         """Every loop, to be run for as long as the session lives.
@@ -62,6 +65,7 @@ class Services:
             self._prune_forever(pruner),
             self._schedule_forever(scheduler),
             self._scan_forever(scanner),
+            self._declare_forever(declarer),
             self._learn_bounds_forever(bound),
         )
 
@@ -105,6 +109,11 @@ class Services:
         while True:
             await self._do("scanner", scanner.run)
             await asyncio.sleep(_SCAN_SECONDS)
+
+    async def _declare_forever(self, declarer: Declarer) -> None:
+        while True:
+            await asyncio.sleep(_DECLARE_SECONDS)
+            await self._do("schedules", declarer.run)
 
     async def _learn_bounds_forever(self, bound: Callable[[list[str]], None]) -> None:
         while True:

@@ -16,8 +16,8 @@ from typing import Any
 from limpet import log
 from limpet.domain.cause import Requested, StoreOutage, WorkerKilled
 from limpet.domain.errors import InvalidOption
-from limpet.domain.event import unheard_loss
 from limpet.domain.session import NewSession, Session, SessionKind, SessionLock
+from limpet.maintenance.declared import Declarer
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
 from limpet.maintenance.scanner import Scanner
@@ -43,6 +43,7 @@ from limpet.worker.page import Page, now
 from limpet.worker.parts import Parts
 from limpet.worker.placement import Placement
 from limpet.worker.plan import Plan, from_environment, order_from_environment
+from limpet.worker.recall import recall
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.requests import Requests
 from limpet.worker.services import Services
@@ -117,7 +118,11 @@ class Supervisor:
         sweeper = Sweeper(line.store, self._session, proof, told=forget)
         await line.persist(sweeper.prove)
         await self._register(line, catalog)
-        self._start(line, sweeper, catalog)
+        declarer = Declarer(
+            line.store, self._plan.app, catalog.schedules, removes=catalog.removes_schedules
+        )
+        await line.persist(declarer.begin)
+        self._start(line, sweeper, declarer, catalog)
         self._link.tell(ready=True)
         log.say(
             "worker_ready",
@@ -198,8 +203,9 @@ class Supervisor:
             tasks=frozenset(facts.name for facts in catalog.tasks),
             pools=(names[LOOP], names[LANE]),
             lock=self._lock,
+            schedules=frozenset(catalog.schedules),
         )
-        await line.persist(partial(declare, line.store, self._plan.app, catalog))
+        await line.persist(partial(declare, line.store, catalog))
         self._ledger.observer.watch(catalog.breakers)
         asked = now()
         answer = await line.ask("register", new)
@@ -214,12 +220,15 @@ class Supervisor:
             self._crew.start(kind)
         self._claimer.begin(digests, catalog.bounded())
 
-    def _start(self, line: StoreLine, sweeper: Sweeper, catalog: Catalog) -> None:
+    def _start(
+        self, line: StoreLine, sweeper: Sweeper, declarer: Declarer, catalog: Catalog
+    ) -> None:
         pruner = Pruner(line.store, *catalog.retentions())
         scheduler, scanner = Scheduler(line.store), Scanner(line.store, catalog.url)
         loops = self._services.all(
-            sweeper, Promoter(line.store), pruner, scheduler, scanner, self._claimer.bound
-        )
+            sweeper, Promoter(line.store), pruner, scheduler, scanner, declarer,
+            self._claimer.bound,
+        )  # fmt: skip
         for part in (self._claimer.run(self._give), self._heart.run(), *loops):
             self._parts.serve(part)
         self._parts.serve(line.hear_ready(self._claimer.rang))
@@ -228,12 +237,8 @@ class Supervisor:
     # -- jobs
 
     async def _give(self, holds: list[Hold]) -> None:
-        for hold in holds:
-            facts = self._tasks.get(hold.claimed.task)
-            if hold.claimed.counters.orphans and facts is not None and facts.has_hook:
-                assert self._line is not None
-                cause = unheard_loss(await self._line.ask("events", hold.lease.job))
-                hold.lost = None if cause is None else cause.record()
+        assert self._line is not None
+        await recall(self._line, holds, self._tasks)
         self._dispatcher.give(holds)
 
     def _on_renewed(self, answer: Renewed) -> None:

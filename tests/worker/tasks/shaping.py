@@ -33,7 +33,11 @@ class Hopeless(Exception):
 def fails_until(ctx: Context, path: str, round_: int, hopeless: bool = False) -> int:
     note(path, "run", round=ctx.job.round)
     if ctx.job.round < round_:
-        raise Hopeless("never") if hopeless else ValueError(f"round {ctx.job.round}")
+        raise (
+            Hopeless("never")
+            if hopeless and ctx.job.round == 1
+            else ValueError(f"round {ctx.job.round}")
+        )
     return ctx.job.round
 
 

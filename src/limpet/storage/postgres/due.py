@@ -10,6 +10,7 @@ from limpet.storage.answers import Promoted, Pruned
 from limpet.storage.base import CHUNK, Topic
 from limpet.storage.bounds import SESSIONS_KEPT
 from limpet.storage.outcome import lapsed
+from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.flow import MOST_FLOWS, forget_old, write_out
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
@@ -17,26 +18,38 @@ from limpet.storage.rows import Row
 from limpet.storage.texts import to_json
 
 
-def promote(tx: Transaction) -> Promoted:
-    """Let time take effect, and finish what others left; see `SweepVerbs.promote`."""
+def promote(database: Database) -> Promoted:
+    """Let time take effect, and finish what others left; see `SweepVerbs.promote`.
+
+    A transaction for each part: none may ask for keys twice (functions/06_turns.sql, locks).
+    """
+    now, lapsed_ = database.write(_lapse_late)
+    ((due, ready),) = database.once(lambda tx: tx.call("due", now))
+    ((again, relaunched),) = database.once(lambda tx: tx.call("relaunch", now))
+    turns = database.once(lambda tx: _notes(tx, now))
+    written = write_out(database)
+    ((left, next_due),) = database.once(lambda tx: tx.run("due", "left"))
+    return Promoted(
+        ready=ready + relaunched + turns + written,
+        lapsed=lapsed_,
+        more=left or CHUNK in (due, again, lapsed_),
+        next_due=now if left else next_due,
+    )
+
+
+def _lapse_late(tx: Transaction) -> tuple[int, int]:
     ((now,),) = tx.run("recover", "time", given=tx.wall)
     late = tx.run("due", "late", now=now, limit=CHUNK)
     if late:
         tx.call("lapse", to_json([_lapse(row, now) for row in late]), now)
-    ((due, ready),) = tx.call("due", now)
-    ((again, relaunched),) = tx.call("relaunch", now)
-    ((turns, _),) = tx.call("notes", now)
-    written = write_out(tx)
-    ((left,),) = tx.run("flow", "unfinished")
-    ((next_due,),) = tx.run("due", "next_due")
-    if turns or written:
+    return now, len(late)
+
+
+def _notes(tx: Transaction, now: int) -> int:
+    ((turns, _),) = tx.call("notes", now, True)
+    if turns:
         tx.rings.add(Topic.READY)
-    return Promoted(
-        ready=ready + relaunched + turns + written,
-        lapsed=len(late),
-        more=left or CHUNK in (due, again, len(late)),
-        next_due=now if left else next_due,
-    )
+    return int(turns)
 
 
 def _lapse(row: Row, now: int) -> dict[str, str]:

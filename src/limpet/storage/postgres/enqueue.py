@@ -4,7 +4,7 @@ Jobs that ask for nothing but to be run take the shortest way, the function `enq
 and those for queues that are drained, go through `admit`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from limpet.domain.session import Standing
 from limpet.domain.state import State
 from limpet.storage.answers import Receipt
 from limpet.storage.base import Topic
-from limpet.storage.caps import none_written, over_cap
+from limpet.storage.caps import are_one, none_written, over_cap
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
 from limpet.storage.postgres.transaction import Transaction
@@ -76,7 +76,7 @@ def admit(
     """Write new jobs of every kind. `flow`: they belong to one that was committed."""
     if not jobs:
         return []
-    options = tx.wall, None, fenced, flow, all_or_none, tx.may_ring()
+    options = tx.wall, None, fenced, flow, are_one(jobs, all_or_none), tx.may_ring()
     try:
         ((at, refused, blocked, rung),) = tx.call("admit", *written_whole(jobs), *options)
     except psycopg.Error as error:
@@ -105,14 +105,14 @@ def enqueue_capped(
     fenced: bool = False,
 ) -> list[Receipt]:
     """Write those new jobs for which there is room."""
-    _in_turn(tx, jobs, caps)
+    in_turn(tx, {job.queue for job in jobs} & caps.keys())
     ((there, waiting),) = tx.call("room", *asked(jobs, caps))
     known = {id_: State(state) for id_, state in (there or {}).items()}
     duplicates = uniques(jobs, tx.wall)
     ((held,),) = tx.call("held_uniques", *duplicates) if duplicates else ((None,),)
     no_room = dict.fromkeys(held or (), State.READY) | known
     refused = over_cap(jobs, caps, no_room, lambda queue: int(waiting[queue]))
-    if refused and all_or_none:
+    if refused and are_one(jobs, all_or_none):
         return none_written(jobs, known, refused)
     wanted = [job for job in jobs if job.id not in refused]
     told = admit(tx, wanted, fenced=fenced, all_or_none=all_or_none)
@@ -120,8 +120,9 @@ def enqueue_capped(
     return [refused.get(job.id) or written_ones[job.id] for job in jobs]
 
 
-def _in_turn(tx: Transaction, jobs: Sequence[NewJob], caps: Mapping[str, int]) -> None:
-    for queue in sorted({job.queue for job in jobs} & caps.keys()):
+def in_turn(tx: Transaction, queues: Iterable[str]) -> None:
+    """Wait until nobody else looks for room in these queues."""
+    for queue in sorted(queues):
         tx.run("enqueue", "alone", queue=f"{tx.quoted} {queue}")
 
 
@@ -153,7 +154,8 @@ def enqueue_under(
     complaint on the timeline.
     """
     if caps:
-        _in_turn(tx, jobs, caps)  # first: while it waits, nobody waits for the job's row
+        # First: while it waits, nobody waits for the job's row.
+        in_turn(tx, {job.queue for job in jobs} & caps.keys())
     if not may_hand_in(tx, fence):
         tx.call("pass", False)
         return LeaseLost(*fence)

@@ -1,6 +1,7 @@
 """Which leases still hold: every write after a claim asks here, in the same transaction."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from limpet.domain.cause import LateHolder
 from limpet.domain.lease import Lease
@@ -30,6 +31,7 @@ def check(
     words = zip(leases, tried, strict=True)
     listed = to_json([(lease.job, lease.token, word) for lease, word in words])
     rows = tx.run("fence", "holding", leases=listed, session=session) if alive else []
+    rows.sort(key=itemgetter(0))  # they were locked by id
     found, first = holding(session, leases, tried, rows, once=once)
     told = {int(row[0]): row for row in rows}
     held = {place: HeldJob(row, *told[place][16:18]) for place, row in found.items()}

@@ -1,16 +1,20 @@
 """Many jobs that come into being at one moment: stage, commit, write out; and children."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
-from limpet.domain.errors import FlowIncomplete, LeaseLost
+from limpet.domain.errors import FlowIncomplete, LeaseLost, QueueFull
 from limpet.domain.job import NewJob, Page
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
+from limpet.storage.answers import Receipt
 from limpet.storage.base import CHUNK
 from limpet.storage.bounds import page_size
-from limpet.storage.postgres.enqueue import admit, may_hand_in
+from limpet.storage.caps import flow_over_cap
+from limpet.storage.postgres.database import Database
+from limpet.storage.postgres.enqueue import admit, in_turn, may_hand_in
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import cursor_not_given
@@ -30,33 +34,53 @@ def stage(tx: Transaction, flow: str, place: int, jobs: Sequence[NewJob]) -> Non
         return
     column([text for job in jobs for text in (job.id, job.args, job.options)])  # or it is refused
     tx.run("flow", "clear", flow=flow, place=place)
-    rows = to_json([(job.id, job.parent, to_json(job)) for job in jobs])
+    rows = to_json([(job.id, job.parent, to_json(job), job.queue) for job in jobs])
     tx.run("flow", "stage", flow=flow, place=place, rows=rows)
     tx.run("flow", "staged", flow=flow, place=place, wall=tx.wall)
 
 
-def commit(tx: Transaction, flow: str, chunks: int, fence: Lease | None = None) -> bool | LeaseLost:
-    """All of a flow comes into being; see `FlowVerbs.commit`. A lost lease is answered."""
+def commit(
+    tx: Transaction, flow: str, chunks: int, fence: Lease | None, caps: Mapping[str, int] | None
+) -> bool | LeaseLost | QueueFull:
+    """All of a flow comes into being; see `FlowVerbs.commit`. A refusal that writes is answered."""
+    asked: dict[str, int] = {}
+    if caps:
+        asked = dict(tx.run("flow", "asked", flow=flow, chunks=chunks))
+        in_turn(tx, asked.keys() & caps.keys())  # first, as in enqueue_under
     tx.call("pass", fence is None)
     if fence is not None and not may_hand_in(tx, fence):
         return LeaseLost(*fence)
     row = tx.one("flow", "lock", flow=flow)
     if row is not None and row[1] is not None:
         return False
-    if not _commit(tx, flow, chunks, row[0] if row else []):
+    if row is None or not _is_whole(row[0], chunks):
         raise FlowIncomplete(flow)
-    return True
+    if caps and (full := _over_cap(tx, asked, caps)):
+        drop(tx, flow)
+        return full
+    return _commit(tx, flow, chunks)
+
+
+def _over_cap(
+    tx: Transaction, asked: Mapping[str, int], caps: Mapping[str, int]
+) -> QueueFull | None:
+    ((_, waiting),) = tx.call("room", column([]), column(sorted(asked.keys() & caps.keys())))
+    return flow_over_cap(asked, caps, lambda queue: int(waiting[queue]))
 
 
 def commit_staged(tx: Transaction, flow: str, chunks: int) -> bool:
     """The same where it is part of another verb; False, with nothing written, if a part lacks."""
     row = tx.one("flow", "lock", flow=flow)
-    return row is not None and row[1] is None and _commit(tx, flow, chunks, row[0])
-
-
-def _commit(tx: Transaction, flow: str, chunks: int, places: Sequence[int]) -> bool:
-    if not set(range(chunks)) <= set(places):
+    if row is None or row[1] is not None or not _is_whole(row[0], chunks):
         return False
+    return _commit(tx, flow, chunks)
+
+
+def _is_whole(places: Sequence[int], chunks: int) -> bool:
+    return set(range(chunks)) <= set(places)
+
+
+def _commit(tx: Transaction, flow: str, chunks: int) -> bool:
     tx.run("flow", "drop", flow=flow, chunks=chunks)
     tx.run("flow", "commit", flow=flow, wall=tx.wall)
     return True
@@ -73,20 +97,30 @@ def drop(tx: Transaction, flow: str) -> None:
 _job = msgspec.json.Decoder(NewJob).decode
 
 
-def write_out(tx: Transaction) -> int:
-    """Write jobs of committed flows, parents first, at most 1,000; how many are ready."""
+def write_out(database: Database) -> int:
+    """Write jobs of committed flows, parents first, at most 1,000; how many are ready.
+
+    A transaction for each flow: none may ask for keys twice (functions/06_turns.sql, locks).
+    """
     ready, room = 0, CHUNK
-    while room and (found := tx.one("flow", "committed")):
-        flow = found[0]
-        rows = tx.run("flow", "next", flow=flow, limit=room)
-        rows = rows or tx.run("flow", "any", flow=flow, limit=room)
-        told = admit(tx, [_job(text) for _, text in rows], flow=True)
+    while room and (told := database.write(partial(_write_next, room=room))) is not None:
         ready += sum(each.outcome == "new" and each.state is State.READY for each in told)
-        if rows:
-            tx.run("flow", "written", flow=flow, ids=column([id_ for id_, _ in rows]))
-        tx.run("flow", "finish", flow=flow)
-        room -= len(rows)
+        room -= len(told)
     return ready
+
+
+def _write_next(tx: Transaction, room: int) -> list[Receipt] | None:
+    found = tx.one("flow", "committed")
+    if found is None:
+        return None
+    flow = found[0]
+    rows = tx.run("flow", "next", flow=flow, limit=room)
+    rows = rows or tx.run("flow", "any", flow=flow, limit=room)
+    told = admit(tx, [_job(text) for _, text in rows], flow=True)
+    if rows:
+        tx.run("flow", "written", flow=flow, ids=column([id_ for id_, _ in rows]))
+    tx.run("flow", "finish", flow=flow)
+    return told
 
 
 def forget_old(tx: Transaction, before: int) -> int:

@@ -106,7 +106,7 @@ def sessions(
 ) -> tuple[Session, ...]:
     """The sessions, newest first."""
     rows = tx.run("inspect", "sessions", with_dead=with_dead, one=one, lease=tx.lease)
-    return tuple(session_of(row, over=row[16]) for row in rows)
+    return tuple(session_of(row, over=row[17]) for row in rows)
 
 
 def totals(tx: Transaction) -> tuple[Total, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.domain.rate import Rate
+from limpet.storage.answers import KeyLimit
 from limpet.storage.base import Topic
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.texts import from_json, to_json
@@ -82,3 +83,9 @@ def limit_key(tx: Transaction, key: str, limit: int | None, rate: Rate | None) -
     )
     tx.call("turns", [key], [0], now)
     tx.rings.add(Topic.READY)
+
+
+def key_limit(tx: Transaction, key: str) -> KeyLimit:
+    """What was set for a key; see `LimitVerbs.key_limit`."""
+    limit, rate = tx.one("limits", "key_limit", key=key) or (None, None)
+    return KeyLimit(limit, from_json(rate, Rate) if rate else None)

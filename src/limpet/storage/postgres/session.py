@@ -40,6 +40,9 @@ def register(tx: Transaction, new: NewSession) -> Registered:
     )
     if found == SessionState.DEAD:
         raise session_dead(new.id)
+    if found is None and new.schedules:
+        told = to_json(sorted(new.schedules))
+        tx.run("session", "declare", session=new.id, schedules=told)
     return Registered(moment, kept, pools, epoch)
 
 

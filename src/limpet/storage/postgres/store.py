@@ -8,7 +8,7 @@ from datetime import timedelta
 from limpet.domain.breaker import Breaker, BreakerRules, Observed
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock
-from limpet.domain.errors import LeaseLost
+from limpet.domain.errors import LeaseLost, QueueFull
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
@@ -171,7 +171,7 @@ class PostgresStore(Schedules):
         return self._db.write(lambda tx: recover.recover(tx, session))
 
     def promote(self) -> answers.Promoted:
-        answer = self._db.write(due.promote)
+        answer = due.promote(self._db)
         if time.monotonic() > self._next_look:
             self._next_look = time.monotonic() + _LOOK_SECONDS
             if old := self._db.read(info.old_snapshot):
@@ -212,9 +212,16 @@ class PostgresStore(Schedules):
         at_most_a_chunk(jobs)
         self._db.write(lambda tx: flows.stage(tx, flow, place, jobs))
 
-    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
-        answer = self._db.write(lambda tx: flows.commit(tx, flow, chunks, fence))
-        if isinstance(answer, LeaseLost):
+    def commit(
+        self,
+        flow: str,
+        chunks: int,
+        fence: Lease | None = None,
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> bool:
+        answer = self._db.write(lambda tx: flows.commit(tx, flow, chunks, fence, caps))
+        if isinstance(answer, LeaseLost | QueueFull):
             raise answer
         return answer
 
@@ -232,6 +239,9 @@ class PostgresStore(Schedules):
 
     def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
         self._db.write(lambda tx: limits.limit_key(tx, key, limit, rate))
+
+    def key_limit(self, key: str) -> answers.KeyLimit:
+        return self._db.read(lambda tx: limits.key_limit(tx, key))
 
     def drain_queue(self, queue: str, draining: bool = True) -> None:
         self._db.write(lambda tx: limits.drain_queue(tx, queue, draining))

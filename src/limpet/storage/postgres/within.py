@@ -15,7 +15,7 @@ from limpet.domain.errors import TransactionRefused
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.storage.answers import Receipt
-from limpet.storage.caps import over_cap
+from limpet.storage.caps import are_one, none_written, over_cap
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.enqueue import (
     asked,
@@ -101,19 +101,24 @@ def _talk(database: Database, jobs: Sequence[NewJob], caps: Mapping[str, int] | 
     yield _Say(statement("connection", "savepoint", quoted))
     try:
         refused: dict[str, Receipt] = {}
+        whole = are_one(jobs)
         if caps:
             # No lock: it would be held until the caller commits. Two may both take the last place.
             ((there, waiting),) = yield _Say(call_of("room", 2, quoted), asked(jobs, caps))
             known = {id_: State(state) for id_, state in _read(there).items()}
             lengths = _read(waiting)
+            no_room = dict(known)
             if duplicates := uniques(jobs, wall):
                 ((held,),) = yield _Say(call_of("held_uniques", 4, quoted), duplicates)
-                known |= dict.fromkeys(_listed(held), State.READY)
-            refused = over_cap(jobs, caps, known, lambda queue: int(lengths[queue]))
+                no_room |= dict.fromkeys(_listed(held), State.READY)
+            refused = over_cap(jobs, caps, no_room, lambda queue: int(lengths[queue]))
+            if refused and whole:
+                none = none_written(jobs, known, refused)
+                refused = {job.id: each for job, each in zip(jobs, none, strict=True)}
         wanted = [job for job in jobs if job.id not in refused]
         told: dict[str, Receipt] = {}
         if wanted:
-            params = (*written_whole(wanted), wall, database.epoch, False, False, False, True)
+            params = (*written_whole(wanted), wall, database.epoch, False, False, whole, True)
             ((at, no, blocked, _),) = yield _Say(call_of("admit", len(params), quoted), params)
             answer = receipts_of_all(wanted, at, _read(no), _listed(blocked))
             told = dict(zip((job.id for job in wanted), answer, strict=True))

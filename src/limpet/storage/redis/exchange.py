@@ -11,7 +11,7 @@ from limpet.domain.session import Standing
 from limpet.domain.transition import Settlement
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import Want
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import rejected_of
 from limpet.storage.redis.settle import told
 from limpet.storage.refusals import exchange_forgotten, exchange_too_old, session_not_known
@@ -41,7 +41,10 @@ def exchange(
         said.others,
         leases_told(begun),
         _pools(want) if want else False,
-        [(each.breaker, each.succeeded, each.failed) for each in observed],
+        [
+            (each.breaker, each.succeeded, each.failed, as_text(packed(each.attempts)))
+            for each in observed
+        ],
         texts=said.texts,
     )
     if code == _NOT_KNOWN:

@@ -1,10 +1,11 @@
 """Many jobs that come into being at one moment: stage, commit; and the children of one."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from limpet.domain.errors import FlowIncomplete, LeaseLost
+from limpet.domain.errors import FlowIncomplete, LeaseLost, QueueFull
 from limpet.domain.job import NewJob, Page
 from limpet.domain.lease import Lease
 from limpet.storage.bounds import page_size
@@ -13,7 +14,7 @@ from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import job_of, number_of
 from limpet.storage.refusals import cursor_not_given
 
-_INCOMPLETE = 1
+_INCOMPLETE, _FULL = 1, 2
 
 
 def stage(link: Link, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
@@ -22,20 +23,26 @@ def stage(link: Link, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
     batch = batch_of(once)
     texts = [_raw(text) for text in batch.texts]
     part = (batch.number, batch.shapes, batch.kinds, batch.extras, texts)
-    link.call("stage", flow, place, as_text(packed(part)))
+    queues = packed(Counter(job.queue for job in once))
+    link.call("stage", flow, place, as_text(packed(part)), as_text(queues))
 
 
 def _raw(text: str | bytes) -> msgspec.Raw:
     return as_text(text if isinstance(text, bytes) else text.encode())
 
 
-def commit(link: Link, flow: str, chunks: int, fence: Lease | None = None) -> bool:
+def commit(
+    link: Link, flow: str, chunks: int, fence: Lease | None, caps: Mapping[str, int] | None
+) -> bool:
     """Let them come into being; see `FlowVerbs.commit`."""
-    code, *answer = link.call("commit", flow, chunks, fence or False)
+    code, *answer = link.call("commit", flow, chunks, fence or False, caps or False)
     if code == FENCE_LOST and fence is not None:
         raise LeaseLost(*fence)
     if code == _INCOMPLETE:
         raise FlowIncomplete(flow)
+    if code == _FULL and caps:
+        queue, waiting, asked = answer[0].decode(), *answer[1:]
+        raise QueueFull(queue, waiting, caps[queue], asked)
     return bool(answer[0])
 
 

@@ -119,4 +119,5 @@ def breaker_rules_text(piece: BreakerPiece) -> str:
 def _state(piece: BreakerPiece) -> tuple[Any, ...]:
     opened_at = False if piece.opened_at is None else piece.opened_at
     probe_at = False if piece.probe_at is None else piece.probe_at
-    return piece.state, piece.succeeded, piece.failed, piece.window_at, opened_at, probe_at
+    counted = (piece.state, piece.succeeded, piece.failed, piece.window_at)
+    return *counted, opened_at, probe_at, piece.tries

@@ -6,6 +6,7 @@ from typing import Any
 from limpet.domain.breaker import Breaker, BreakerRules, BreakerState
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.domain.rate import Rate
+from limpet.storage.answers import KeyLimit
 from limpet.storage.furniture import BreakerPiece, KeyPiece, read
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.rows import unpacked
@@ -50,6 +51,12 @@ def limit_key(link: Link, key: str, limit: int | None, rate: Rate | None) -> Non
     link.call("limit_key", key, key_text(KeyPiece(limit, rate)))
 
 
+def key_limit(link: Link, key: str) -> KeyLimit:
+    """What was set for a key; see `LimitVerbs.key_limit`."""
+    piece = read(KeyPiece, link.call("key_limit", key)[1])
+    return KeyLimit(piece.limit, piece.rate)
+
+
 def key_text(piece: KeyPiece) -> str:
     """What is set for a key as the scripts keep it; nothing for none."""
     if piece.limit is None and piece.rate is None:
@@ -78,7 +85,7 @@ def breaker_of(name: bytes, rules: bytes, state: bytes | None) -> Breaker:
     found = read(BreakerPiece, rules).breaker(name.decode())
     if state is None:
         return found
-    where, succeeded, failed, window_at, opened_at, probe_at = unpacked(state)
+    where, succeeded, failed, window_at, opened_at, probe_at, tries = unpacked(state)
     return Breaker(
         found.rules,
         BreakerState(where),
@@ -87,6 +94,7 @@ def breaker_of(name: bytes, rules: bytes, state: bytes | None) -> Breaker:
         int(window_at),
         None if opened_at is False else int(opened_at),
         None if probe_at is False else int(probe_at),
+        tuple((job, int(token)) for job, token in tries),
     )
 
 

@@ -15,7 +15,7 @@ from limpet.domain.session import Session, SessionKind, SessionLock, SessionStat
 from limpet.domain.state import State
 from limpet.domain.transition import Answer, Rejected
 from limpet.storage.relocation import Parcel
-from limpet.storage.texts import error_of, event_name, reason_of, to_json
+from limpet.storage.texts import error_of, event_name, from_json, reason_of, to_json
 
 NONE = -1
 # Flags of a row, as include/row.lua has them.
@@ -203,6 +203,7 @@ def session_of(id_: bytes, fields: Sequence[bytes], now_lease: int) -> Session:
         cause=error_of(kept.get(b"cause")),
         boot=kept[b"boot"],
         lock=msgspec.json.decode(lock, type=SessionLock) if lock else None,
+        schedules=from_json(kept.get(b"schedules", "[]"), frozenset[str]),
     )
 
 

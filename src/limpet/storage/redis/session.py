@@ -28,6 +28,7 @@ def register(link: Link, new: NewSession) -> Registered:
         "boot": boot_id(),
         "pools": to_json(digests),
         "lock": "" if new.lock is None else to_json(new.lock),
+        "schedules": to_json(sorted(new.schedules)),
     }
     code, *answer = link.call(
         "register",

@@ -156,8 +156,15 @@ class RedisStore(Schedules):
         at_most_a_chunk(jobs)
         flows.stage(self._link, flow, place, jobs)
 
-    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
-        return flows.commit(self._link, flow, chunks, fence)
+    def commit(
+        self,
+        flow: str,
+        chunks: int,
+        fence: Lease | None = None,
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> bool:
+        return flows.commit(self._link, flow, chunks, fence, caps)
 
     def children(self, job: str, cursor: str | None = None, limit: int = 50) -> Page:
         return flows.children(self._link, job, cursor, limit)
@@ -175,6 +182,9 @@ class RedisStore(Schedules):
 
     def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
         limits.limit_key(self._link, key, limit, rate)
+
+    def key_limit(self, key: str) -> answers.KeyLimit:
+        return limits.key_limit(self._link, key)
 
     def drain_queue(self, queue: str, draining: bool = True) -> None:
         limits.drain_queue(self._link, queue, draining)

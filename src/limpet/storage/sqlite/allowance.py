@@ -131,7 +131,7 @@ class Probes:
         """Write which breakers are being tried."""
         for n in taken:
             for breaker in self._reserved.get(n, ()):
-                probed(tx, breaker)
+                probed(tx, breaker, n)
                 if breaker.rules.name in self._kept_back:
                     self.next_at = earlier(self.next_at, tx.now + breaker.rules.probe_after)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed
+from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed, tried
 from limpet.storage.base import Topic
 from limpet.storage.furniture import BreakerPiece, read
 from limpet.storage.sqlite.relocate import must_take_writes
@@ -55,10 +55,10 @@ def tell(tx: Transaction, seen: Sequence[Observed]) -> None:
                 tx.bells.add(Topic.READY)
 
 
-def probed(tx: Transaction, breaker: Breaker) -> None:
+def probed(tx: Transaction, breaker: Breaker, n: int) -> None:
     """One job of it was given out to see how it ends."""
-    again_at = tx.now + breaker.rules.probe_after
-    write(tx, replace(breaker, state=BreakerState.PROBING, probe_at=again_at))
+    ((job, token),) = tx.run("breakers", "attempt", n=n)
+    write(tx, tried(breaker, (job, token), tx.now))
 
 
 def find(tx: Transaction, name: str) -> Breaker | None:

@@ -21,6 +21,10 @@ from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import to_json
 
+# How far, by state, one call has looked at finished jobs; the next one goes on behind them.
+Passed = dict[State, tuple[int, int]]
+_MOST_SEEN = 5_000
+
 
 def promote(tx: Transaction) -> Promoted:
     """Let time take effect, and finish what others left; see `SweepVerbs.promote`."""
@@ -74,41 +78,87 @@ def prune(
     tx: Transaction,
     retention: Mapping[State, timedelta],
     queues: Mapping[str, Mapping[State, timedelta]] | None,
+    passed: Passed,
 ) -> Pruned:
     """Remove finished jobs and dead sessions; see `SweepVerbs.prune`."""
     must_take_writes(tx)
-    own = {
-        (queue, state): kept
-        for queue, said in (queues or {}).items()
-        for state, kept in said.items()
-    }
+    own: dict[State, dict[str, timedelta]] = {}
+    for queue, said in (queues or {}).items():
+        for state, kept in said.items():
+            own.setdefault(state, {})[queue] = kept
     left = CHUNK
-    for (queue, state), kept in own.items():
-        left -= _prune_jobs(tx, "old_of_queue", state, kept, left, queue=queue)
     for state, kept in retention.items():
-        apart = to_json([queue for queue, of in own if of is state])
-        left -= _prune_jobs(tx, "old", state, kept, left, apart=apart)
+        if state not in own:
+            left -= _remove(tx, state, _old(tx, state, kept, left))
+    for state, by_queue in own.items():
+        if left == 0:
+            break
+        numbers = _old_by_queue(tx, state, retention.get(state), by_queue, left, passed)
+        left -= _remove(tx, state, _old_of(tx, numbers))
     if left == 0:
         return Pruned(CHUNK, 0, more=True)
     staged = _prune_flows(tx, left)
     tx.run("keys", "forget_idle", now=tx.now, limit=left)
     sessions = _prune_sessions(tx, left)
-    return Pruned(CHUNK - left, sessions, more=left in (sessions, staged))
+    unseen = bool(passed.keys() & own.keys())
+    return Pruned(CHUNK - left, sessions, more=unseen or left in (sessions, staged))
 
 
-def _prune_jobs(
-    tx: Transaction, which: str, state: State, kept: timedelta, limit: int, **where: str
-) -> int:
-    rows = tx.run(
+def _old(tx: Transaction, state: State, kept: timedelta, limit: int) -> list[Row]:
+    return tx.run(
         "prune",
-        which,
+        "old",
         state=state,
         finished_before=tx.now - microseconds(kept),
         created_before=tx.now - microseconds(REPEAT_WINDOW),
         now=tx.now,
         limit=limit,
-        **where,
     )
+
+
+def _old_by_queue(
+    tx: Transaction,
+    state: State,
+    kept: timedelta | None,
+    by_queue: Mapping[str, timedelta],
+    limit: int,
+    passed: Passed,
+) -> list[int]:
+    """The numbers of jobs that are older than their queue keeps them. No index has the queue, and
+    those that stay may be many: of these only so many are looked at, and more behind them next.
+    """
+    before = {queue: tx.now - microseconds(each) for queue, each in by_queue.items()}
+    others = tx.now - microseconds(kept) if kept is not None else None
+    latest = max([*before.values(), *([] if others is None else [others])])
+    finished_at, n = passed.pop(state, (0, 0))
+    rows = tx.run(
+        "prune",
+        "finished",
+        state=state,
+        finished_before=latest,
+        finished_at=finished_at,
+        n=n,
+        limit=_MOST_SEEN,
+    )
+    numbers: list[int] = []
+    for n, queue, finished_at in rows:
+        until = before.get(queue, others)
+        if until is not None and finished_at < until:
+            numbers.append(n)
+            if len(numbers) == limit:
+                break
+    if rows and (n != rows[-1][0] or len(rows) == _MOST_SEEN):
+        passed[state] = finished_at, n
+    return numbers
+
+
+def _old_of(tx: Transaction, numbers: list[int]) -> list[Row]:
+    created_before = tx.now - microseconds(REPEAT_WINDOW)
+    listed = to_json(numbers)
+    return tx.run("prune", "old_of", numbers=listed, created_before=created_before, now=tx.now)
+
+
+def _remove(tx: Transaction, state: State, rows: list[Row]) -> int:
     numbers = [(row[0],) for row in rows]
     for table in ("job", "payload", "result", "events", "progress", "log"):
         tx.many("prune", table, numbers)

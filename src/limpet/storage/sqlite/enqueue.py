@@ -12,7 +12,7 @@ from limpet.domain.rules import NO_RULES
 from limpet.domain.session import Standing
 from limpet.domain.state import Move, State
 from limpet.storage.answers import Receipt
-from limpet.storage.caps import none_written, over_cap
+from limpet.storage.caps import are_one, none_written, over_cap
 from limpet.storage.sqlite.columns import job_row, payload_row
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.relocate import check as check_open
@@ -47,11 +47,10 @@ def enqueue(
         duplicates, replacing = foreseen(tx, jobs)
         free = duplicates | known.keys()
         if caps:
-            refused = over_cap(jobs, caps, free | replacing, lambda queue: _waiting(tx, queue))
+            refused = over_cap(jobs, caps, free | replacing, lambda queue: waiting_in(tx, queue))
         if draining and not fenced:
             refused |= _drained(tx, jobs, free)
-    # A child that is refused would leave its parent waiting, and a parent its children alone.
-    if refused and (all_or_none or any(job.parent is not None for job in jobs)):
+    if refused and are_one(jobs, all_or_none):
         return none_written(jobs, known, refused)
     wanted = [job for job in jobs if job.id not in refused]
     if shaped:
@@ -142,6 +141,7 @@ def _drained(tx: Transaction, jobs: Sequence[NewJob], free: Container[str]) -> d
     }
 
 
-def _waiting(tx: Transaction, queue: str) -> int:
+def waiting_in(tx: Transaction, queue: str) -> int:
+    """How many jobs wait in a queue, with those of committed flows."""
     row = tx.one("enqueue", "waiting", queue=queue)
     return int(row[0]) if row else 0

@@ -1,18 +1,20 @@
 """Many jobs that come into being at one moment: stage, commit, write out; and children."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from limpet.domain.errors import FlowIncomplete, LeaseLost
+from limpet.domain.errors import FlowIncomplete, LeaseLost, QueueFull
 from limpet.domain.job import NewJob, Page
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.storage.base import CHUNK
 from limpet.storage.bounds import page_size
+from limpet.storage.caps import flow_over_cap
 from limpet.storage.refusals import cursor_not_given
 from limpet.storage.rows import job_of
-from limpet.storage.sqlite.enqueue import known_of, may_hand_in
+from limpet.storage.sqlite.enqueue import known_of, may_hand_in, waiting_in
 from limpet.storage.sqlite.relocate import must_take_work, must_take_writes
 from limpet.storage.sqlite.shaped import take_in
 from limpet.storage.sqlite.transaction import Transaction
@@ -23,11 +25,15 @@ def stage(tx: Transaction, flow: str, place: int, jobs: Sequence[NewJob]) -> Non
     """Keep jobs aside; see `FlowVerbs.stage`."""
     must_take_writes(tx)
     if tx.one("flow", "committed", flow=flow) is None:  # a late repeat is not written out again
-        tx.run("flow", "stage", flow=flow, place=place, jobs=to_json(jobs), now=tx.now)
+        queues = to_json(Counter(job.queue for job in jobs))
+        listed = to_json(jobs)
+        tx.run("flow", "stage", flow=flow, place=place, jobs=listed, queues=queues, now=tx.now)
 
 
-def commit(tx: Transaction, flow: str, chunks: int, fence: Lease | None = None) -> bool | LeaseLost:
-    """All of a flow comes into being; see `FlowVerbs.commit`. A lost lease is answered."""
+def commit(
+    tx: Transaction, flow: str, chunks: int, fence: Lease | None, caps: Mapping[str, int] | None
+) -> bool | LeaseLost | QueueFull:
+    """All of a flow comes into being; see `FlowVerbs.commit`. A refusal that writes is answered."""
     if fence is None:
         must_take_work(tx)
     else:
@@ -36,17 +42,29 @@ def commit(tx: Transaction, flow: str, chunks: int, fence: Lease | None = None) 
             return LeaseLost(*fence)
     if tx.one("flow", "committed", flow=flow) is not None:
         return False
-    if not commit_staged(tx, flow, chunks):
+    if not _is_whole(tx, flow, chunks):
         raise FlowIncomplete(flow)
-    return True
+    if caps and (full := _over_cap(tx, flow, chunks, caps)):
+        drop(tx, flow)
+        return full
+    return commit_staged(tx, flow, chunks)
+
+
+def _is_whole(tx: Transaction, flow: str, chunks: int) -> bool:
+    ((places,),) = tx.run("flow", "places", flow=flow, chunks=chunks)
+    return bool(places == chunks)
+
+
+def _over_cap(tx: Transaction, flow: str, chunks: int, caps: Mapping[str, int]) -> QueueFull | None:
+    asked: dict[str, int] = dict(tx.run("flow", "asked", flow=flow, chunks=chunks))
+    return flow_over_cap(asked, caps, lambda queue: waiting_in(tx, queue))
 
 
 def commit_staged(tx: Transaction, flow: str, chunks: int) -> bool:
     """The same where it is part of another verb; False, with nothing written, if a part lacks or
     it is committed already: then nobody would count its children for the one who asks.
     """
-    ((places,),) = tx.run("flow", "places", flow=flow, chunks=chunks)
-    if places != chunks or tx.one("flow", "committed", flow=flow) is not None:
+    if not _is_whole(tx, flow, chunks) or tx.one("flow", "committed", flow=flow) is not None:
         return False
     tx.run("flow", "commit", flow=flow, chunks=chunks, now=tx.now)
     tx.unfinished = True

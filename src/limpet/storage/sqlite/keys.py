@@ -8,6 +8,7 @@ from typing import NamedTuple
 from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules
 from limpet.domain.state import Move, State
+from limpet.storage.answers import KeyLimit
 from limpet.storage.base import CHUNK
 from limpet.storage.rows import Row
 from limpet.storage.sqlite.relocate import must_take_writes
@@ -205,3 +206,9 @@ def limit_key(tx: Transaction, key: str, limit: int | None, rate: Rate | None) -
     tx.run("keys", "limit", key=key, most=limit, rate=to_json(rate) if rate else None)
     tx.run("keys", "not_due", keys=to_json([key]))
     serve(tx, [key])
+
+
+def key_limit(tx: Transaction, key: str) -> KeyLimit:
+    """What was set for a key; see `LimitVerbs.key_limit`."""
+    most, rate = tx.one("keys", "limit_of", key=key) or (None, None)
+    return KeyLimit(most, from_json(rate, Rate) if rate else None)

@@ -133,7 +133,7 @@ CREATE TABLE limpet_session (
     renewed_at INTEGER NOT NULL,
     ended_at INTEGER,
     cause TEXT
-, lock TEXT) STRICT, WITHOUT ROWID;
+, lock TEXT, schedules TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
 
 CREATE INDEX limpet_session_moment ON limpet_session (moment) WHERE state <> 'dead';
 
@@ -203,7 +203,7 @@ CREATE TABLE limpet_staged (
     flow TEXT NOT NULL,
     place INTEGER NOT NULL,
     jobs TEXT NOT NULL,              -- JSON list, each in the order of NewJob
-    staged_at INTEGER NOT NULL,
+    staged_at INTEGER NOT NULL, queues TEXT NOT NULL DEFAULT '{}',
     PRIMARY KEY (flow, place)
 ) STRICT;
 

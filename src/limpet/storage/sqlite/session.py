@@ -85,6 +85,7 @@ def register(tx: Transaction, new: NewSession) -> Registered:
             tasks=tasks,
             pools=to_json(pools),
             lock=None if new.lock is None else to_json(new.lock),
+            schedules=to_json(sorted(new.schedules)),
             now=tx.now,
         )
         _unblock(tx, tasks)

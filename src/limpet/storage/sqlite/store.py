@@ -8,7 +8,7 @@ import apsw
 from limpet.domain.breaker import Breaker, BreakerRules, Observed
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.errors import LeaseLost, StoreCorrupt
+from limpet.domain.errors import LeaseLost, QueueFull, StoreCorrupt
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
 from limpet.domain.lease import Lease
@@ -56,6 +56,7 @@ class SqliteStore(Schedules, Gates):
     def __init__(self, url: str, clock: Clock | None = None, boot: str | None = None) -> None:
         self._location = parse(url)
         self._db = Database(self._location, clock or SystemClock(), boot or boot_id())
+        self._passed: due.Passed = {}
 
     # -- enqueue
 
@@ -157,7 +158,9 @@ class SqliteStore(Schedules, Gates):
         retention: Mapping[State, timedelta],
         queues: Mapping[str, Mapping[State, timedelta]] | None = None,
     ) -> answers.Pruned:
-        return self._db.write(lambda tx: due.prune(tx, retention, queues), rows=base.CHUNK)
+        return self._db.write(
+            lambda tx: due.prune(tx, retention, queues, self._passed), rows=base.CHUNK
+        )
 
     def outlook(self) -> answers.Outlook:
         return self._db.read(recover.outlook)
@@ -186,9 +189,16 @@ class SqliteStore(Schedules, Gates):
         at_most_a_chunk(jobs)
         return self._db.write(lambda tx: flows.stage(tx, flow, place, jobs), rows=len(jobs))
 
-    def commit(self, flow: str, chunks: int, fence: Lease | None = None) -> bool:
-        answer = self._db.write(lambda tx: flows.commit(tx, flow, chunks, fence))
-        if isinstance(answer, LeaseLost):
+    def commit(
+        self,
+        flow: str,
+        chunks: int,
+        fence: Lease | None = None,
+        *,
+        caps: Mapping[str, int] | None = None,
+    ) -> bool:
+        answer = self._db.write(lambda tx: flows.commit(tx, flow, chunks, fence, caps))
+        if isinstance(answer, LeaseLost | QueueFull):
             raise answer
         return answer
 
@@ -208,6 +218,9 @@ class SqliteStore(Schedules, Gates):
 
     def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
         return self._db.write(lambda tx: keys.limit_key(tx, key, limit, rate), rows=base.CHUNK)
+
+    def key_limit(self, key: str) -> answers.KeyLimit:
+        return self._db.read(lambda tx: keys.key_limit(tx, key))
 
     def drain_queue(self, queue: str, draining: bool = True) -> None:
         return self._db.write(lambda tx: limits.drain_queue(tx, queue, draining))

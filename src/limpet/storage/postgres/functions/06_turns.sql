@@ -1,10 +1,52 @@
 -- turns: who may be under way of a key.
 -- purpose: turns takes turns back, and gives to those that wait, in order, what there is to give.
 --          blocked to ready. notes does what was left to be done (see the table).
--- params:  keys, each once, and how many turns of each are given back; the wall time.
+-- params:  keys, each once and locked, and how many turns of each are given back; the wall time.
 -- returns: how many became ready.
--- why:     keys are locked in the order of their names. A row of parked that somebody else has locked is
---          passed over: whoever changes it asks for the key afterwards.
+-- why:     a row of parked that somebody else has locked is passed over: whoever changes it asks for the
+--          key afterwards.
+-- locks:   whoever writes locks rows in this order, and waits for none that comes before what it has:
+--            1. uniques, by task and name (admit, retry, relaunch)
+--            2. the jobs that it is about, by id: running by exchange, release and recover; waiting by
+--               cancel, requeue, repair, and admit for those that are replaced; done by retry
+--            3. parents that wait for children, by id (after, admit)
+--            4. keys, by name, all in one step (keys below; take_turns; expect for due, retry, repair)
+--            5. queues, by name (claim)
+--          So who has a key waits for no job and for no other key, and whoever waits for a key has it
+--          soon. What turns up only then (the line of a key, the children of a parent that is gone,
+--          the parent of a parent, the turn of a job that was replaced, notes, jobs whose task nobody
+--          knows) is taken if nobody else has it (SKIP LOCKED), and else left: as a note, or where it
+--          is. Promote is several transactions, so that each has its keys in one step.
+--          Two that broke this: an exchange had key a and wanted the parent; who cancelled the parent had
+--          that and wanted a. A promote had b by what was due and wanted a for what was relaunched; an
+--          enqueuer had a and wanted b. The server ended one of them after a second.
+
+-- keys: lock keys, each once; those that are not there are made.
+CREATE OR REPLACE FUNCTION limpet.v1_keys(p_keys text[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- One step for both kinds: who first locked what is there, and then made the others, would have
+    -- them in another order.
+    INSERT INTO limpet.key AS k (name, held)
+    SELECT g.name, 0 FROM unnest(p_keys) AS g (name) ORDER BY g.name COLLATE "C"
+    ON CONFLICT (name) DO UPDATE SET held = k.held WHERE false;
+    RETURN p_keys;
+END $$;
+
+-- free_keys: lock those keys that nobody else has, and return them. With p_new those that are not there
+-- are made, for which somebody who makes one too is waited for: only where no key is locked yet.
+CREATE OR REPLACE FUNCTION limpet.v1_free_keys(p_keys text[], p_new boolean) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF p_new THEN
+        INSERT INTO limpet.key (name, held, most)
+        SELECT g.name, 0, 1 FROM unnest(p_keys) AS g (name)
+        WHERE NOT EXISTS (SELECT FROM limpet.key k WHERE k.name = g.name)
+        ORDER BY g.name COLLATE "C" ON CONFLICT (name) DO NOTHING;
+    END IF;
+    RETURN ARRAY(SELECT k.name FROM limpet.key k WHERE k.name = ANY (p_keys)
+                 ORDER BY k.name FOR UPDATE SKIP LOCKED);
+END $$;
 
 -- waits: what is kept of a job that waits for its key: the key, and its place in the line.
 CREATE OR REPLACE FUNCTION limpet.v1_waits(p_key text, p_sort_key bigint, p_n bigint) RETURNS text
@@ -12,20 +54,26 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT p_key || E'\x1e' || (p_sort_key + 4611686018427387904)::text || lpad(p_n::text, 19, '0')
 $$;
 
--- asks: jobs have joined the lines of their keys: each key, which is locked, knows of the highest limit and of
--- a rate, for turns. Nobody else does who did not come by admit: a key that nobody used is forgotten.
-CREATE OR REPLACE FUNCTION limpet.v1_asks(p_ids text[]) RETURNS text[]
+-- asks: jobs have joined the lines of their keys: each key, which is locked with it, knows of the highest limit
+-- and of a rate, for turns. Nobody else does who did not come by admit: a key that nobody used is forgotten.
+-- `p_held`: only these keys, which are locked; a note is left for the others. NULL: all, waiting for them.
+-- Returns the keys that know.
+CREATE OR REPLACE FUNCTION limpet.v1_asks(p_ids text[], p_held text[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_known record;
 BEGIN
-    RETURN (
-        WITH asked AS (
-            SELECT j.key, coalesce((j.rules::json ->> 'key_limit')::integer, 1) AS most,
-                   j.rules::json -> 'key_rate' IS NOT NULL AS rated
-            FROM limpet.job j WHERE j.id = ANY (p_ids) AND j.key IS NOT NULL
-        )
-        SELECT limpet.v1_expect(array_agg(g.key), array_agg(g.most), array_agg(g.rated))
-        FROM (SELECT a.key, max(a.most) AS most, bool_or(a.rated) AS rated FROM asked a
-              GROUP BY a.key) g);
+    WITH asked AS (
+        SELECT j.key, max(coalesce((j.rules::json ->> 'key_limit')::integer, 1)) AS most,
+               bool_or(j.rules::json -> 'key_rate' IS NOT NULL) AS rated
+        FROM limpet.job j WHERE j.id = ANY (p_ids) AND j.key IS NOT NULL GROUP BY j.key
+    ), later AS (
+        INSERT INTO limpet.note (kind, what, most, rated)
+        SELECT 'key', a.key, a.most, a.rated FROM asked a WHERE a.key <> ALL (p_held)
+    )
+    SELECT array_agg(a.key) AS keys, array_agg(a.most) AS most, array_agg(a.rated) AS rated
+    INTO v_known FROM asked a WHERE p_held IS NULL OR a.key = ANY (p_held);
+    RETURN limpet.v1_expect(v_known.keys, v_known.most, v_known.rated);
 END $$;
 
 -- expect: the same, where limits and rates are known; NULL stands for any limit.
@@ -44,20 +92,10 @@ END $$;
 CREATE OR REPLACE FUNCTION limpet.v1_turns(p_keys text[], p_back integer[], p_now bigint)
 RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_found integer;
-    v_rated boolean;
+    v_rated boolean := (SELECT bool_or(k.rated) FROM limpet.key k WHERE k.name = ANY (p_keys));
     v_moved integer;
     v_key record;
 BEGIN
-    LOOP
-        SELECT count(*), bool_or(l.rated) INTO v_found, v_rated
-        FROM (SELECT k.rated FROM limpet.key k WHERE k.name = ANY (p_keys)
-              ORDER BY k.name FOR UPDATE) l;
-        EXIT WHEN v_found = cardinality(p_keys);
-        INSERT INTO limpet.key (name, held)
-        SELECT g.name, 0 FROM unnest(p_keys) AS g (name) ORDER BY g.name COLLATE "C"
-        ON CONFLICT (name) DO NOTHING;
-    END LOOP;
     WITH known AS (
         SELECT k.name, k.held - g.back AS held, k.most, k.set_limit
         FROM limpet.key k JOIN unnest(p_keys, p_back) AS g (name, back) ON g.name = k.name
@@ -175,8 +213,9 @@ BEGIN
     RETURN v_moved;
 END $$;
 
--- notes: what was left to be done; what others hold is left to the next.
-CREATE OR REPLACE FUNCTION limpet.v1_notes(p_now bigint, OUT moved integer, OUT more boolean)
+-- notes: what was left to be done; what others hold is left to the next. `p_first`: no key is locked yet.
+CREATE OR REPLACE FUNCTION limpet.v1_notes(
+    p_now bigint, p_first boolean, OUT moved integer, OUT more boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_keys text[];
@@ -184,18 +223,12 @@ DECLARE
     v_after record;
     v_seen integer := 0;
 BEGIN
+    PERFORM limpet.v1_pass(false);
     moved := 0;
     v_keys := ARRAY(SELECT DISTINCT l.what FROM (
         SELECT o.what FROM limpet.note o WHERE o.kind = 'key' ORDER BY o.e LIMIT 1000) l);
     IF cardinality(v_keys) > 0 THEN
-        -- Those that nobody has locked, and those that are not there.
-        v_keys := ARRAY(
-            SELECT l.name FROM (SELECT k.name FROM limpet.key k WHERE k.name = ANY (v_keys)
-                                ORDER BY k.name FOR UPDATE SKIP LOCKED) l
-            UNION ALL
-            SELECT g.name FROM unnest(v_keys) AS g (name)
-            WHERE NOT EXISTS (SELECT FROM limpet.key k WHERE k.name = g.name)
-            ORDER BY 1);
+        v_keys := limpet.v1_free_keys(v_keys, p_first);
         WITH taken AS (
             DELETE FROM limpet.note WHERE ctid = ANY (ARRAY(
                 SELECT o.ctid FROM limpet.note o WHERE o.kind = 'key' AND o.what = ANY (v_keys)
@@ -227,7 +260,7 @@ BEGIN
     more := false;
     IF v_note.number > 0 THEN
         SELECT * INTO v_after FROM limpet.v1_after(
-            v_note.ids, v_note.targets, v_note.turns, v_note.alone, v_note.gone, p_now);
+            v_note.ids, v_note.targets, v_note.turns, v_note.alone, v_note.gone, false, p_now);
         moved := moved + v_after.moved;
     END IF;
     more := v_seen > 0 AND EXISTS (SELECT FROM limpet.note)

@@ -2,7 +2,7 @@
 -- purpose: which jobs are there, and how long the queues are.
 -- params:  columns of ids and of queues.
 -- returns: one row: the jobs that are there, as JSON of ids and states, and how many jobs wait in each
---          queue, as JSON of names and numbers.
+--          queue, with those of committed flows, as JSON of names and numbers.
 
 CREATE OR REPLACE FUNCTION limpet.v1_room(
     p_ids text, p_queues text, OUT known json, OUT waiting json)
@@ -12,6 +12,8 @@ LANGUAGE sql VOLATILE AS $$
            (SELECT json_object_agg(q.name,
                 (SELECT count(*) FROM limpet.ready r WHERE r.queue = q.name)
                 + (SELECT count(*) FROM limpet.parked b
-                   WHERE b.queue = q.name AND b.state IN ('scheduled', 'blocked')))
+                   WHERE b.queue = q.name AND b.state IN ('scheduled', 'blocked'))
+                + (SELECT count(*) FROM limpet.flow f JOIN limpet.staged s ON s.flow = f.id
+                   WHERE f.committed_at IS NOT NULL AND NOT f.written AND s.queue = q.name))
             FROM unnest(limpet.v1_column(p_queues)) AS q (name))
 $$;

@@ -33,6 +33,7 @@ DECLARE
     v_there text[];
     v_counts record;
     v_ready bigint;
+    v_gone record;                   -- those that were replaced
 BEGIN
     PERFORM limpet.v1_pass(NOT (p_fenced OR p_flow));
     IF p_epoch IS NOT NULL THEN
@@ -80,7 +81,14 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
+    -- Who is replaced, and the parents, before the keys; see turns.
+    SELECT * INTO v_gone FROM limpet.v1_replaced(v_ids, v_no, false, at);
     IF p_parents IS NOT NULL THEN
+        IF p_flow THEN
+            PERFORM FROM limpet.parked b
+            WHERE b.id = ANY (v_parents) AND (b.reason = 'children') IS TRUE
+            ORDER BY b.id FOR UPDATE;
+        END IF;
         SELECT array_agg(DISTINCT g.parent) INTO v_there
         FROM unnest(v_ids, v_parents) AS g (id, parent)
         WHERE g.parent IS NOT NULL AND coalesce(v_no -> g.id ->> 0, 'replaces') = 'replaces'
@@ -97,6 +105,16 @@ BEGIN
         FROM unnest(v_ids, v_rules, limpet.v1_column(p_scheduled), v_keys)
              WITH ORDINALITY AS g (id, rules, scheduled_for, key, ord)
         ORDER BY g.ord);
+    IF 'refused' = ANY (v_kinds) AND p_parents IS NOT NULL AND p_epoch IS NULL THEN
+        -- A parent that need not wait for what is refused asks for its own key.
+        PERFORM limpet.v1_keys(ARRAY(
+            SELECT g.key FROM unnest(v_kinds, v_keys) AS g (kind, key) WHERE g.kind = 'key'
+            UNION
+            SELECT coalesce(o.key, j.key) FROM unnest(v_kinds, v_parents) AS g (kind, parent)
+            LEFT JOIN unnest(v_ids, v_keys) AS o (id, key) ON o.id = g.parent
+            LEFT JOIN limpet.job j ON j.id = g.parent
+            WHERE g.kind = 'refused' AND coalesce(o.key, j.key) IS NOT NULL));
+    END IF;
     IF 'key' = ANY (v_kinds) AND p_epoch IS NULL THEN
         SELECT t.kinds, t.ask INTO v_kinds, v_ask
         FROM limpet.v1_take_turns(v_kinds, v_keys, v_priorities, v_rules) t;
@@ -177,7 +195,8 @@ BEGIN
     END IF;
     IF v_no <> '{}' OR p_flow THEN
         v_ready := v_ready + limpet.v1_settle_refused(
-            v_ids, v_parents, v_kinds, v_no, p_epoch, p_flow, at);
+            v_ids, v_parents, v_kinds, v_no, v_gone.ids, v_gone.turns, v_gone.alone, p_epoch, p_flow,
+            at);
         SELECT json_object_agg(e.key, CASE e.value ->> 0
                    WHEN 'duplicate' THEN json_build_array('duplicate', e.value ->> 1, (
                        SELECT p.state FROM limpet.placed p WHERE p.id = e.value ->> 1))
@@ -367,69 +386,4 @@ BEGIN
         ORDER BY g.ord LIMIT 1;
         RAISE EXCEPTION '%', v_unknown USING ERRCODE = 'LP006';
     END IF;
-END $$;
-
--- settle_refused: who was replaced is cancelled; a parent does not wait for what was not written; what
--- belongs to a parent that is gone is cancelled. Returns how many became ready.
-CREATE OR REPLACE FUNCTION limpet.v1_settle_refused(
-    p_ids text[], p_parents text[], p_kinds text[], p_no jsonb, p_epoch text, p_flow boolean,
-    p_now bigint)
-RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    v_each record;
-    v_stop record;
-    v_down record;
-    v_ids text[] := '{}';
-    v_turns boolean[] := '{}';
-    v_alone boolean[] := '{}';
-    v_gone text[];
-    v_moved integer := 0;
-BEGIN
-    FOR v_each IN
-        SELECT e.key AS id, e.value ->> 1 AS other FROM jsonb_each(p_no) e
-        WHERE e.value ->> 0 = 'replaces' ORDER BY 1
-    LOOP
-        SELECT * INTO v_stop FROM limpet.v1_stop(v_each.other, json_build_object(
-            'kind', 'Replaced', 'by', v_each.id,
-            'text', 'the newer job ' || v_each.id || ' took its place')::text, p_now, true);
-        IF v_stop.stopped AND v_stop.followed THEN
-            v_ids := v_ids || v_each.other;
-            v_turns := v_turns || v_stop.turn;
-            v_alone := v_alone || v_stop.alone;
-        END IF;
-    END LOOP;
-    IF p_epoch IS NOT NULL THEN
-        INSERT INTO limpet.note (kind, what, turn, alone)
-        SELECT 'ended', g.id, g.turn, g.alone FROM unnest(v_ids, v_turns, v_alone) AS g (id, turn, alone);
-        RETURN 0;
-    END IF;
-    SELECT array_agg(l.parent) AS parents, array_agg(l.number) AS numbers INTO v_each
-    FROM (SELECT g.parent, count(*)::integer AS number
-          FROM unnest(p_ids, p_parents, p_kinds) AS g (id, parent, kind)
-          LEFT JOIN limpet.job j ON j.id = g.id
-          WHERE g.parent IS NOT NULL AND g.kind = 'refused'
-            AND (p_flow OR EXISTS (
-                SELECT FROM unnest(p_ids, p_kinds) AS o (id, kind)
-                WHERE o.id = g.parent AND o.kind <> 'refused'))
-            AND (p_no -> g.id ->> 0 <> 'already' OR j.parent IS DISTINCT FROM g.parent
-                 OR p_no -> g.id ->> 2 IN ('succeeded', 'failed', 'cancelled'))
-          GROUP BY g.parent) l;
-    IF v_each.parents IS NOT NULL THEN
-        SELECT * INTO v_down FROM limpet.v1_down(v_each.parents, v_each.numbers, NULL, NULL, p_now);
-        v_moved := v_down.moved;
-        -- Those with a key ask for it now.
-        INSERT INTO limpet.note (kind, what)
-        SELECT 'key', j.key FROM limpet.job j WHERE j.id = ANY (v_each.parents) AND j.key IS NOT NULL;
-        v_moved := v_moved + (SELECT n.moved FROM limpet.v1_notes(p_now) n);
-    END IF;
-    IF p_flow THEN
-        v_gone := ARRAY(SELECT d.id FROM limpet.done d
-                        WHERE d.id = ANY (p_parents) AND d.state IN ('failed', 'cancelled'));
-    END IF;
-    IF cardinality(v_ids) > 0 OR cardinality(v_gone) > 0 THEN
-        v_moved := v_moved + (SELECT a.moved FROM limpet.v1_after(
-            v_ids, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]), v_turns, v_alone, v_gone,
-            p_now) a);
-    END IF;
-    RETURN v_moved;
 END $$;

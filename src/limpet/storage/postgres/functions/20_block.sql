@@ -3,8 +3,8 @@
 --          ready, or to where it waits for its key, when a session comes that knows the task. At most
 --          1,000 at a time.
 -- params:  block: queue and task; unblock: the digest of the tasks that are known; the wall time.
--- returns: block: keys of which turns are to be given back, and how many (see turns); unblock: how many
---          moved.
+-- returns: block: keys of which turns are to be given back, which are locked, and how many (see turns);
+--          unblock: how many moved.
 
 CREATE OR REPLACE FUNCTION limpet.v2_block(
     p_queue text, p_task text, p_now bigint, OUT keys text[], OUT back integer[])
@@ -12,13 +12,24 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_moved integer;
     v_shaped text[];
+    v_ids text[];
+    v_free text[];
 BEGIN
+    SELECT array_agg(r.id), array_agg(r.id) FILTER (WHERE r.shaped) INTO v_ids, v_shaped
+    FROM (SELECT o.id, o.shaped FROM limpet.ready o
+          WHERE o.queue = p_queue AND o.task = p_task LIMIT 1000 FOR UPDATE SKIP LOCKED) r;
+    IF v_shaped IS NOT NULL THEN
+        -- Those whose key somebody else has are left to the next claim.
+        v_free := limpet.v1_free_keys(ARRAY(
+            SELECT DISTINCT j.key FROM limpet.job j
+            WHERE j.id = ANY (v_shaped) AND j.key IS NOT NULL), false);
+        v_ids := ARRAY(SELECT unnest(v_ids) EXCEPT
+                       SELECT j.id FROM limpet.job j
+                       WHERE j.id = ANY (v_shaped) AND j.key IS NOT NULL
+                         AND j.key <> ALL (v_free));
+    END IF;
     WITH gone AS (
-        DELETE FROM limpet.ready
-        WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM limpet.ready
-            WHERE queue = p_queue AND task = p_task LIMIT 1000 FOR UPDATE SKIP LOCKED))
-        RETURNING *
+        DELETE FROM limpet.ready WHERE id = ANY (v_ids) RETURNING *
     ), parked AS (
         INSERT INTO limpet.parked
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
@@ -89,7 +100,7 @@ BEGIN
     )
     SELECT count(*), count(*) FILTER (WHERE key IS NOT NULL) INTO v_moved, v_keyed FROM gone;
     IF v_keyed > 0 THEN
-        PERFORM limpet.v1_notes(p_now);
+        PERFORM limpet.v1_notes(p_now, true);
     END IF;
     IF v_moved > 0 THEN
         PERFORM pg_notify('limpet.ready', '');

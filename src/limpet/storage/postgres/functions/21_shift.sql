@@ -17,7 +17,7 @@ BEGIN
     IF cardinality(v_left.ids) > 0 THEN
         SELECT a.moved INTO v_moved FROM limpet.v1_after(
             v_left.ids, v_left.targets, array_fill(true, ARRAY[cardinality(v_left.ids)]), NULL,
-            NULL, p_now) a;
+            NULL, true, p_now) a;
     END IF;
     IF v_left.crowded OR v_moved > 0 THEN
         PERFORM pg_notify('limpet.ready', '');
@@ -98,7 +98,7 @@ BEGIN
         RAISE EXCEPTION 'a lease that was found to hold does not' USING ERRCODE = 'LP001';
     END IF;
     IF v_idle IS NOT NULL THEN
-        -- It has fanned out into nothing.
+        -- It has fanned out into nothing; for its key it asks in after.
         PERFORM limpet.v1_down(v_idle, array_fill(0, ARRAY[cardinality(v_idle)]), NULL, NULL, p_now);
         crowded := true;
     END IF;

@@ -4,15 +4,19 @@
 --          a parent that is gone are cancelled. Each of these may lead to the next.
 -- params:  jobs that left, the states that they are in now, whether each had a turn of its key, and
 --          whether it waited for children (then it is gone with them, if it did not succeed); more parents
---          that are gone; the wall time.
--- returns: how many jobs became ready; whether descendants are left for promote.
--- why:     locks are taken in one order: keys by name, then parents by id.
+--          that are gone; whether it may wait for locks, because no key is locked yet; the wall time.
+-- returns: how many jobs became ready; whether something is left for promote.
+-- why:     the parents and the keys of the jobs that left are locked first, see turns. What follows from
+--          that is done as far as nobody else has it, and else left as a note.
 
 CREATE OR REPLACE FUNCTION limpet.v1_after(
     p_ids text[], p_targets text[], p_turns boolean[], p_alone boolean[], p_gone text[],
-    p_now bigint, OUT moved integer, OUT unfinished boolean)
+    p_waits boolean, p_now bigint, OUT moved integer, OUT unfinished boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    v_busy text[];
+    v_held text[];
+    v_asking text[];
     v_keys text[];
     v_back integer[];
     v_strict text[];
@@ -30,6 +34,21 @@ BEGIN
     WHILE cardinality(p_ids) > 0 OR cardinality(p_gone) > 0 LOOP
         v_keys := NULL; v_parents := NULL; v_strict := NULL;
         v_down := NULL;
+        IF NOT p_waits AND cardinality(p_ids) > 0 THEN
+            v_busy := limpet.v1_busy(p_ids);
+            IF cardinality(v_busy) > 0 THEN
+                INSERT INTO limpet.note (kind, what, turn, alone)
+                SELECT 'ended', g.id, g.turn, g.alone
+                FROM unnest(p_ids, p_turns, p_alone) AS g (id, turn, alone)
+                WHERE g.id = ANY (v_busy);
+                SELECT coalesce(array_agg(g.id), '{}'), array_agg(g.target), array_agg(g.turn),
+                       array_agg(g.alone)
+                INTO p_ids, p_targets, p_turns, p_alone
+                FROM unnest(p_ids, p_targets, p_turns, p_alone) AS g (id, target, turn, alone)
+                WHERE g.id <> ALL (v_busy);
+                unfinished := true;
+            END IF;
+        END IF;
         IF cardinality(p_ids) > 0 THEN
             WITH ended AS (
                 SELECT j.id, j.key, j.parent, j.rules::json AS rules, g.target, g.turn,
@@ -74,24 +93,40 @@ BEGIN
             p_gone := p_gone || ARRAY(
                 SELECT g.id FROM unnest(p_ids, p_targets, p_alone) AS g (id, target, alone)
                 WHERE g.alone AND g.target IN ('failed', 'cancelled'));
+            -- What has fanned out into nothing.
+            v_asking := ARRAY(SELECT g.id FROM unnest(p_ids, p_targets) AS g (id, target)
+                              WHERE g.target = 'blocked');
             p_ids := '{}'; p_targets := '{}'; p_turns := '{}'; p_alone := '{}';
+            IF v_parents IS NOT NULL AND p_waits THEN
+                PERFORM FROM limpet.parked b
+                WHERE b.id = ANY (v_parents) AND (b.reason = 'children') IS TRUE
+                ORDER BY b.id FOR UPDATE;
+            END IF;
+            v_held := CASE WHEN v_keys IS NULL THEN '{}' WHEN p_waits THEN limpet.v1_keys(v_keys)
+                           ELSE limpet.v1_free_keys(v_keys, false) END;
             IF v_parents IS NOT NULL THEN
-                IF v_keys IS NOT NULL THEN
-                    PERFORM FROM limpet.key k WHERE k.name = ANY (v_keys) ORDER BY k.name FOR UPDATE;
-                END IF;
                 SELECT * INTO v_down FROM limpet.v1_down(
                     v_parents, v_numbers, v_children, v_states, p_now);
                 moved := moved + v_down.moved;
                 p_gone := p_gone || v_down.abandoned;
+                v_asking := v_asking || v_down.asking;
                 p_ids := v_down.abandoned;
                 p_targets := array_fill('failed'::text, ARRAY[cardinality(p_ids)]);
                 p_turns := array_fill(false, ARRAY[cardinality(p_ids)]);
                 p_alone := p_turns;
             END IF;
-            IF v_keys IS NOT NULL THEN
+            IF cardinality(v_asking) > 0 THEN
+                PERFORM limpet.v1_asks(v_asking, v_held);
+            END IF;
+            IF cardinality(v_held) > 0 THEN
+                IF NOT p_waits THEN
+                    SELECT array_agg(g.name), array_agg(g.back) INTO v_keys, v_back
+                    FROM unnest(v_keys, v_back) AS g (name, back) WHERE g.name = ANY (v_held);
+                END IF;
                 moved := moved + limpet.v1_turns(v_keys, v_back, p_now);
             END IF;
         END IF;
+        p_waits := false;
         IF cardinality(p_gone) > 0 THEN
             SELECT * INTO v_fall FROM limpet.v1_cascade(p_gone, v_left, p_now);
             v_left := v_left - v_fall.number;
@@ -108,18 +143,41 @@ BEGIN
     END LOOP;
 END $$;
 
--- down: parents wait for so many children less; `p_children`: the one without which each fails.
+-- busy: those of the jobs whose key somebody else has, or whose parent; the keys and the parents of the others
+-- are locked. A key that is not there has no turns to give, and nobody waits for it.
+CREATE OR REPLACE FUNCTION limpet.v1_busy(p_ids text[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_parents text[] := ARRAY(
+        SELECT b.id FROM limpet.parked b
+        WHERE b.id = ANY (ARRAY(SELECT j.parent FROM limpet.job j
+                                WHERE j.id = ANY (p_ids) AND j.parent IS NOT NULL))
+          AND (b.reason = 'children') IS TRUE
+        FOR UPDATE SKIP LOCKED);
+    v_keys text[] := limpet.v1_free_keys(ARRAY(
+        SELECT DISTINCT j.key FROM limpet.job j
+        WHERE j.id = ANY (p_ids) AND j.key IS NOT NULL), false);
+BEGIN
+    RETURN ARRAY(
+        SELECT j.id FROM limpet.job j
+        WHERE j.id = ANY (p_ids) AND (
+            (j.key <> ALL (v_keys) AND EXISTS (SELECT FROM limpet.key k WHERE k.name = j.key))
+            OR (j.parent <> ALL (v_parents) AND EXISTS (
+                SELECT FROM limpet.parked b
+                WHERE b.id = j.parent AND (b.reason = 'children') IS TRUE))));
+END $$;
+
+-- down: parents, which are locked, wait for so many children less; `p_children`: the one without which each
+-- fails. `asking`: those that have joined the line of their key; whoever called this asks and gives the turns.
 CREATE OR REPLACE FUNCTION limpet.v1_down(
     p_parents text[], p_numbers integer[], p_children text[], p_states text[], p_now bigint,
-    OUT moved integer, OUT abandoned text[])
+    OUT moved integer, OUT abandoned text[], OUT asking text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_over text[];
 BEGIN
+    asking := '{}';
     -- Not by the index of those that are blocked, which has more to read; so too below.
-    PERFORM FROM limpet.parked b
-    WHERE b.id = ANY (p_parents) AND (b.reason = 'children') IS TRUE
-    ORDER BY b.id FOR UPDATE;
     WITH given AS (
         SELECT * FROM unnest(p_parents, p_children, p_states) AS g (id, child, state)
         WHERE g.child IS NOT NULL
@@ -160,15 +218,16 @@ BEGIN
     IF v_over IS NULL THEN
         RETURN;
     END IF;
-    -- With a key it joins those that wait for that; whoever called this gives the turns.
-    UPDATE limpet.parked b
-    SET reason = 'key', what = limpet.v1_waits(j.key, b.sort_key, b.n), since = p_now, shaped = true
-    FROM limpet.job j
-    WHERE b.id = ANY (v_over) AND j.id = ANY (v_over) AND j.id = b.id AND j.key IS NOT NULL
-      AND (b.reason = 'children') IS TRUE;
-    IF FOUND THEN
-        PERFORM limpet.v1_asks(v_over);
-    END IF;
+    WITH joined AS (
+        UPDATE limpet.parked b
+        SET reason = 'key', what = limpet.v1_waits(j.key, b.sort_key, b.n), since = p_now,
+            shaped = true
+        FROM limpet.job j
+        WHERE b.id = ANY (v_over) AND j.id = ANY (v_over) AND j.id = b.id AND j.key IS NOT NULL
+          AND (b.reason = 'children') IS TRUE
+        RETURNING b.id
+    )
+    SELECT coalesce(array_agg(j.id), '{}') INTO asking FROM joined j;
     WITH gone AS (
         DELETE FROM limpet.parked b
         WHERE b.id = ANY (v_over) AND (b.reason = 'children') IS TRUE RETURNING b.*
@@ -186,8 +245,8 @@ BEGIN
 END $$;
 
 -- cascade: the children of parents that are gone: waiting to cancelled, running to cancel requested. No more
--- than p_limit; the parents that have more are in rest. So are those with a child whose end is just being
--- told: who tells it waits for the parent, and to wait for the child here would be for ever.
+-- than p_limit; the parents that have more are in rest. So are those with a child that somebody else has
+-- locked: who tells its end waits for the parent, and to wait for the child here would be for ever.
 CREATE OR REPLACE FUNCTION limpet.v1_cascade(
     p_parents text[], p_limit integer, p_now bigint,
     OUT number integer, OUT ids text[], OUT turns boolean[], OUT alone boolean[], OUT rest text[])

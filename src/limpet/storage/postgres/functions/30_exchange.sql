@@ -92,19 +92,21 @@ BEGIN
     END IF;
     IF v_ids IS NOT NULL THEN
         SELECT a.moved, a.unfinished INTO v_moved, v_unfinished FROM limpet.v1_after(
-            v_ids, v_targets, array_fill(true, ARRAY[cardinality(v_ids)]), NULL, NULL, v_now) a;
+            v_ids, v_targets, array_fill(true, ARRAY[cardinality(v_ids)]), NULL, NULL, true, v_now) a;
+    END IF;
+    IF EXISTS (SELECT FROM limpet.note) THEN
+        SELECT n.moved INTO v_notes FROM limpet.v1_notes(v_now, v_ids IS NULL) n;
+        v_moved := v_moved + v_notes;
+        v_unfinished := v_unfinished OR EXISTS (SELECT FROM limpet.note);
     END IF;
     IF p_moves @? '$[*].holds' THEN
+        -- All, because the claim locks some of them, and in their order.
+        PERFORM FROM limpet.queue q ORDER BY q.name FOR UPDATE;
         INSERT INTO limpet.queue AS q (name, held_until)
         SELECT j.queue, max((m.value ->> 'holds')::bigint)
         FROM jsonb_array_elements(p_moves) m JOIN limpet.job j ON j.id = m.value ->> 'id'
         WHERE m.value ? 'holds' GROUP BY j.queue ORDER BY j.queue
         ON CONFLICT (name) DO UPDATE SET held_until = greatest(q.held_until, excluded.held_until);
-    END IF;
-    IF EXISTS (SELECT FROM limpet.note) THEN
-        SELECT n.moved INTO v_notes FROM limpet.v1_notes(v_now) n;
-        v_moved := v_moved + v_notes;
-        v_unfinished := v_unfinished OR EXISTS (SELECT FROM limpet.note);
     END IF;
     IF p_want IS NOT NULL AND v_standing = 'live' AND v_closed IS NULL THEN
         SELECT v.base, v.quiet INTO v_base, v_quiet

@@ -23,7 +23,7 @@ BEGIN
         IF v_stop.followed THEN
             SELECT * INTO v_after FROM limpet.v1_after(
                 ARRAY[p_job], ARRAY['cancelled'], ARRAY[v_stop.turn], ARRAY[v_stop.alone], NULL,
-                v_now);
+                true, v_now);
             IF v_after.moved > 0 THEN
                 PERFORM pg_notify('limpet.ready', '');
             END IF;
@@ -35,7 +35,7 @@ END $$;
 
 -- stop: the same for one job, without what follows (see after): whether it is cancelled just now, whether
 -- it had a turn, whether it waited for children, and whether anything follows. Without p_waits one that
--- runs, and of which somebody is writing at this moment, is answered busy.
+-- somebody else has locked is answered busy.
 CREATE OR REPLACE FUNCTION limpet.v1_stop(
     p_job text, p_cause text, p_now bigint, p_waits boolean, OUT state text, OUT stopped boolean,
     OUT turn boolean, OUT alone boolean, OUT followed boolean)
@@ -53,12 +53,10 @@ BEGIN
         IF FOUND THEN
             RETURN;
         END IF;
-        IF NOT p_waits AND EXISTS (SELECT FROM limpet.running r WHERE r.id = p_job) THEN
-            PERFORM FROM limpet.running r WHERE r.id = p_job FOR UPDATE SKIP LOCKED;
-            IF NOT FOUND THEN
-                state := 'busy';
-                RETURN;
-            END IF;
+        IF NOT p_waits AND NOT limpet.v1_free_job(p_job)
+           AND EXISTS (SELECT FROM limpet.placed p WHERE p.id = p_job) THEN
+            state := 'busy';
+            RETURN;
         END IF;
         SELECT r.id, r.session, r.token, r.claimed_at, r.cancel_requested_at INTO v_run
         FROM limpet.running r WHERE r.id = p_job FOR UPDATE;
@@ -112,6 +110,20 @@ BEGIN
     END LOOP;
 END $$;
 
+-- free_job: whether nobody has the row of a job that is not over locked; then this has.
+CREATE OR REPLACE FUNCTION limpet.v1_free_job(p_job text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM FROM limpet.running r WHERE r.id = p_job FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        PERFORM FROM limpet.ready r WHERE r.id = p_job FOR UPDATE SKIP LOCKED;
+    END IF;
+    IF NOT FOUND THEN
+        PERFORM FROM limpet.parked b WHERE b.id = p_job FOR UPDATE SKIP LOCKED;
+    END IF;
+    RETURN FOUND;
+END $$;
+
 CREATE OR REPLACE FUNCTION limpet.v1_retry(
     p_job text, p_seen integer, p_wall bigint, OUT source text, OUT round integer)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -142,15 +154,13 @@ DECLARE
     v_row limpet.done;
     v_asked record;
     v_held record;
+    v_note record;
     v_state text;
 BEGIN
     SELECT d.* INTO v_row FROM limpet.done d WHERE d.id = p_job;
     SELECT j.key, j.parent, j.unique_key, j.created_at, j.rules::json AS rules INTO v_asked
     FROM limpet.job j WHERE j.id = p_job;
     DELETE FROM limpet.relaunch r WHERE r.id = p_job;
-    IF EXISTS (SELECT FROM limpet.note o WHERE o.kind = 'ended' AND o.what = p_job) THEN
-        PERFORM limpet.v1_notes(p_now); -- it has a turn to give back before it asks for another
-    END IF;
     IF v_asked.unique_key IS NOT NULL THEN
         SELECT * INTO v_held FROM limpet.v1_taken(
             v_row.task, v_asked.unique_key, p_job, CASE WHEN v_asked.rules ->> 'unique_until' = 'time'
@@ -159,6 +169,16 @@ BEGIN
             RETURN NULL;
         END IF;
     END IF;
+    -- It has a turn to give back before it asks for another. Again and again, because whoever was just
+    -- about to do so may have left it for later.
+    WHILE EXISTS (SELECT FROM limpet.note o WHERE o.kind = 'ended' AND o.what = p_job) LOOP
+        DELETE FROM limpet.note o WHERE o.kind = 'ended' AND o.what = p_job
+        RETURNING o.turn, o.alone INTO v_note;
+        IF FOUND THEN
+            PERFORM limpet.v1_after(ARRAY[p_job], ARRAY[v_row.state], ARRAY[v_note.turn],
+                                    ARRAY[v_note.alone], NULL, true, p_now);
+        END IF;
+    END LOOP;
     IF v_row.state = 'succeeded' THEN
         -- It wrote no event when it happened, and the row is about to forget it.
         INSERT INTO limpet.event (id, at, event, session, token, claimed_at, settled)
@@ -188,7 +208,7 @@ BEGIN
             false, false, 'blocked', 'key',
             limpet.v1_waits(v_asked.key, p_now - v_row.priority * 60000000::bigint, v_row.n), p_now,
             true);
-    PERFORM limpet.v1_turns(limpet.v1_asks(ARRAY[p_job]), ARRAY[0], p_now);
+    PERFORM limpet.v1_turns(limpet.v1_asks(ARRAY[p_job], NULL), ARRAY[0], p_now);
     RETURN (SELECT p.state FROM limpet.placed p WHERE p.id = p_job);
 END $$;
 
@@ -230,7 +250,7 @@ BEGIN
                 v_row.suspect, v_row.last_run, v_row.expires_at, v_row.deadline_at, v_row.session,
                 v_row.claimed_at, 'blocked', 'key', limpet.v1_waits(v_key, v_sort_key, v_row.n),
                 v_now, true);
-        PERFORM limpet.v1_turns(limpet.v1_asks(ARRAY[p_job]), ARRAY[0], v_now);
+        PERFORM limpet.v1_turns(limpet.v1_asks(ARRAY[p_job], NULL), ARRAY[0], v_now);
         SELECT p.state INTO state FROM limpet.placed p WHERE p.id = p_job;
     END IF;
     PERFORM pg_notify('limpet.ready', '');
@@ -243,14 +263,23 @@ DECLARE
     v_ids text[] := limpet.v1_column(p_jobs);
     v_moved text[];
     v_keys text[];
+    v_job text;
 BEGIN
     PERFORM limpet.v1_pass(false);
+    FOR v_job IN SELECT DISTINCT g.id COLLATE "C" FROM unnest(v_ids) AS g (id) ORDER BY 1 LOOP
+        PERFORM FROM limpet.ready r WHERE r.id = v_job AND r.queue <> p_queue FOR UPDATE;
+        IF NOT FOUND THEN
+            PERFORM FROM limpet.parked b
+            WHERE b.id = v_job AND b.queue <> p_queue AND b.state <> 'quarantined' FOR UPDATE;
+        END IF;
+    END LOOP;
     WITH there AS (
         SELECT r.id, r.queue FROM limpet.ready r
-        WHERE r.id = ANY (v_ids) AND r.queue <> p_queue FOR UPDATE
+        WHERE r.id = ANY (v_ids) AND r.queue <> p_queue FOR UPDATE SKIP LOCKED
     ), parked AS (
         SELECT b.id, b.queue, b.state FROM limpet.parked b
-        WHERE b.id = ANY (v_ids) AND b.queue <> p_queue AND b.state <> 'quarantined' FOR UPDATE
+        WHERE b.id = ANY (v_ids) AND b.queue <> p_queue AND b.state <> 'quarantined'
+        FOR UPDATE SKIP LOCKED
     ), ready AS (
         UPDATE limpet.ready r SET queue = p_queue FROM there t WHERE r.id = t.id
         RETURNING r.id, r.n, t.queue, 'ready' AS state
@@ -277,7 +306,8 @@ BEGIN
         FROM limpet.job j JOIN limpet.parked b ON b.id = j.id
         WHERE j.id = ANY (v_moved) AND (b.reason = 'key') IS TRUE;
         IF v_keys IS NOT NULL THEN
-            PERFORM limpet.v1_turns(v_keys, array_fill(0, ARRAY[cardinality(v_keys)]), v_now);
+            PERFORM limpet.v1_turns(
+                limpet.v1_keys(v_keys), array_fill(0, ARRAY[cardinality(v_keys)]), v_now);
         END IF;
         PERFORM pg_notify('limpet.ready', '');
     END IF;

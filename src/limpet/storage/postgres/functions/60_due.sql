@@ -52,7 +52,7 @@ BEGIN
     SELECT count(*), count(*) FILTER (WHERE key IS NULL), array_agg(id) FILTER (WHERE key IS NOT NULL)
     INTO taken, ready, v_asked FROM due;
     IF v_asked IS NOT NULL THEN
-        v_keys := limpet.v1_asks(v_asked);
+        v_keys := limpet.v1_asks(v_asked, NULL);
     END IF;
     v_keys := ARRAY(
         SELECT unnest(v_keys) UNION
@@ -123,7 +123,8 @@ BEGIN
     v_moved := v_followed.number;
     IF v_followed.ids IS NOT NULL THEN
         SELECT * INTO v_after FROM limpet.v1_after(
-            v_followed.ids, v_followed.targets, v_followed.turns, v_followed.alone, NULL, p_now);
+            v_followed.ids, v_followed.targets, v_followed.turns, v_followed.alone, NULL, false,
+            p_now);
         IF v_after.moved > 0 THEN
             PERFORM pg_notify('limpet.ready', '');
         END IF;
@@ -147,22 +148,40 @@ END $$;
 CREATE OR REPLACE FUNCTION limpet.v1_relaunch(p_now bigint, OUT taken integer, OUT ready integer)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    v_ids text[];
+    v_keys text[];
     v_job record;
 BEGIN
+    PERFORM limpet.v1_pass(false);
     taken := 0;
     ready := 0;
-    FOR v_job IN
-        SELECT r.id, EXISTS (
-                   SELECT FROM limpet.job j JOIN limpet.done a ON a.id = j.parent
-                   WHERE j.id = r.id AND a.state IN ('failed', 'cancelled')) AS gone
-        FROM limpet.relaunch r JOIN limpet.done d ON d.id = r.id
+    v_ids := ARRAY(
+        SELECT r.id FROM limpet.relaunch r JOIN limpet.done d ON d.id = r.id
         WHERE r.at <= p_now ORDER BY r.at LIMIT 1000
-        FOR UPDATE OF r, d SKIP LOCKED
+        FOR UPDATE OF r, d SKIP LOCKED);
+    IF cardinality(v_ids) = 0 THEN
+        RETURN;
+    END IF;
+    -- Uniques that nobody has before the keys; see turns.
+    INSERT INTO limpet.single (task, name, id)
+    SELECT j.task, j.unique_key, j.id FROM limpet.job j
+    WHERE j.id = ANY (v_ids) AND j.unique_key IS NOT NULL AND NOT EXISTS (
+        SELECT FROM limpet.single s WHERE s.task = j.task AND s.name = j.unique_key)
+    ORDER BY j.task, j.unique_key COLLATE "C" ON CONFLICT (task, name) DO NOTHING;
+    v_keys := limpet.v1_free_keys(ARRAY(
+        SELECT DISTINCT j.key FROM limpet.job j
+        WHERE j.id = ANY (v_ids) AND j.key IS NOT NULL), true);
+    FOR v_job IN
+        SELECT g.id, j.key, j.unique_key, EXISTS (
+                   SELECT FROM limpet.done a
+                   WHERE a.id = j.parent AND a.state IN ('failed', 'cancelled')) AS gone
+        FROM unnest(v_ids) WITH ORDINALITY AS g (id, place) JOIN limpet.job j ON j.id = g.id
+        ORDER BY g.place
     LOOP
-        -- Whose unique is in a transaction of the user's own is left to the next.
-        CONTINUE WHEN EXISTS (
-            SELECT FROM limpet.job j JOIN limpet.single s ON s.task = j.task AND s.name = j.unique_key
-            WHERE j.id = v_job.id) AND NOT limpet.v1_free_unique(v_job.id);
+        -- What others have is left to the next; so is what has a turn to give back first.
+        CONTINUE WHEN (v_job.key IS NOT NULL AND v_job.key <> ALL (v_keys))
+            OR EXISTS (SELECT FROM limpet.note o WHERE o.kind = 'ended' AND o.what = v_job.id)
+            OR (v_job.unique_key IS NOT NULL AND NOT limpet.v1_free_unique(v_job.id));
         taken := taken + 1;
         IF v_job.gone THEN
             -- What belongs to a parent that is gone does not go on.
@@ -182,6 +201,7 @@ CREATE OR REPLACE FUNCTION limpet.v1_remove(
 RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_ids text[];
+    v_held text[];
     v_others text[] := coalesce(limpet.v1_column(p_others), '{}');
 BEGIN
     PERFORM limpet.v1_pass(false);
@@ -197,6 +217,11 @@ BEGIN
                    SELECT FROM limpet.single s WHERE s.task = j.task AND s.name = j.unique_key
                      AND s.id = j.id AND s.until_at > p_now))
         ORDER BY d.finished_at LIMIT p_limit FOR UPDATE OF d SKIP LOCKED);
+    -- Without those whose unique somebody else is just looking at.
+    v_held := ARRAY(SELECT s.id FROM limpet.single s WHERE s.id = ANY (v_ids) FOR UPDATE SKIP LOCKED);
+    v_ids := ARRAY(SELECT unnest(v_ids) EXCEPT
+                   SELECT s.id FROM limpet.single s
+                   WHERE s.id = ANY (v_ids) AND s.id <> ALL (v_held));
     IF cardinality(v_ids) = 0 THEN
         RETURN 0;
     END IF;

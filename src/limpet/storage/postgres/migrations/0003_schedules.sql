@@ -14,3 +14,9 @@ CREATE TABLE limpet.schedule (
     changed_at bigint NOT NULL       -- grows with every change of timing and definition
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
 CREATE INDEX schedule_due ON limpet.schedule (next_at) WHERE NOT paused;
+
+-- JSON list: the schedules that the code of a worker declares.
+ALTER TABLE limpet.session ADD COLUMN schedules text NOT NULL DEFAULT '[]';
+
+-- As in the job, so that caps count what is not written out yet.
+ALTER TABLE limpet.staged ADD COLUMN queue text COLLATE "C" NOT NULL DEFAULT '';

@@ -1,7 +1,8 @@
 -- due: what time brings about (moved by promote, lapse and prune).
 -- purpose: find what is too late; remove sessions that nobody needs.
 -- params:  by name.
--- returns: late: waiting jobs, locked; next_due: when to come back; sessions: how many were removed.
+-- returns: late: waiting jobs, locked; left: whether something is to be done now, and when to come back;
+--          sessions: how many were removed.
 
 -- statement: late
 SELECT * FROM (
@@ -15,8 +16,10 @@ SELECT * FROM (
     ORDER BY LEAST(expires_at, deadline_at) LIMIT %(limit)s FOR UPDATE SKIP LOCKED) parked
 LIMIT %(limit)s
 
--- statement: next_due
-SELECT LEAST(
+-- statement: left
+SELECT EXISTS (SELECT FROM limpet.flow WHERE committed_at IS NOT NULL AND NOT written)
+       OR EXISTS (SELECT FROM limpet.note),
+       LEAST(
     (SELECT min(ready_at) FROM limpet.parked WHERE state = 'scheduled'),
     (SELECT min(LEAST(expires_at, deadline_at)) FROM limpet.parked
      WHERE LEAST(expires_at, deadline_at) IS NOT NULL AND state <> 'quarantined'),

@@ -17,7 +17,7 @@ FROM jsonb_array_elements(%(leases)s::jsonb) WITH ORDINALITY AS e (value, place)
 JOIN limpet.running r ON r.id = e.value ->> 0
 JOIN limpet.job j ON j.id = r.id
 WHERE r.session = %(session)s AND r.token = (e.value ->> 1)::bigint
-ORDER BY e.place
+ORDER BY r.id, e.place
 FOR UPDATE OF r
 
 -- statement: keep

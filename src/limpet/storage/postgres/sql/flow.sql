@@ -1,7 +1,8 @@
 -- flow: many jobs that come into being at one moment.
 -- purpose: stage: keep jobs aside, a part at a time; commit; what promote is to write out, parents first.
 -- params:  by name; rows is a JSON list in the order of the columns.
--- returns: lock: the parts that are there, and when it was committed; committed: a flow that is to be written
+-- returns: lock: the parts that are there, and when it was committed; asked: how many jobs of each queue;
+--          committed: a flow that is to be written
 --          out, locked; next: its first jobs, those before whose parent they come left for later.
 
 -- statement: begin
@@ -15,14 +16,17 @@ SELECT places, committed_at FROM limpet.flow WHERE id = %(flow)s FOR UPDATE
 DELETE FROM limpet.staged WHERE flow = %(flow)s AND place = %(place)s
 
 -- statement: stage
-INSERT INTO limpet.staged (flow, place, item, id, parent, job)
-SELECT %(flow)s, %(place)s, e.place, e.value ->> 0, e.value ->> 1, e.value ->> 2
+INSERT INTO limpet.staged (flow, place, item, id, parent, job, queue)
+SELECT %(flow)s, %(place)s, e.place, e.value ->> 0, e.value ->> 1, e.value ->> 2, e.value ->> 3
 FROM json_array_elements(%(rows)s::json) WITH ORDINALITY AS e (value, place)
 
 -- statement: staged
 UPDATE limpet.flow
 SET places = array_append(array_remove(places, %(place)s), %(place)s), staged_at = limpet.v1_time(%(wall)s)
 WHERE id = %(flow)s
+
+-- statement: asked
+SELECT queue, count(*) FROM limpet.staged WHERE flow = %(flow)s AND place < %(chunks)s GROUP BY queue
 
 -- statement: commit
 UPDATE limpet.flow
@@ -71,10 +75,6 @@ WHERE id = %(flow)s AND NOT EXISTS (SELECT FROM limpet.staged s WHERE s.flow = %
 SELECT id FROM limpet.flow
 WHERE (committed_at IS NULL AND staged_at < %(before)s) OR (written AND committed_at < %(before)s)
 ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-
--- statement: unfinished
-SELECT EXISTS (SELECT FROM limpet.flow WHERE committed_at IS NOT NULL AND NOT written)
-    OR EXISTS (SELECT FROM limpet.note)
 
 -- statement: children
 SELECT v.*, top.n FROM (

@@ -81,7 +81,7 @@ FROM limpet.queue ORDER BY name
 -- statement: sessions
 SELECT s.id, s.kind, s.name, s.host, s.pid, s.lease, s.state, s.moment, s.boot, coalesce(h.seq, 0),
        coalesce(h.held_count, 0), s.registered_at, s.renewed_at, s.ended_at, s.cause, s.lock,
-       s.moment <= limpet.v1_time(%(lease)s)
+       s.schedules, s.moment <= limpet.v1_time(%(lease)s)
 FROM limpet.session s LEFT JOIN limpet.hold h ON h.session = s.id
 WHERE (%(with_dead)s OR s.state <> 'dead') AND (%(one)s::text IS NULL OR s.id = %(one)s)
 ORDER BY s.registered_at DESC, s.id DESC

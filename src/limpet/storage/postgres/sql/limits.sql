@@ -1,7 +1,7 @@
 -- limits: what is said of queues and keys (claims reckon with it, see functions/24_limits.sql).
 -- purpose: keep what is declared and what is set at run time, and what is in force of both.
 -- params:  by name; declared, adjusted and rate are JSON.
--- returns: rules: what is declared and set, locked.
+-- returns: rules: what is declared and set, locked; key_limit: what is set for a key.
 
 -- statement: begin
 INSERT INTO limpet.queue (name) VALUES (%(queue)s) ON CONFLICT (name) DO NOTHING
@@ -36,6 +36,9 @@ INSERT INTO limpet.key AS k (name, held, set_limit, set_rate, rated)
 VALUES (%(key)s, 0, %(limit)s, %(rate)s, %(rate)s::text IS NOT NULL)
 ON CONFLICT (name) DO UPDATE
 SET set_limit = excluded.set_limit, set_rate = excluded.set_rate, rated = k.rated OR excluded.rated
+
+-- statement: key_limit
+SELECT set_limit, set_rate FROM limpet.key WHERE name = %(key)s
 
 -- statement: idle_keys
 DELETE FROM limpet.key WHERE name = ANY (ARRAY(

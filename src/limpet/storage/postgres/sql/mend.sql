@@ -84,16 +84,14 @@ GROUP BY 2
 RETURNING what
 
 -- statement: turns_are_counted
-INSERT INTO limpet.key (name, held)
-SELECT DISTINCT j.key, 0 FROM limpet.placed p JOIN limpet.job j ON j.id = p.id
-WHERE p.turn AND j.key IS NOT NULL
-ON CONFLICT (name) DO NOTHING
+-- Nobody takes or gives back a turn while its key is locked; counted in the next step.
+SELECT NULL FROM limpet.v1_keys(ARRAY(
+    SELECT k.name FROM limpet.key k
+    UNION
+    SELECT j.key FROM limpet.placed p JOIN limpet.job j ON j.id = p.id
+    WHERE p.turn AND j.key IS NOT NULL))
 
 -- statement: turns_are_counted_2
--- Nobody takes or gives back a turn while its key is locked; counted in the next step.
-SELECT NULL FROM limpet.key ORDER BY name FOR UPDATE
-
--- statement: turns_are_counted_3
 UPDATE limpet.key k SET held = r.there
 FROM (
     SELECT o.name, coalesce(sum(t.jobs), 0) AS there FROM limpet.key o LEFT JOIN (
@@ -106,7 +104,7 @@ FROM (
 WHERE r.name = k.name AND k.held <> r.there
 RETURNING k.name
 
--- statement: turns_are_counted_4
+-- statement: turns_are_counted_3
 -- Where there are fewer than was thought, promote gives the others.
 INSERT INTO limpet.note (kind, what)
 SELECT DISTINCT 'key', split_part(b.what, E'\x1e', 1) FROM limpet.parked b

@@ -45,7 +45,7 @@ SELECT r.id, r.token, r.n, r.queue, r.sort_key, r.ready_at, r.failures, r.orphan
         ORDER BY v.e DESC LIMIT 1)
 FROM limpet.running r JOIN limpet.job j ON j.id = r.id
 WHERE r.session = %(session)s
-ORDER BY r.n
+ORDER BY r.id
 LIMIT %(limit)s
 FOR UPDATE OF r
 

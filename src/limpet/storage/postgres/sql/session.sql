@@ -1,7 +1,10 @@
--- session: what a session holds (register, renew and end are functions).
--- purpose: reads only.
--- params:  the session.
--- returns: the jobs and their tokens.
+-- session: what a session holds and declares (register, renew and end are functions).
+-- purpose: held reads only; declare is a part of register.
+-- params:  the session; its schedules as a JSON list.
+-- returns: held the jobs and their tokens.
 
 -- statement: held
 SELECT id, token FROM limpet.running WHERE session = %(session)s ORDER BY n
+
+-- statement: declare
+UPDATE limpet.session SET schedules = %(schedules)s WHERE id = %(session)s

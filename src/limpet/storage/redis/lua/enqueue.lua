@@ -16,6 +16,7 @@
 -- include: moves
 -- include: after
 -- include: family
+-- include: flows
 -- include: arrive
 -- include: fence
 

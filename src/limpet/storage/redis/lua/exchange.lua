@@ -3,7 +3,7 @@
 --          gets the same answer.
 -- params:  session, seq, number of completes, their places or false, the other settlements, what
 --          has begun (id, token), pools or false (task digest, total, suspects, slots), what was
---          observed of breakers (name, succeeded, failed); the completes follow in ARGV, see
+--          observed of breakers (see include/breakers.lua); the completes follow in ARGV, see
 --          include/settle.lua.
 -- returns: {0, standing, rejected (msgpack list of place, job, holder, token, answer), claimed
 --          (msgpack list of ClaimedJob), 1 if nothing is claimed just now, when more may be had or

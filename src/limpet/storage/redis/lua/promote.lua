@@ -11,8 +11,8 @@
 -- include: moves
 -- include: after
 -- include: family
--- include: arrive
 -- include: flows
+-- include: arrive
 -- include: reopen
 -- include: write
 -- include: bounds
@@ -40,7 +40,7 @@ local function write_out()
             redis.call('DEL', key)
             redis.call('ZREM', P .. 'flows', flow)
         else
-            redis.call('HDEL', key, at)
+            redis.call('HDEL', key, at, 'queues/' .. at)
             redis.call('HSET', key, 'at', at + 1)
         end
     end

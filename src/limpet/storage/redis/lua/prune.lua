@@ -15,7 +15,7 @@
 local left = 1000
 local created_before = now - given[4]
 -- At how many jobs that stay one call looks; the next one goes on behind them.
-local MOST_PASSED = 10000
+local MOST_PASSED = 5000
 
 -- How long jobs are kept: by state, and by queue and state; and for each state the shortest time.
 local kept, kept_in, shortest = {}, {}, {}
@@ -48,11 +48,40 @@ local function is_held(r)
         and redis.call('HGET', P .. 'unique', r.task .. '/' .. e.unique) == r.id
 end
 
-local function is_old(r, state)
-    local time = kept_in[r.queue] and kept_in[r.queue][state] or kept[state]
-    return time and r.finished_at < now - time and r.created_at < created_before
+-- When jobs of a queue must have finished to be removed, or -inf where they are kept.
+local function finished_before(queue, state)
+    local time = kept_in[queue] and kept_in[queue][state] or kept[state]
+    return time and now - time or -math.huge
+end
+
+-- Finished jobs from a place on, up to a thousand that may be old enough, and whether each is for its
+-- queue. That is told by their rows as they are: where queues keep theirs for longer, most are passed over,
+-- and to read 10,000 whole held up the server for 0.4 s.
+local function finished_from(start, state)
+    -- By place, which is found at once, and not by score with an offset, which is counted off.
+    local found = redis.call('ZRANGE', P .. 'finished/' .. state, start, start + 999, 'WITHSCORES')
+    local ids, times, old = {}, {}, {}
+    for at = 1, #found, 2 do
+        local time = tonumber(found[at + 1])
+        if time >= now - shortest[state] then break end
+        ids[#ids + 1] = found[at]
+        times[#ids] = time
+    end
+    local rows = #ids > 0 and redis.call('HMGET', P .. 'row', unpack(ids)) or {}
+    for place, row in ipairs(rows) do
+        local line = 102 + string.byte(row, 101)
+        local queue = string.sub(row, line, string.find(row, '/', line, true) - 1)
+        old[place] = times[place] < finished_before(queue, state)
+    end
+    return ids, old
+end
+
+local function may_go(id)
+    local r = find_row(id)
+    return r.created_at < created_before
         and not is_wanted(r)
         and not is_held(r)
+        and r
 end
 
 local function remove(state)
@@ -60,13 +89,12 @@ local function remove(state)
     local start = tonumber(redis.call('HGET', KEYS[1], place) or 0)
     local ids, queues, seen, passed, at_end = {}, {}, 0, 0, false
     while #ids < left and passed < MOST_PASSED and not at_end do
-        local found = redis.call('ZRANGEBYSCORE', key, '-inf', '(' .. whole(now - shortest[state]),
-            'LIMIT', start + seen, 1000)
-        for _, id in ipairs(found) do
+        local found, old = finished_from(start + seen, state)
+        for place, id in ipairs(found) do
             if #ids < left then
-                local r = find_row(id)
+                local r = old[place] and may_go(id)
                 seen = seen + 1
-                if is_old(r, state) then
+                if r then
                     ids[#ids + 1] = id
                     queues[r.queue] = (queues[r.queue] or 0) + 1
                     forget_beside(r)

@@ -14,6 +14,7 @@
 -- include: moves
 -- include: after
 -- include: family
+-- include: flows
 -- include: arrive
 -- include: schedule
 

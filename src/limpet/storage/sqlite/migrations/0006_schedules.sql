@@ -14,3 +14,9 @@ CREATE TABLE limpet_schedule (
     changed_at INTEGER NOT NULL      -- grows with every change of timing and definition
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX limpet_schedule_due ON limpet_schedule (next_at) WHERE paused = 0;
+
+-- JSON list: the schedules that the code of a worker declares.
+ALTER TABLE limpet_session ADD COLUMN schedules TEXT NOT NULL DEFAULT '[]';
+
+-- How many jobs a part has of each queue, as JSON, so that caps count what is not written out yet.
+ALTER TABLE limpet_staged ADD COLUMN queues TEXT NOT NULL DEFAULT '{}';

@@ -1,7 +1,7 @@
 -- breakers: what holds the work of some tasks back.
 -- purpose: keep their rules and their state.
 -- params:  by name.
--- returns: names and bodies, or the body of one.
+-- returns: names and bodies, or the body of one; attempt: the job that is tried, and its token.
 
 -- statement: find
 SELECT body FROM limpet_breaker WHERE name = :name
@@ -12,6 +12,9 @@ SELECT name, body FROM limpet_breaker ORDER BY name
 -- statement: not_closed
 SELECT name, body FROM limpet_breaker INDEXED BY limpet_breaker_open
 WHERE state <> 'closed' ORDER BY name
+
+-- statement: attempt
+SELECT id, token FROM limpet_job WHERE n = :n
 
 -- statement: write
 INSERT INTO limpet_breaker (name, state, body) VALUES (:name, :state, :body)

@@ -4,7 +4,7 @@
 --          of ids; waiting takes :queue.
 -- returns: last the highest number so far, whether the store is closed, and whether any queue is
 --          drained; draining which ones; known one row for each id that is there; waiting the
---          length of the queue.
+--          length of the queue, with what committed flows have for it.
 
 -- statement: insert_job
 INSERT INTO limpet_job (
@@ -36,5 +36,12 @@ INSERT INTO limpet_payload (n, args, options, secrets) VALUES (?, ?, ?, ?)
 SELECT id, n, state FROM limpet_job WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- statement: waiting
-SELECT coalesce(sum(jobs), 0) FROM limpet_gauge
-WHERE queue = :queue AND state IN ('ready', 'scheduled', 'blocked')
+SELECT (
+    SELECT coalesce(sum(jobs), 0) FROM limpet_gauge
+    WHERE queue = :queue AND state IN ('ready', 'scheduled', 'blocked'))
++ (
+    SELECT coalesce(sum(q.value), 0)
+    FROM limpet_flow f INDEXED BY limpet_flow_open
+    CROSS JOIN limpet_staged s ON s.flow = f.flow AND s.place >= f.written AND s.place < f.chunks
+    CROSS JOIN json_each(s.queues) q ON q.key = :queue
+    WHERE f.whole = 0)

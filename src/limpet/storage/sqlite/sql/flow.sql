@@ -1,8 +1,8 @@
 -- flow: many jobs that come into being at one moment.
 -- purpose: keep them aside, commit them in one small write, write them out a part at a time.
 -- params:  by name; :ids and :parents are JSON lists of ids.
--- returns: committed: a row if it is; places: how many of the first :chunks are there; next: the
---          flow to be written out next, and its next part; there: parent, state, round and rules of
+-- returns: committed: a row if it is; places: how many of the first :chunks are there; asked: how many
+--          jobs these have of each queue; next: the flow to be written out next, and its next part; there: parent, state, round and rules of
 --          jobs; over: children that have been finished, of those parents; gone: the numbers of those
 --          parents that failed or were cancelled; children: rows in the order that rows.py reads.
 
@@ -10,11 +10,18 @@
 SELECT 1 FROM limpet_flow WHERE flow = :flow
 
 -- statement: stage
-INSERT INTO limpet_staged (flow, place, jobs, staged_at) VALUES (:flow, :place, :jobs, :now)
-ON CONFLICT (flow, place) DO UPDATE SET jobs = excluded.jobs, staged_at = excluded.staged_at
+INSERT INTO limpet_staged (flow, place, jobs, queues, staged_at)
+VALUES (:flow, :place, :jobs, :queues, :now)
+ON CONFLICT (flow, place) DO UPDATE
+SET jobs = excluded.jobs, queues = excluded.queues, staged_at = excluded.staged_at
 
 -- statement: places
 SELECT count(*) FROM limpet_staged WHERE flow = :flow AND place >= 0 AND place < :chunks
+
+-- statement: asked
+SELECT q.key, sum(q.value) FROM limpet_staged s CROSS JOIN json_each(s.queues) q
+WHERE s.flow = :flow AND s.place >= 0 AND s.place < :chunks
+GROUP BY q.key
 
 -- statement: commit
 INSERT INTO limpet_flow (flow, chunks, committed_at, whole) VALUES (:flow, :chunks, :now, :chunks = 0)

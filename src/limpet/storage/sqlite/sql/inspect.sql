@@ -66,7 +66,7 @@ LIMIT 1
 
 -- statement: sessions
 SELECT id, kind, name, host, pid, lease, state, moment, boot, seq, held_count, registered_at,
-       renewed_at, ended_at, cause, lock
+       renewed_at, ended_at, cause, lock, schedules
 FROM limpet_session
 WHERE (:with_dead OR state <> 'dead') AND (:one IS NULL OR id = :one)
 ORDER BY registered_at DESC, id DESC

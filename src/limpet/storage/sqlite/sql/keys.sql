@@ -5,7 +5,7 @@
 --          the key; heads: for each key in which somebody waits, the same, who comes first, and
 --          the rules of who comes second; line: who waits for a key, in order, after the first :passed; due:
 --          keys of which promote is to give turns; waiting: jobs that are to become ready; rules:
---          numbers and rules of jobs.
+--          numbers and rules of jobs; limit_of: what was set for a key at run time.
 
 -- statement: state
 SELECT e.value,
@@ -65,6 +65,9 @@ ON CONFLICT (key) DO UPDATE SET given_until = excluded.given_until, next_at = ex
 -- statement: limit
 INSERT INTO limpet_key (key, most, rate) VALUES (:key, :most, :rate)
 ON CONFLICT (key) DO UPDATE SET most = excluded.most, rate = excluded.rate
+
+-- statement: limit_of
+SELECT most, rate FROM limpet_key WHERE key = :key
 
 -- statement: due
 SELECT key FROM limpet_key INDEXED BY limpet_key_next

@@ -1,15 +1,15 @@
 -- prune: remove what was finished long ago, a small step at a time.
 -- purpose: a final state to (nothing), with everything told about the job.
--- params:  old: :state, :finished_before, :created_before, :now, :limit, and :apart, a JSON list of
---          queues, or :queue; the deletions take the row's number.
--- returns: old: the jobs to remove, but for those queues; old_of_queue: those of one queue;
---          old_sessions: dead sessions that nobody needs any more.
+-- params:  old: :state, :finished_before, :created_before, :now, :limit; finished: the place after which to
+--          look (:finished_at, :n); old_of: :numbers, a JSON list; the deletions take the row's number.
+-- returns: old: the jobs to remove; finished: number, queue and end of jobs, in the order of their ends;
+--          old_of: those of the numbers that may be removed; old_sessions: dead sessions that nobody needs any
+--          more.
 
 -- statement: old
 SELECT j.n, j.queue FROM limpet_job j INDEXED BY limpet_job_finished
 WHERE j.state = :state AND j.finished_at IS NOT NULL AND j.finished_at < :finished_before
   AND j.created_at < :created_before
-  AND j.queue NOT IN (SELECT value FROM json_each(:apart))
   -- A parent reads its children's results; and whoever is gone takes its children along first.
   AND (j.parent IS NULL OR NOT EXISTS (
       SELECT 1 FROM limpet_job o WHERE o.id = j.parent AND o.finished_at IS NULL))
@@ -20,19 +20,23 @@ WHERE j.state = :state AND j.finished_at IS NOT NULL AND j.finished_at < :finish
 ORDER BY j.finished_at
 LIMIT :limit
 
--- statement: old_of_queue
-SELECT j.n, j.queue FROM limpet_job j INDEXED BY limpet_job_finished
-WHERE j.state = :state AND j.finished_at IS NOT NULL AND j.finished_at < :finished_before
+-- statement: finished
+SELECT n, queue, finished_at FROM limpet_job INDEXED BY limpet_job_finished
+WHERE state = :state AND finished_at IS NOT NULL AND finished_at < :finished_before
+  AND finished_at >= :finished_at AND (finished_at > :finished_at OR n > :n)
+ORDER BY finished_at, n
+LIMIT :limit
+
+-- statement: old_of
+SELECT j.n, j.queue FROM limpet_job j
+WHERE j.n IN (SELECT value FROM json_each(:numbers))
   AND j.created_at < :created_before
-  AND j.queue = :queue
   AND (j.parent IS NULL OR NOT EXISTS (
       SELECT 1 FROM limpet_job o WHERE o.id = j.parent AND o.finished_at IS NULL))
   AND NOT EXISTS (SELECT 1 FROM limpet_gone g WHERE g.n = j.n)
   -- Who holds its unique for a time does so for all of it.
   AND (j.sole = 0 OR j.rules ->> 'unique_until' IS NOT 'time'
        OR j.created_at + (j.rules ->> 'unique_for') <= :now)
-ORDER BY j.finished_at
-LIMIT :limit
 
 -- statement: job
 DELETE FROM limpet_job WHERE n = ?

@@ -5,10 +5,10 @@
 
 -- statement: insert
 INSERT INTO limpet_session (
-    id, kind, name, host, pid, boot, lease, state, moment, tasks, pools, lock, registered_at,
-    renewed_at)
+    id, kind, name, host, pid, boot, lease, state, moment, tasks, pools, lock, schedules,
+    registered_at, renewed_at)
 VALUES (:id, :kind, :name, :host, :pid, :boot, :lease, 'live', :moment, :tasks, :pools, :lock,
-    :now, :now)
+    :schedules, :now, :now)
 
 -- statement: know_task
 INSERT INTO limpet_taskset (digest, task) VALUES (?, ?) ON CONFLICT DO NOTHING

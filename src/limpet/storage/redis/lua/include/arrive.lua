@@ -1,4 +1,4 @@
--- arrive: jobs that come into being, by enqueue or with a flow. Needs family.lua.
+-- arrive: jobs that come into being, by enqueue or with a flow. Needs family.lua, flows.lua.
 -- purpose: (nothing) to ready, scheduled or blocked; an id that is there stays as it is.
 -- params:  a batch: number, shapes, kinds (the shape of each, or false where there is one), extras of
 --          those that have a key, a unique, a parent or rules (place, flags, msgpack), texts and
@@ -48,15 +48,6 @@ local function add_pair(list, one, two)
     list[n + 2] = two
 end
 
--- How many wait in a queue.
-local function waiting_in(queue)
-    local sum = 0
-    for _, state in ipairs({'/ready', '/scheduled', '/blocked'}) do
-        sum = sum + tonumber(redis.call('HGET', P .. 'gauge', queue .. state) or 0)
-    end
-    return sum
-end
-
 -- Who holds the unique of a new job, another of the same call or of the store; and whether that one is
 -- in its way, rather than to be replaced.
 local function rival_of(b, task, held)
@@ -78,10 +69,13 @@ local function judge(batch, ids, there, shape_of)
     local verdict = {letters = {}, wait_of = {}, others = {}, replaced = {}, beside = {}, held = {},
         plain = not batch.caps, fresh = 0}
     local letters, waiting, of_call, draining, refused = verdict.letters, {}, {}, {}, false
+    -- A child that is refused would leave its parent waiting, and a parent its children alone.
+    local as_one = batch.all_or_none
     for _, extra in ipairs(batch.extras) do
         local text = extra[3]
         verdict.beside[extra[1]] = {flags = extra[2], text = text,
             extra = extra[2] == KEYED and {key = key_in(text), rules = NO_RULES} or read_extra(text)}
+        as_one = as_one or verdict.beside[extra[1]].extra.parent
     end
     if batch.drains then
         for _, queue in ipairs(redis.call('SMEMBERS', P .. 'draining')) do draining[queue] = true end
@@ -134,7 +128,15 @@ local function judge(batch, ids, there, shape_of)
             if letters[place] == 'u' then verdict.others[place] = rival end
         end
     end
-    if refused and batch.all_or_none then
+    for place, b in pairs(verdict.beside) do
+        local above = b.extra.parent and of_call[b.extra.parent]
+        -- One that is a duplicate will not wait for its children, but in a flow.
+        if above and letters[above] == 'u' and not batch.flow
+            and (letters[place] == 'r' or letters[place] == 's') then
+            return nil, ids[place], b.extra.parent
+        end
+    end
+    if refused and as_one then
         verdict.fresh = 0
         verdict.replaced = {}
         for place in ipairs(ids) do

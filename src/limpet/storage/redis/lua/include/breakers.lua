@@ -1,40 +1,56 @@
 -- breakers: what holds the work of some tasks back; the arithmetic is that of domain/breaker.py.
 -- why:     rules are JSON as the app gave them; the state is msgpack: state, succeeded, failed,
---          window_at, opened_at, probe_at (false where there is none). `tripped` has those that are not
---          closed, so that a claim looks at no others.
+--          window_at, opened_at, probe_at (false where there is none), tries (job, token). `tripped` has
+--          those that are not closed, so that a claim looks at no others.
 
-local breakers = {}
+local breakers = {MOST_TRIES = 100, given = {}}
 
 function breakers.find(name)
     local rules = redis.call('HGET', P .. 'breaker_rules', name)
     if not rules then return nil end
     local kept = redis.call('HGET', P .. 'breaker_state', name)
-    local b = kept and cmsgpack.unpack(kept) or {'closed', 0, 0, 0, false, false}
+    local b = kept and cmsgpack.unpack(kept) or {'closed', 0, 0, 0, false, false, {}}
     return {name = name, rules = cjson.decode(rules), state = b[1], succeeded = b[2], failed = b[3],
-        window_at = b[4], opened_at = b[5], probe_at = b[6]}
+        window_at = b[4], opened_at = b[5], probe_at = b[6], tries = b[7]}
 end
 
 function breakers.keep(b)
     redis.call('HSET', P .. 'breaker_state', b.name, cmsgpack.pack({b.state, b.succeeded, b.failed,
-        b.window_at, b.opened_at, b.probe_at}))
+        b.window_at, b.opened_at, b.probe_at, b.tries}))
     redis.call(b.state == 'closed' and 'SREM' or 'SADD', P .. 'tripped', b.name)
 end
 
 function breakers.shut(b)
     b.state, b.succeeded, b.failed, b.window_at, b.opened_at, b.probe_at = 'closed', 0, 0, now, false,
         false
+    b.tries = {}
     rings.ready = true
 end
 
-function breakers.observe(b, succeeded, failed)
-    if b.state == 'open' then return end
-    if b.state == 'probing' then
-        if succeeded > 0 then
+-- Of one that is not closed only tries are heard; `attempts`: job, token, whether it succeeded.
+function breakers.observe_tries(b, attempts)
+    local ended, left, failed = {}, {}, false
+    for _, each in ipairs(attempts) do ended[each[1] .. '/' .. whole(each[2])] = each[3] and 1 or 0 end
+    for _, each in ipairs(b.tries) do
+        local how = ended[each[1] .. '/' .. whole(each[2])]
+        if how == 1 then
             breakers.shut(b)
-        elseif failed > 0 then
-            b.state, b.succeeded, b.failed, b.window_at = 'open', 0, 0, now
-            b.probe_at = now + b.rules.probe_after
+            return
+        elseif how == 0 then
+            failed = true
+        else
+            left[#left + 1] = each
         end
+    end
+    if failed then
+        b.state, b.succeeded, b.failed, b.window_at, b.tries = 'open', 0, 0, now, left
+        b.probe_at = now + b.rules.probe_after
+    end
+end
+
+function breakers.observe(b, succeeded, failed, attempts)
+    if b.state ~= 'closed' then
+        breakers.observe_tries(b, cmsgpack.unpack(attempts))
         return
     end
     local fresh = now >= b.window_at + b.rules.window
@@ -50,12 +66,12 @@ function breakers.observe(b, succeeded, failed)
     end
 end
 
--- What holders saw: name, succeeded, failed. Of a breaker that nobody declared nothing is kept.
+-- What holders saw: name, succeeded, failed, attempts (msgpack, seldom needed). Of a breaker that nobody declared nothing is kept.
 function breakers.hear(observed)
     for _, said in ipairs(observed) do
         local b = breakers.find(said[1])
         if b then
-            breakers.observe(b, said[2], said[3])
+            breakers.observe(b, said[2], said[3], said[4])
             breakers.keep(b)
         end
     end
@@ -75,8 +91,18 @@ function breakers.by_task()
     return of_task
 end
 
--- One attempt is tried; the next may be one `probe_after` from now.
-function breakers.probe(b)
+-- One job is tried; the next may be one `probe_after` from now.
+function breakers.probe(b, id)
     b.state, b.probe_at = 'probing', now + b.rules.probe_after
-    breakers.keep(b)
+    table.insert(breakers.given, {b, id})
+end
+
+-- Keep which attempts are tried, once their jobs are taken and have their tokens.
+function breakers.keep_tries()
+    for _, each in ipairs(breakers.given) do
+        local b, row = each[1], redis.call('HGET', P .. 'row', each[2])
+        if row then table.insert(b.tries, {each[2], (struct.unpack('>I8', row, 3))}) end
+        if #b.tries > breakers.MOST_TRIES then table.remove(b.tries, 1) end
+        breakers.keep(b)
+    end
 end

@@ -246,6 +246,7 @@ function claim(session, seq, pools, parts)
             end
         end
     end
+    breakers.keep_tries()
     return bounds and take_from_bounds(bounds, per_queue)
 end
 

@@ -20,6 +20,27 @@ local function commit_flow(flow, chunks)
     end
 end
 
+-- Add how many jobs of each queue some parts of a flow have.
+local function add_asked(asked, flow, from, chunks)
+    for place = from, chunks - 1 do
+        local queues = cmsgpack.unpack(redis.call('HGET', P .. 'flow/' .. flow, 'queues/' .. place))
+        for queue, number in pairs(queues) do asked[queue] = (asked[queue] or 0) + number end
+    end
+end
+
+-- How many wait in a queue, with those of committed flows that are to be written out.
+local function waiting_in(queue)
+    local sum, asked = 0, {}
+    for _, state in ipairs({'/ready', '/scheduled', '/blocked'}) do
+        sum = sum + tonumber(redis.call('HGET', P .. 'gauge', queue .. state) or 0)
+    end
+    for _, flow in ipairs(redis.call('ZRANGE', P .. 'flows', 0, -1)) do
+        local kept = redis.call('HMGET', P .. 'flow/' .. flow, 'at', 'chunks')
+        add_asked(asked, flow, tonumber(kept[1] or 0), tonumber(kept[2]))
+    end
+    return sum + (asked[queue] or 0)
+end
+
 local function drop_flow(flow)
     redis.call('DEL', P .. 'flow/' .. flow)
     redis.call('ZREM', P .. 'staged', flow)

@@ -87,8 +87,8 @@ function may_probe(tripped)
     return true
 end
 
-local function use_probes(tripped)
-    for _, b in ipairs(tripped) do breakers.probe(b) end
+local function use_probes(tripped, id)
+    for _, b in ipairs(tripped) do breakers.probe(b, id) end
 end
 
 -- The first of all lines together, no more suspects than can run alone.
@@ -102,7 +102,7 @@ function pick(sources, limits, room, suspects, lapsed)
         while #source.places < most and not source.ended do read_on(source, step, lapsed) end
         source.at = math.min(#source.places, most) + 1
         for at = 1, source.at - 1 do picked[at] = string.sub(source.places[at], 7) end
-        if #picked > 0 and source.probes then use_probes(source.probes) end
+        if #picked > 0 and source.probes then use_probes(source.probes, picked[1]) end
         return picked
     end
     local heap, size, taken = {}, 0, {}
@@ -125,7 +125,7 @@ function pick(sources, limits, room, suspects, lapsed)
             first.at = first.at + 1
             taken[queue] = (taken[queue] or 0) + 1
             if first.alone then suspects = suspects - 1 end
-            if first.probes then use_probes(first.probes) end
+            if first.probes then use_probes(first.probes, picked[#picked]) end
         end
         if not open or not head_of(first, lapsed) then
             heap[1] = heap[size]
@@ -180,7 +180,7 @@ function pick_by_weight(sources, limits, room, suspects, lapsed, rules)
         picked[#picked + 1] = string.sub(source.places[source.at], 7)
         source.at = source.at + 1
         if source.alone then suspects = suspects - 1 end
-        if source.probes then use_probes(source.probes) end
+        if source.probes then use_probes(source.probes, picked[#picked]) end
         clock, best.taken, best.at = best.at, best.taken + 1, best.at + best.share
         if source.alone or source.probes then
             for _, lane in pairs(lanes) do look(lane) end
