@@ -9,14 +9,18 @@ import pytest
 import redis
 from acceptance.redis_place import KINDS, PROGRAMS, running
 from acceptance.whole_life import live
-from contract.driver import Holder, add
+from contract.driver import KILLED, Holder, add, add_many
+from contract.gates import CORE, ROOM, Gated
+from contract.test_permits import caller
 from servers import RedisServer
 from servers.relay import Relay
 from servers.tls import Authority, TlsRelay
 
 from limpet.domain.errors import StoreRefused, StoreUnavailable
 from limpet.domain.state import State
-from limpet.storage.base import Topic
+from limpet.domain.transition import Complete
+from limpet.storage.base import Store, Topic, Want
+from limpet.storage.gating import Sample, Span
 from limpet.storage.registry import open_store
 
 # As in docs/concepts/redis.md.
@@ -54,6 +58,7 @@ def test_user_with_the_documented_rights_lives_a_whole_life(server: RedisServer)
     with closing(open_store(f"redis://limpet:s3cret@127.0.0.1:{server.port}/0")) as own:
         assert own.migrate() == ("made the store",)
         live(own)
+        pass_the_gate(own)
     other = f"redis://limpet:s3cret@127.0.0.1:{server.port}/0?namespace=other"
     with closing(open_store(other)) as store, pytest.raises(StoreRefused, match="name space"):
         add(store)
@@ -61,6 +66,23 @@ def test_user_with_the_documented_rights_lives_a_whole_life(server: RedisServer)
         for words in (("GET", "mine"), ("FLUSHALL",), ("CONFIG", "SET", "save", "")):
             with pytest.raises(redis.exceptions.NoPermissionError):
                 client.execute_command(*words)
+
+
+def pass_the_gate(store: Store) -> None:
+    """Permits of jobs and of callers, a reservation, a host."""
+    add_many(store, 2, task="render", queue="gated")
+    holder = Gated(store, room=ROOM._replace(cpu=1_000))
+    want = Want((holder.pool(),), holder.gate()._replace(patience=0))
+    (held,) = holder.exchange(want=want).claimed
+    assert len(store.permits("web-1")) == len(store.permits()) == len(store.reservations()) == 1
+    me = caller(store)
+    assert store.take_permit(me, CORE, ROOM._replace(server="web-2"))
+    assert store.end(me, KILLED)
+    assert holder.settle(Complete(held.lease)) == ()
+    store.publish_host("web-1", "{}", timedelta(minutes=1), [Sample(Span.MINUTE, 1, "[]")])
+    assert len(store.hosts()) == 1
+    assert store.samples("web-1", Span.MINUTE) == ()
+    assert store.permits() == ()
 
 
 @pytest.fixture(params=PROGRAMS)

@@ -26,6 +26,7 @@ OF_SQLITE = [
     "key_has_turn",
     "turn_is_used",
     "turn_is_given",
+    "permit_is_held",
 ]
 OF_REDIS = [
     "place_in_line",
@@ -41,6 +42,7 @@ OF_REDIS = [
     "turns_are_counted",
     "relaunch_of_failed",
     "schedule_ticks",
+    "permit_is_held",
 ]
 
 OF_POSTGRES = [

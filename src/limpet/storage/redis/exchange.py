@@ -12,6 +12,7 @@ from limpet.domain.transition import Settlement
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import Want
 from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.permits import gate_told
 from limpet.storage.redis.rows import rejected_of
 from limpet.storage.redis.settle import told
 from limpet.storage.refusals import exchange_forgotten, exchange_too_old, session_not_known
@@ -45,6 +46,7 @@ def exchange(
             (each.breaker, each.succeeded, each.failed, as_text(packed(each.attempts)))
             for each in observed
         ],
+        gate_told(want.gate) if want and want.gate else False,
         texts=said.texts,
     )
     if code == _NOT_KNOWN:

@@ -47,6 +47,8 @@ RULES = {
     "out",
     "relaunch_of_failed": "only a failed job is to be relaunched",
     "schedule_ticks": "a schedule is listed by its next tick if and only if it is not paused",
+    "permit_is_held": "a permit belongs to a job that runs under its session, or to a caller whose "
+    "session is not dead, and is listed with its server",
     "holdings": "the digest of what a session holds is that of its running jobs",
 }
 _AT_ONCE = 500

@@ -7,10 +7,11 @@ from limpet.storage.redis.connection import Connection, facts_of
 from limpet.storage.redis.location import Location
 
 # The version that this code writes, and the oldest one that it can work on.
-VERSION = 2
-OLDEST = 2
-# The oldest code that can work on what this one writes.
-OLDEST_ALLOWED = 2
+VERSION = 3
+OLDEST = 3
+# The oldest code that can work on what this one writes: that of version 2 ends a job and leaves its
+# permit behind.
+OLDEST_ALLOWED = 3
 VERSIONS = (VERSION, OLDEST_ALLOWED)
 
 _OLDEST_SERVER = (6, 2)

@@ -32,6 +32,7 @@ from limpet.storage.redis import session as sessions
 from limpet.storage.redis.bell import Bells
 from limpet.storage.redis.enqueue import enqueue
 from limpet.storage.redis.exchange import exchange
+from limpet.storage.redis.gate import Gates
 from limpet.storage.redis.invariants import invariants
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.location import parse
@@ -41,7 +42,7 @@ from limpet.storage.redis.schedule import Schedules
 from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
 
 
-class RedisStore(Schedules):
+class RedisStore(Schedules, Gates):
     """A store in one Redis or Valkey. See `limpet.storage.base` for the verbs."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
@@ -235,7 +236,7 @@ class RedisStore(Schedules):
             url=self._location.url,
             durability=durable,
             schema_version=int(kept[b"schema_version"]),
-            epoch=kept[b"made"].decode(),
+            epoch=kept[b"founded"].decode(),
             engine=engine,
         )
 

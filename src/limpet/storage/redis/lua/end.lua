@@ -1,5 +1,5 @@
 -- end: mark a session dead.
--- purpose: live or draining to dead; its jobs wait for recover.
+-- purpose: live or draining to dead; its jobs wait for recover, the permit of a caller is gone.
 -- params:  session, cause as JSON, whether a loss by it is charged.
 -- returns: {0, 1 if it was not dead before}.
 -- include: frame
@@ -9,7 +9,9 @@ local s = find_session(given[4])
 if not s or s.state == DEAD then return {0, 0} end
 
 -- include: write
+-- include: permits
 -- include: death
 
 die(s, given[5], given[6])
+ring_if_freed()
 return {0, 1}

@@ -3,8 +3,8 @@
 --          gets the same answer.
 -- params:  session, seq, number of completes, their places or false, the other settlements, what
 --          has begun (id, token), pools or false (task digest, total, suspects, slots), what was
---          observed of breakers (see include/breakers.lua); the completes follow in ARGV, see
---          include/settle.lua.
+--          observed of breakers (see include/breakers.lua), what the host can carry or false (see
+--          include/admission.lua); the completes follow in ARGV, see include/settle.lua.
 -- returns: {0, standing, rejected (msgpack list of place, job, holder, token, answer), claimed
 --          (msgpack list of ClaimedJob), 1 if nothing is claimed just now, when more may be had or
 --          '', 1 if promote has something to do}; {1} for a session that is not there; {2, last} for a seq that is too old; {3, last} for one that shows that
@@ -30,8 +30,11 @@ if s and not repeated and seq < math.max(s.seq, 1) then return {2, s.seq} end
 -- include: bounds
 -- include: breakers
 -- include: flows
+-- include: permits
 -- include: outcome
 -- include: settle
+-- include: gate
+-- include: admission
 -- include: pick
 -- include: room
 -- include: claim
@@ -67,7 +70,7 @@ breakers.hear(given[11])
 local waits = is_quiet(s.lease)
 local next_at
 if given[10] and where == LIVE and not (waits or closed) then
-    next_at = claim(session, seq, given[10], parts)
+    next_at = claim(session, seq, given[10], given[12], parts)
 end
 next_at = next_at and whole(next_at) or ''
 let_settled_go(session)

@@ -6,6 +6,7 @@
 -- include: frame
 -- include: session
 -- include: write
+-- include: permits
 -- include: death
 -- include: told_sessions
 
@@ -29,4 +30,6 @@ for _, id in ipairs(later) do
 end
 local widowed = redis.call('SMEMBERS', P .. 'widowed')
 table.sort(widowed)
-return {0, whole(now_lease), told_sessions(widowed)}
+local told = told_sessions(widowed)
+ring_if_freed()
+return {0, whole(now_lease), told}

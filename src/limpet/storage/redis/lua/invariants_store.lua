@@ -10,6 +10,8 @@
 -- include: keys
 -- include: broken
 -- include: schedule
+-- include: permits
+-- include: permits_held
 
 local sums, gauges = {}, {}
 local kept = redis.call('HGETALL', P .. 'gauge')
@@ -148,5 +150,17 @@ for _, id in ipairs(redis.call('HKEYS', P .. 'schedules')) do
 end
 if redis.call('ZCARD', P .. 'ticks') ~= ticking then
     wrong('schedule_ticks', 'one that is not there ticks')
+end
+for _, text in ipairs(redis.call('ZRANGE', P .. 'permits', 0, -1)) do
+    local p = permits.read(text)
+    if not permits.is_held(p) or redis.call('HGET', P .. 'permit_of', p.holder) ~= text then
+        wrong('permit_is_held', p.holder)
+    end
+end
+local by_holder = redis.call('HGETALL', P .. 'permit_of')
+for at = 1, #by_holder, 2 do
+    if not redis.call('ZSCORE', P .. 'permits', by_holder[at + 1]) then
+        wrong('permit_is_held', by_holder[at] .. ' is not listed')
+    end
 end
 return {0, found_wrong()}

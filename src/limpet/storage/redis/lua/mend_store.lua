@@ -1,5 +1,6 @@
 -- mend_store: count anew what is counted, and list anew what is listed.
--- purpose: counts of jobs, turns of keys, digests of sessions, the dead that wait for recovery, lines.
+-- purpose: counts of jobs, turns of keys, digests of sessions, the dead that wait for recovery, lines,
+--          permits.
 --          Rows and what sessions hold are what holds. Of a store of very many jobs only what does not
 --          need all of them.
 -- params:  most rows to look at.
@@ -13,6 +14,8 @@
 -- include: digest
 -- include: broken
 -- include: schedule
+-- include: permits
+-- include: permits_held
 -- include: write
 
 local known = {}
@@ -108,6 +111,36 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'ticks', 0, -1)) do
     end
 end
 
+-- A permit of who is there stays; the others go, and there is room again.
+local has_room = false
+for _, text in ipairs(redis.call('ZRANGE', P .. 'permits', 0, -1)) do
+    local p = permits.read(text)
+    local kept = redis.call('HGET', P .. 'permit_of', p.holder)
+    if permits.is_held(p) and not kept then
+        redis.call('HSET', P .. 'permit_of', p.holder, text)
+        wrong('permit_is_held', p.holder)
+    elseif not permits.is_held(p) or kept ~= text then
+        redis.call('ZREM', P .. 'permits', text)
+        if kept == text then redis.call('HDEL', P .. 'permit_of', p.holder) end
+        wrong('permit_is_held', p.holder)
+        has_room = true
+    end
+end
+local by_holder = redis.call('HGETALL', P .. 'permit_of')
+for at = 1, #by_holder, 2 do
+    local holder, text = by_holder[at], by_holder[at + 1]
+    if not redis.call('ZSCORE', P .. 'permits', text) then
+        local p = permits.read(text)
+        if p.holder == holder and permits.is_held(p) then
+            redis.call('ZADD', P .. 'permits', 0, text)
+        else
+            redis.call('HDEL', P .. 'permit_of', holder)
+        end
+        wrong('permit_is_held', holder)
+    end
+end
+
 local told = found_wrong()
 for _, each in ipairs(told) do redis.call('HINCRBY', P .. 'total', '*/mend:' .. each[1], each[2]) end
+if has_room then redis.pcall('PUBLISH', P .. 'ready', 'ready') end
 return {0, told}

@@ -15,7 +15,7 @@ if redis.call('EXISTS', KEYS[1]) == 0 then
         local time = redis.call('TIME')
         now = time[1] * 1000000 + time[2]
     end
-    redis.call('HSET', KEYS[1], 'made', given[2], 'schema_version', given[3], 'oldest_allowed',
+    redis.call('HSET', KEYS[1], 'founded', given[2], 'schema_version', given[3], 'oldest_allowed',
         given[4], 'newest_allowed', given[3], 'created_at', string.format('%.0f', now), 'run',
         given[5], 'base', given[1] and 0 or string.format('%.0f', now))
     made = 1

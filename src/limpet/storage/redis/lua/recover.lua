@@ -17,6 +17,7 @@ if not s or s.state ~= DEAD then return {0, 0, 0, 0, 0} end
 -- include: write
 -- include: bounds
 -- include: flows
+-- include: permits
 -- include: outcome
 
 local key = P .. 'session/' .. s.id

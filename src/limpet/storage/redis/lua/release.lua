@@ -15,6 +15,7 @@
 -- include: write
 -- include: bounds
 -- include: flows
+-- include: permits
 -- include: outcome
 -- include: settle
 

@@ -30,7 +30,7 @@ local function common_of(who, token, line)
     if not common then
         local queue, task = split(line)
         local fence = struct.pack('>I8', token)
-        common = {count = 0, queue = queue, head = '\4\0' .. fence .. who.stamp,
+        common = {count = 0, queue = queue, task = task, head = '\4\0' .. fence .. who.stamp,
             tail = who.mine .. line, held = '\0\0' .. fence .. line, odd = '\1\0' .. fence .. line,
             keyed = '\2\0' .. fence .. line .. '\0',
             told = who.name .. cmsgpack.pack(token) .. packed_text(task) .. packed_text(queue)}
@@ -143,13 +143,10 @@ local function lines_for(pool, limits, per_queue, paused, room, bounds)
         end
     end
     for _, line in ipairs(some_of(lines)) do
-        sources[#sources + 1] = {key = P .. line, line = line, queue = split(string.sub(line, 7)),
+        local queue, task = split(string.sub(line, 7))
+        sources[#sources + 1] = {key = P .. line, line = line, queue = queue,
             alone = string.sub(line, 1, 1) == 'a', places = {}, scores = {}, at = 1, seen = 0,
-            ended = false}
-        if bounds then
-            local _, task = split(string.sub(line, 7))
-            sources[#sources].probes = bounds.tripped[task]
-        end
+            ended = false, probes = bounds and bounds.tripped[task], weight = admission.weight(task)}
     end
     return sources
 end
@@ -172,8 +169,8 @@ end
 local function run(session, seq, pool, ids, line, parts, per_queue)
     local rows = redis.call('HMGET', P .. 'row', unpack(ids))
     local blobs = redis.call('HMGET', P .. 'job', unpack(ids))
-    local who = holder_of(session, seq, pool)
-    local changed, held, limited, keyed, spots = {}, {}, {}, {}, {}
+    local who, admitted = holder_of(session, seq, pool), admission.admitted
+    local changed, held, limited, keyed, spots, permitted = {}, {}, {}, {}, {}, {}
     for place = 1, #ids do
         local id, row, blob = ids[place], rows[place], blobs[place]
         -- A job without its row or payload cannot run; fsck finds it.
@@ -182,7 +179,7 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
             token = (token > base and token or base) + 1
             local common = common_of(who, token,
                 line or string.sub(row, 102 + string.byte(row, 101)))
-            local kept, plain = common.held, is_plain(row)
+            local kept, plain, weight = common.held, is_plain(row), admitted[id]
             if not plain then
                 local flags = string.byte(row, 34)
                 plain = is_fresh(row)
@@ -190,11 +187,15 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
                 -- One that failed before left an error behind.
                 if flagged(flags, FAMILY) or (not plain and string.sub(row, 39, 46) ~= UNHURT) then
                     kept = common.odd
-                elseif flagged(flags, KEYED) then
+                elseif flagged(flags, KEYED) and not weight then
                     kept = common.keyed
                     keyed[#keyed + 1] = id
                     spots[#spots + 1] = #held + 2
                 end
+            end
+            if weight then
+                kept = common.odd
+                permitted[#permitted + 1] = {id, session, common.task, weight}
             end
             local n = #changed
             changed[n + 1] = id
@@ -215,6 +216,7 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
     redis.call('HSET', P .. 'row', unpack(changed))
     redis.call('HSET', P .. 'held/' .. session, unpack(held))
     if #limited > 0 then redis.call('ZREM', P .. 'lapse', unpack(limited)) end
+    admission.keep(permitted)
     for _, common in ipairs(who.commons) do
         per_queue[common.queue] = (per_queue[common.queue] or 0) + common.count
         count_moves(common.queue, 'claim', READY, RUNNING, common.count)
@@ -223,8 +225,9 @@ end
 
 -- Take jobs for the session; what it is told of each is added to `parts`. The answer is when more may
 -- be had of what was kept back, or nil.
-function claim(session, seq, pools, parts)
+function claim(session, seq, pools, gate, parts)
     local paused, per_queue = {}, {}
+    if gate then admission.open(gate) end
     local bounds = ruled and read_bounds()
     for _, queue in ipairs(redis.call('SMEMBERS', P .. 'paused')) do paused[queue] = true end
     local lapsed = redis.call('ZCOUNT', P .. 'lapse', '-inf', whole(now)) > 0

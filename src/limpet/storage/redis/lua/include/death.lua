@@ -1,4 +1,12 @@
--- death: live or draining to dead, for ever.
+-- death: live or draining to dead, for ever; what was permitted to a caller is not any more. Needs
+--        permits.lua.
+
+local freed_room = false
+
+-- Tell those that wait for room; the last thing that a script does.
+local function ring_if_freed()
+    if freed_room then redis.pcall('PUBLISH', P .. 'ready', 'ready') end
+end
 
 local function die(s, cause, charged)
     redis.call('HSET', P .. 'session/' .. s.id, 'state', DEAD, 'ended_at', whole(now), 'cause',
@@ -9,4 +17,5 @@ local function die(s, cause, charged)
     for _, task in ipairs(redis.call('SMEMBERS', P .. 'tasks/' .. s.tasks)) do
         redis.call('HINCRBY', P .. 'known', task, -1)
     end
+    if permits.take_back({s.id}) then freed_room = true end
 end

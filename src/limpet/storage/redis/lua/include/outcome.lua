@@ -1,14 +1,23 @@
 -- outcome: what becomes of a job whose attempt is over, but for a plain success.
 -- purpose: running to where an unhappy outcome takes it; who pays is decided as in
---          domain/transition.py (after_loss).
+--          domain/transition.py (after_loss). Needs permits.lua.
 
 local MOST_ORPHANS, MOST_STRIKES = 10, 3
+
+-- What has left running, whose permits are to be taken away: before a claim, or at the end.
+local left_running = {}
+
+closers[#closers + 1] = function()
+    if permits.take_back(left_running) then rings.ready = true end
+    left_running = {}
+end
 
 -- How: {move, target, event, cause, ready_at, accepted, settled, started, keep_error, ran_alone, reason}.
 -- `settled` is the word that was accepted, where that is not the move; `reason` is for a blocked one.
 local function leave_running(r, how)
     local session = r.session
     leave(r)
+    left_running[#left_running + 1] = r.id
     if how.ready_at then r.ready_at = how.ready_at end
     -- `expires` counts only until the first start.
     if r.begun == 1 or how.started then r.expires_at = NONE end
@@ -125,6 +134,7 @@ end
 
 local function complete_one(r, result, secrets)
     leave(r)
+    left_running[#left_running + 1] = r.id
     r.state = SUCCEEDED
     r.finished_at = now
     enter(r)

@@ -91,10 +91,15 @@ local function use_probes(tripped, id)
     for _, b in ipairs(tripped) do breakers.probe(b, id) end
 end
 
--- The first of all lines together, no more suspects than can run alone.
+-- Whether the host can carry the first of a line; from here on it counts as if it had begun.
+local function may_begin(source)
+    return not source.weight or admission.admits(string.sub(source.places[source.at], 7), source.weight)
+end
+
+-- The first of all lines together, no more suspects than can run alone, none that the host cannot carry.
 function pick(sources, limits, room, suspects, lapsed)
     local picked = {}
-    if #sources == 1 then
+    if #sources == 1 and not sources[1].weight then
         local source = sources[1]
         local most = math.min(limits[source.queue], room, source.alone and suspects or room,
             source.probes and 1 or room)
@@ -117,9 +122,9 @@ function pick(sources, limits, room, suspects, lapsed)
     while size > 0 and #picked < room do
         local first = heap[1]
         local queue = first.queue
-        -- A queue that is full, and a place for suspects, do not open again in this claim.
+        -- A queue that is full, a place for suspects and a host do not open again in this claim.
         local open = (taken[queue] or 0) < limits[queue] and (not first.alone or suspects > 0)
-            and (not first.probes or may_probe(first.probes))
+            and (not first.probes or may_probe(first.probes)) and may_begin(first)
         if open then
             picked[#picked + 1] = string.sub(first.places[first.at], 7)
             first.at = first.at + 1
@@ -147,7 +152,7 @@ function pick_by_weight(sources, limits, room, suspects, lapsed, rules)
     local function look(lane)
         lane.first = nil
         for _, source in ipairs(lane.sources) do
-            local shut = (source.alone and suspects < 1)
+            local shut = source.refused or (source.alone and suspects < 1)
                 or (source.probes and not may_probe(source.probes))
             if not shut and head_of(source, lapsed)
                 and (not lane.first or earlier(source, lane.first)) then
@@ -177,11 +182,15 @@ function pick_by_weight(sources, limits, room, suspects, lapsed, rules)
         end
         if not best then break end
         local source = best.first
-        picked[#picked + 1] = string.sub(source.places[source.at], 7)
-        source.at = source.at + 1
-        if source.alone then suspects = suspects - 1 end
-        if source.probes then use_probes(source.probes, picked[#picked]) end
-        clock, best.taken, best.at = best.at, best.taken + 1, best.at + best.share
+        if may_begin(source) then
+            picked[#picked + 1] = string.sub(source.places[source.at], 7)
+            source.at = source.at + 1
+            if source.alone then suspects = suspects - 1 end
+            if source.probes then use_probes(source.probes, picked[#picked]) end
+            clock, best.taken, best.at = best.at, best.taken + 1, best.at + best.share
+        else
+            source.refused = true
+        end
         if source.alone or source.probes then
             for _, lane in pairs(lanes) do look(lane) end
         else

@@ -8,8 +8,8 @@
 --          time that is not set is -1.
 -- held:    what a session holds is a hash of its own: id to 1 kind, 2 begun, 3-10 token, then the line.
 --          The kind is 0 for a plain job; 1 for one that may have an error or a request to cancel it,
---          or is of a flow; 2 for one that is plain but for its key, which follows after a zero. A
---          field without a name, of 65 bytes, is always there.
+--          is of a flow, or has a permit; 2 for one that is plain but for its key, which follows after
+--          a zero. A field without a name, of 65 bytes, is always there.
 -- why:     the hot path changes a few bytes of a row and copies the rest; a success only leaves the
 --          hash of what is held, whose values are few and short, and the row still says `running`:
 --          `present` tells what it means. A hash of short values only is a list to Redis, slow to

@@ -1,0 +1,50 @@
+"""The verbs of the gate: callers outside, and what hosts say of themselves."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from limpet.domain.permit import RESERVED_FOR, Permit, Reservation, Room
+from limpet.domain.weight import Weight
+from limpet.storage.gating import Host, Sample, Span
+from limpet.storage.redis import hosts, permits
+from limpet.storage.redis.link import Link
+from limpet.storage.refusals import session_dead, session_not_known
+
+_NOT_KNOWN, _OVER = 1, 2
+
+
+def take_permit(link: Link, session: str, weight: Weight, room: Room) -> bool:
+    """Admit a caller outside; see `GateVerbs.take_permit`."""
+    told = permits.weight_told(weight), permits.room_told(room)
+    code, *answer = link.call("take_permit", session, *told, RESERVED_FOR)
+    if code == _NOT_KNOWN:
+        raise session_not_known(session)
+    if code == _OVER:
+        raise session_dead(session)
+    return bool(answer[0])
+
+
+class Gates:
+    """The verbs of the gate; see `limpet.storage.gating`."""
+
+    _link: Link
+
+    def take_permit(self, session: str, weight: Weight, room: Room) -> bool:
+        return take_permit(self._link, session, weight, room)
+
+    def permits(self, server: str | None = None) -> tuple[Permit, ...]:
+        return permits.permits(self._link, server)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        return permits.reservations(self._link)
+
+    def publish_host(
+        self, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample] = ()
+    ) -> None:
+        hosts.publish_host(self._link, server, body, lifetime, samples)
+
+    def hosts(self) -> tuple[Host, ...]:
+        return hosts.hosts(self._link)
+
+    def samples(self, server: str, span: Span) -> tuple[Sample, ...]:
+        return hosts.samples(self._link, server, span)

@@ -1,0 +1,42 @@
+"""What hosts say of themselves; see `storage.gating`."""
+
+import struct
+from collections.abc import Sequence
+from datetime import timedelta
+
+from limpet.domain.duration import microseconds
+from limpet.storage.gating import SAMPLES_KEPT, Host, Sample, Span
+from limpet.storage.redis.link import Link
+
+
+def publish_host(
+    link: Link, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample]
+) -> None:
+    """Keep what a host says; see `GateVerbs.publish_host`."""
+    kept = [(span, microseconds(time)) for span, time in SAMPLES_KEPT.items()]
+    link.call("publish_host", server, body, microseconds(lifetime), [*samples], kept)
+
+
+def hosts(link: Link) -> tuple[Host, ...]:
+    """What still holds; see `GateVerbs.hosts`."""
+    told = link.call("hosts")[1]
+    return tuple(
+        sorted(
+            Host(server.decode(), body, at, int(until))
+            for server, until, (at, body) in zip(
+                told[::3], told[1::3], map(_stamped, told[2::3]), strict=True
+            )
+        )
+    )
+
+
+def samples(link: Link, server: str, span: Span) -> tuple[Sample, ...]:
+    """How a host has been doing; see `GateVerbs.samples`."""
+    told = link.call("samples", server, span, microseconds(SAMPLES_KEPT[span]))[1]
+    return tuple(Sample(span, *_stamped(each)) for each in told)
+
+
+def _stamped(text: bytes) -> tuple[int, str]:
+    """When something was said, and what."""
+    (at,) = struct.unpack_from(">d", text)
+    return int(at), text[8:].decode()

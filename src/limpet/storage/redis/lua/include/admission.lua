@@ -1,0 +1,62 @@
+-- admission: one claim at the gate of its host; see storage/gating.py. Needs gate.lua.
+
+-- `admitted`: what was let in, and what each of them weighs.
+local admission = {admitted = {}}
+do
+
+-- What the holder said, nil without a gate; what is taken and reserved on its host, nil until it is asked.
+local room, weights, patience, since, taken, reserved, reservations
+
+-- `said`: {room, weights by task, patience, for how long a reservation holds}.
+function admission.open(said)
+    room, weights, patience, since = said[1], said[2], said[3], now - said[4]
+end
+
+-- What jobs of a task weigh; nil for light ones.
+function admission.weight(task)
+    return weights and weights[task]
+end
+
+local function look()
+    local old
+    taken = gates.taken_of(room)
+    reservations, old = gates.reservations(since)
+    for _, server in ipairs(old) do redis.call('HDEL', P .. 'reserved', server) end
+    reserved = gates.reserved_for(reservations[room[1]])
+end
+
+local function may_reserve(id, weight)
+    if not gates.carries(room, weight) then return false end
+    for server, reservation in pairs(reservations) do
+        if server ~= room[1] and reservation.job == id then return false end
+    end
+    local row = redis.call('HGET', P .. 'row', id)
+    return row and struct.unpack('>d', row, 79) <= now - patience
+end
+
+-- Whether this job may begin; from here on it counts as if it had.
+function admission.admits(id, weight)
+    if not taken then look() end
+    if (not reserved or reserved == id) and gates.fits(room, taken, weight) then
+        gates.count(taken, weight[1], weight[2], weight[3], true)
+        reserved = nil
+        admission.admitted[id] = weight
+        return true
+    end
+    if reserved == id or (not reserved and may_reserve(id, weight)) then
+        redis.call('HSET', P .. 'reserved', room[1], struct.pack('>d', now) .. id)
+        reserved = id
+    end
+    return false
+end
+
+-- Write the permits of those that were taken: {id, session, task, weight} each.
+function admission.keep(list)
+    if #list == 0 then return end
+    permits.give(room[1], list)
+    for server, reservation in pairs(reservations) do
+        if admission.admitted[reservation.job] then redis.call('HDEL', P .. 'reserved', server) end
+    end
+end
+
+end

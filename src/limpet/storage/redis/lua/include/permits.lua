@@ -1,0 +1,56 @@
+-- permits: what hosts have given away of themselves; see storage/gating.py.
+-- layout:  a permit is one text: the length of the server's name in two bytes, that name, then msgpack of
+--          its number among all that were ever given, when, its holder, the session, what that is for,
+--          thousandths of a core, bytes, whether it is heavy. The holder is a job, or the session itself
+--          for a caller outside. permits.py reads the same.
+-- why:     `permits` has these texts as one sorted set, so that those of a server are found together and
+--          nothing is looked up of the others; `permit_of` finds the one of a holder.
+
+-- A script has room for 200 names of its own: hence a table.
+local permits = {}
+
+function permits.head_of(server)
+    return struct.pack('>I2', #server) .. server
+end
+
+function permits.read(text)
+    local p = cmsgpack.unpack(string.sub(text, 3 + struct.unpack('>I2', text)))
+    return {text = text, at = p[2], holder = p[3], session = p[4], cpu = p[6], memory = p[7],
+        heavy = p[8]}
+end
+
+function permits.of(server)
+    local head = permits.head_of(server)
+    local found = redis.call('ZRANGEBYLEX', P .. 'permits', '[' .. head, '(' .. head .. '\255')
+    for place, text in ipairs(found) do found[place] = permits.read(text) end
+    return found
+end
+
+-- Give permits on a server: {holder, session, what, weight} each; a weight is {cpu, memory, heavy}.
+function permits.give(server, list)
+    local number = redis.call('HINCRBY', KEYS[1], 'permitted', #list) - #list
+    for place, each in ipairs(list) do
+        local weight = each[4]
+        local text = permits.head_of(server) .. cmsgpack.pack({number + place, now, each[1], each[2],
+            each[3], weight[1], weight[2], weight[3]})
+        redis.call('ZADD', P .. 'permits', 0, text)
+        redis.call('HSET', P .. 'permit_of', each[1], text)
+    end
+end
+
+-- Take away the permits of those that have one; whether any had.
+function permits.take_back(holders)
+    -- A store without permits is not to pay for them.
+    if #holders == 0 or redis.call('EXISTS', P .. 'permit_of') == 0 then return false end
+    local texts, gone = {}, {}
+    for place, text in ipairs(redis.call('HMGET', P .. 'permit_of', unpack(holders))) do
+        if text then
+            texts[#texts + 1] = text
+            gone[#gone + 1] = holders[place]
+        end
+    end
+    if #gone == 0 then return false end
+    redis.call('ZREM', P .. 'permits', unpack(texts))
+    redis.call('HDEL', P .. 'permit_of', unpack(gone))
+    return true
+end
