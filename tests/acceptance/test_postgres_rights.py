@@ -10,7 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from acceptance.whole_life import live
-from contract.driver import Holder, add, new_job
+from contract.driver import KILLED, Holder, add, new_job
+from contract.gates import CORE, ROOM, Gated
+from contract.test_permits import caller
 from servers import shared_url
 
 from limpet.domain.breaker import BreakerRules, Observed
@@ -21,6 +23,8 @@ from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Complete, Fail, Quarantine
+from limpet.storage.base import Want
+from limpet.storage.gating import Sample, Span
 from limpet.storage.postgres import schema
 from limpet.storage.postgres.store import PostgresStore
 
@@ -125,6 +129,28 @@ def test_role_with_the_documented_grants_shapes_the_work(url: str, raw: psycopg.
         own.prune(dict.fromkeys(FINAL, timedelta()))
         assert own.children(top.id).jobs
         assert own.invariants() == ()
+
+
+def test_role_with_the_documented_grants_passes_the_gate(url: str, raw: psycopg.Connection) -> None:
+    with closing(PostgresStore(url)) as owner:
+        owner.migrate()
+    grant(raw)
+    with closing(PostgresStore(as_role(url))) as own:
+        add(own, task="render")
+        room = ROOM._replace(cpu=1_000)
+        outside = caller(own)
+        assert own.take_permit(outside, CORE, room)
+        holder = Gated(own, room=room)
+        hasty = Want((holder.pool(1),), holder.gate()._replace(patience=0))
+        assert holder.exchange(want=hasty).claimed == ()
+        assert len(own.reservations()) == 1
+        own.end(outside, KILLED)
+        (held,) = holder.gated()
+        assert len(own.permits()) == 1
+        holder.settle(Complete(held.lease))
+        own.publish_host("web-1", "{}", timedelta(), [Sample(Span.SECOND, 1, "{}")])
+        assert not own.hosts() + own.samples("web-1", Span.SECOND) + own.permits()
+        assert not own.mend() + own.invariants()
 
 
 def test_function_that_another_role_put_in_the_way_is_not_run(

@@ -1,5 +1,6 @@
 """The gate: what has a weight is claimed only where its host can carry it."""
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
@@ -149,6 +150,15 @@ def test_queues_with_weights_are_served_beside_the_gate(store: Store) -> None:
     claimed = holder.gated()
     assert sorted(job.queue for job in claimed) == ["one", "one", "one", "two"]
     assert len(store.permits()) == 4
+
+
+def test_what_is_passed_over_costs_its_queue_no_share(store: Store) -> None:
+    add_many(store, 4, task="render", queue="one")
+    for queue in ("one", "two"):
+        add_many(store, 8, queue=queue)
+    store.limit_queue("one", QueueRules(weight=3))
+    claimed = Gated(store, room=ROOM._replace(cpu=500)).gated(total=8)
+    assert Counter(job.queue for job in claimed) == {"one": 6, "two": 2}
 
 
 def test_suspect_with_a_weight_runs_alone_where_it_fits(store: Store) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from contract.driver import BACKENDS, add_many, counts
+from contract.driver import BACKENDS, KILLED, add_many, counts
 from contract.gates import CORE, ROOM, Gated
 from contract.racers import claim, end_and_recover, exchange, racers, take_permit
 from contract.test_permits import caller
@@ -93,4 +93,73 @@ def test_room_that_becomes_free_is_given_once_among_processes(backend: str, tmp_
                 end_and_recover(store, session)
             assert store.permits() == ()
     assert store.invariants() == ()
+    store.close()
+
+
+@on_processes
+@pytest.mark.parametrize("backend", SHARED)
+def test_of_claims_in_several_processes_one_has_the_last_room(backend: str, tmp_path: Path) -> None:
+    url = BACKENDS[backend](tmp_path)
+    store = open_store(url, FakeClock())
+    store.migrate()
+    add_many(store, 100, task="render")
+    holders = [Gated(store, room=ROOM._replace(cpu=1_000)) for _ in range(4)]
+    with racers(url, 4) as racing:
+        for _ in range(25):
+            wants = [Want((each.pool(1),), each.gate()) for each in holders]
+            asked = [
+                (each.id, each.seq + 1, want) for each, want in zip(holders, wants, strict=True)
+            ]
+            answers = racing.round(*((claim, each) for each in asked))
+            leases = [job.lease for answer in answers for job in answer.claimed]
+            assert [each.holder for each in store.permits()] == [each.job for each in leases]
+            assert len(leases) == 1
+            for holder in holders:
+                holder.seq += 1
+                holder.settle(*(Complete(each) for each in leases if each.session == holder.id))
+    store.close()
+
+
+@on_processes
+@pytest.mark.parametrize("backend", SHARED)
+def test_of_callers_in_several_processes_one_has_the_last_room(
+    backend: str, tmp_path: Path
+) -> None:
+    url = BACKENDS[backend](tmp_path)
+    store = open_store(url, FakeClock())
+    store.migrate()
+    room = ROOM._replace(cpu=1_000)
+    with racers(url, 4) as racing:
+        for _ in range(25):
+            callers = [caller(store) for _ in range(4)]
+            given = racing.round(*((take_permit, (each, CORE, room)) for each in callers))
+            assert given.count(True) == 1
+            assert len(store.permits()) == 1
+            for session in callers:
+                store.end(session, KILLED)
+    store.close()
+
+
+@on_processes
+@pytest.mark.parametrize("backend", SHARED)
+def test_job_that_several_hosts_meet_at_once_reserves_one_of_them(
+    backend: str, tmp_path: Path
+) -> None:
+    url = BACKENDS[backend](tmp_path)
+    store = open_store(url, FakeClock())
+    store.migrate()
+    hosts = [Gated(store, room=ROOM._replace(server=f"web-{n}", free_cpu=0)) for n in range(4)]
+    with racers(url, 4) as racing:
+        for _ in range(25):
+            (job,) = add_many(store, 1, task="render")
+            asked = [
+                (each.id, each.seq + 1, Want((each.pool(1),), each.gate()._replace(patience=0)))
+                for each in hosts
+            ]
+            answers = racing.round(*((claim, each) for each in asked))
+            assert [answer.claimed for answer in answers] == [()] * 4
+            assert [each.job for each in store.reservations()] == [job]
+            store.cancel(job)
+            for host in hosts:
+                host.seq += 1
     store.close()

@@ -7,6 +7,7 @@ from contract.driver import Holder, add, add_many, state
 from contract.gates import CORE, ROOM, Gated
 from contract.test_permits import caller
 
+from limpet.domain.cause import Drained
 from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
@@ -182,8 +183,16 @@ def test_caller_outside_is_not_admitted_where_a_job_has_reserved(
     assert store.take_permit(caller(store), CORE, ROOM._replace(server="web-2"))
 
 
-def test_worker_without_a_gate_may_take_the_job(store: Store, clock: FakeClock) -> None:
+def test_worker_without_a_gate_may_take_the_job_and_that_ends_it(
+    store: Store, clock: FakeClock
+) -> None:
     holder, job = crowd(store, clock)
     holder.gated()
-    assert Holder(store, ["big"]).claim_ids() == [job]
+    other = Holder(store, ["big"])
+    lease = other.take()
+    assert lease.job == job
     assert store.reservations() == ()
+    other.release(lease, cause=Drained())
+    assert store.reservations() == ()
+    small = add(store, task="small")
+    assert Gated(store, {"small": CORE}).gated_ids() == [small]

@@ -22,6 +22,7 @@ from limpet.storage.postgres.breakers import tell
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
+from limpet.storage.postgres.permits import gate_record
 from limpet.storage.postgres.settle import listed, settled
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import exchange_forgotten, exchange_too_old, session_not_known
@@ -129,7 +130,7 @@ def _call(
             *_done(done),
             decided,
             to_json([(*each.lease, each.answer) for each in rejected]) if rejected else "[]",
-            None if want is None else to_json(want.pools),
+            None if want is None else _wanted(want),
             *_columns(begun),
             tx.wall,
             tx.lease,
@@ -160,6 +161,12 @@ def _call(
         next_at=header[14] or None,
         unfinished=header[9],
     )
+
+
+def _wanted(want: Want) -> str:
+    if want.gate is None or not want.gate.weights:
+        return to_json(want.pools)
+    return to_json({"pools": want.pools, "gate": gate_record(want.gate)})
 
 
 def _columns(leases: Sequence[Lease]) -> tuple[str | None, str | None]:

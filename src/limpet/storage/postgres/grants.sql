@@ -6,7 +6,8 @@ GRANT USAGE ON SCHEMA limpet TO limpet_role;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA limpet TO limpet_role;
 REVOKE INSERT, UPDATE, DELETE ON limpet.store FROM limpet_role;
 GRANT UPDATE (one) ON limpet.store TO limpet_role; -- it is always 1; to lock the row, see pass
-REVOKE UPDATE ON limpet.job, limpet.event, limpet.log, limpet.taskset, limpet.child, limpet.staged
+REVOKE UPDATE ON limpet.job, limpet.event, limpet.log, limpet.taskset, limpet.child, limpet.staged,
+          limpet.permit
 FROM limpet_role;
 GRANT UPDATE (queue, args, payload_version, secrets) ON limpet.job TO limpet_role; -- requeue, repair
 REVOKE DELETE ON limpet.queue, limpet.server, limpet.breaker FROM limpet_role;

@@ -20,8 +20,8 @@ from limpet.storage.postgres.transaction import PACKAGE, functions, in_schema, s
 from limpet.storage.rows import Row
 
 # The version that this code writes, and the oldest one that it can work on.
-NEWEST = 3
-OLDEST = 3
+NEWEST = 4
+OLDEST = 4
 # The oldest code that can work on what this one writes.
 OLDEST_BESIDE = 1
 

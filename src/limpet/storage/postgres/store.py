@@ -44,6 +44,7 @@ from limpet.storage.postgres.enqueue import (
     written,
 )
 from limpet.storage.postgres.exchange import exchange
+from limpet.storage.postgres.gate import Gates
 from limpet.storage.postgres.invariants import invariants
 from limpet.storage.postgres.location import parse
 from limpet.storage.postgres.mend import mend
@@ -58,7 +59,7 @@ _log = logging.getLogger("limpet.store")
 _LOOK_SECONDS = 60.0
 
 
-class PostgresStore(Schedules):
+class PostgresStore(Schedules, Gates):
     """A store in one schema of a PostgreSQL database. See `limpet.storage.base` for the verbs."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:

@@ -6,7 +6,6 @@ from limpet.domain.permit import RESERVED_FOR, Gate, Taken, fits
 from limpet.domain.weight import Weight
 from limpet.storage.sqlite.permits import columns, reserved_for, taken_of
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import to_json
 
 
 class Admission:
@@ -55,4 +54,3 @@ class Admission:
         tx, server = self._tx, self._gate.room.server
         numbers = [n for n in taken if n in self._admitted]
         tx.many("gate", "give", ((server, *columns(self._admitted[n]), tx.now, n) for n in numbers))
-        tx.run("gate", "unreserve", numbers=to_json(numbers))

@@ -4,7 +4,7 @@
 -- params:  the session; a JSON list of moves; the wall time. Every lease in it was found to hold in
 --          the same transaction, and its row is locked (fence.sql).
 -- returns: shift: nothing. carry: the jobs for whose end somebody may be waiting, where they are now, and
---          whether the queue of one has a limit. The digest of what the session holds is brought up to
+--          whether the queue of one has a limit, or one had a permit. The digest of what the session holds is brought up to
 --          date.
 
 CREATE OR REPLACE FUNCTION limpet.v1_shift(p_session text, p_moves jsonb, p_now bigint)
@@ -96,6 +96,10 @@ BEGIN
     INTO v_count, v_marks, crowded, ids, targets, v_idle FROM gone;
     IF v_count <> jsonb_array_length(p_moves) THEN
         RAISE EXCEPTION 'a lease that was found to hold does not' USING ERRCODE = 'LP001';
+    END IF;
+    IF crowded THEN
+        PERFORM limpet.v1_give_back(
+            p_session, ARRAY(SELECT m.value ->> 'id' FROM jsonb_array_elements(p_moves) m));
     END IF;
     IF v_idle IS NOT NULL THEN
         -- It has fanned out into nothing; for its key it asks in after.

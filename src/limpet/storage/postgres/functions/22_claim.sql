@@ -1,11 +1,11 @@
 -- claim: take ready jobs for a session.
 -- purpose: ready to running, with the next token, as far as there is room; jobs whose task nobody
 --          knows to blocked.
--- params:  the session and its exchange; the pools as JSON (see base.Want); the wall time; what
---          tokens go on above (see server); the lines that the last claim remembered, and until
---          when they are good.
+-- params:  the session and its exchange; the pools as JSON (see base.Want), or an object of these and the
+--          gate (see 25_gate.sql); the wall time; what tokens go on above (see server); the lines
+--          that the last claim remembered, and until when they are good.
 -- returns: the jobs in order, and the sum of their marks; lines to remember; when more may be had of what a
---          rate, a hold or a breaker kept back.
+--          rate, a hold, a breaker or somebody else at the gate kept back.
 -- why:     a pool that finds one line takes from it in one step. With several the first of all
 --          together are chosen before any is locked, so that nobody is kept from what is not taken;
 --          what others were faster to lock is left out of the next choice.
@@ -50,9 +50,16 @@ DECLARE
     v_blocked record;
     v_keys text[];                   -- turns that are given back, after all that is taken
     v_back integer[];
+    v_gate jsonb;
+    v_entered boolean;               -- the gate of the host is this claim's own; NULL: not asked for
+    v_gated boolean;                 -- some lines of this try have a weight
 BEGIN
     jobs := '{}';
     marks := 0;
+    IF jsonb_typeof(p_want) = 'object' THEN
+        v_gate := p_want -> 'gate';
+        p_want := p_want -> 'pools';
+    END IF;
     IF EXISTS (SELECT FROM limpet.breaker b WHERE b.state <> 'closed') THEN
         v_open := limpet.v1_open_breakers(p_want, p_now);
     END IF;
@@ -75,7 +82,7 @@ BEGIN
         WHILE v_room > 0 AND v_tries < 8 LOOP
             v_tries := v_tries + 1;
             v_queues := '{}'; v_tasks := '{}'; v_doubts := '{}'; v_limits := '{}'; v_floors := '{}';
-            v_plain := true;
+            v_plain := true; v_gated := false;
             FOR v_line IN
                 SELECT l.queue, l.task, l.suspect, l.from_key, t.task IS NOT NULL AS mine
                 FROM limpet.v1_lines(lines) l
@@ -121,6 +128,12 @@ BEGIN
                     v_limit := least(v_limit, v_suspects);
                     CONTINUE WHEN v_limit <= 0;
                 END IF;
+                IF v_gate -> 'weights' ? v_line.task THEN
+                    v_entered := coalesce(
+                        v_entered, limpet.v1_enter(v_gate -> 'room' ->> 'server'));
+                    CONTINUE WHEN NOT v_entered;
+                    v_gated := true;
+                END IF;
                 v_tried := v_tried || (v_breaker ->> 'name');
                 v_queues := v_queues || v_line.queue;
                 v_tasks := v_tasks || v_line.task;
@@ -131,7 +144,7 @@ BEGIN
 
             EXIT WHEN cardinality(v_queues) = 0;
 
-            IF cardinality(v_queues) = 1 THEN
+            IF cardinality(v_queues) = 1 AND NOT v_gated THEN
                 v_rows := ARRAY(
                     SELECT ctid FROM limpet.ready
                     WHERE queue = v_queues[1] AND task = v_tasks[1] AND suspect = v_doubts[1]
@@ -143,9 +156,15 @@ BEGIN
                     FOR UPDATE SKIP LOCKED);
                 v_tries := 8;        -- what others hold was stepped over
             ELSE
-                v_picked := limpet.v2_pick(
-                    v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects, v_plain,
-                    v_missed, v_rooms, v_used, p_now);
+                IF v_gated THEN
+                    v_picked := limpet.v1_pick_admitted(
+                        v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects,
+                        v_missed, v_rooms, v_used, v_gate, p_now);
+                ELSE
+                    v_picked := limpet.v2_pick(
+                        v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects, v_plain,
+                        v_missed, v_rooms, v_used, p_now);
+                END IF;
                 SELECT coalesce(array_agg(l.ctid), '{}'), v_missed || ARRAY(
                     SELECT unnest(v_picked) EXCEPT SELECT unnest(array_agg(l.id)))
                 INTO v_rows, v_missed
@@ -167,7 +186,8 @@ BEGIN
                        p_session, p_now, false, NULL, p_seq,
                        cardinality(jobs) + row_number() OVER (ORDER BY sort_key, n),
                        tail + (greatest(token, p_base) + 1) % 1048576 * 2654435761, shaped,
-                       coalesce((v_rooms -> queue ->> 'concurrency') IS NOT NULL, false)
+                       (v_rooms -> queue ->> 'concurrency') IS NOT NULL
+                       OR coalesce(v_gate -> 'weights' ? task, false)
                 FROM gone
                 RETURNING id, queue, suspect, place, mark
             ), queues AS (
@@ -180,6 +200,9 @@ BEGIN
                    count(*) FILTER (WHERE suspect) AS suspects,
                    (SELECT jsonb_object_agg(queue, number) FROM queues) AS queues
             INTO v_taken FROM held;
+            IF v_gated THEN
+                PERFORM limpet.v1_permit(v_taken.ids, v_gate, p_now);
+            END IF;
             jobs := jobs || v_taken.ids;
             marks := marks + v_taken.marks;
             v_room := v_room - v_taken.number;
@@ -193,6 +216,9 @@ BEGIN
         FROM (SELECT g.name, sum(g.back)::integer AS back
               FROM unnest(v_keys, v_back) AS g (name, back) GROUP BY g.name) k;
         PERFORM limpet.v1_turns(v_keys, v_back, p_now);
+    END IF;
+    IF NOT v_entered THEN
+        next_at := p_now + 5000;     -- whoever is at the gate is about to commit
     END IF;
     IF v_rooms IS NOT NULL THEN
         next_at := least(next_at, limpet.v1_served(v_rooms, v_used, p_now));

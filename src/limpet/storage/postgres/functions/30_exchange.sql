@@ -3,7 +3,7 @@
 --          as far as there is room. The same seq gets the same answer.
 -- params:  the session and its seq; columns of the jobs that are done: ids, tokens, results (NULL
 --          where the task returned None) and secret paths; what was decided about others
---          (see shift) and what was refused (fence.sql), as JSON; the pools as JSON; columns of
+--          (see shift) and what was refused (fence.sql), as JSON; the pools, and the gate, as JSON (see claim); columns of
 --          leases that have begun; wall and lease time, or NULL.
 -- returns: a first row with the verdict (done, repeat, late, ahead, unknown), the standing, the last
 --          seq, what was refused, as `round` how many jobs became ready, as `suspect` whether nothing is
@@ -140,7 +140,7 @@ BEGIN
 END $$;
 
 -- complete: running to succeeded, all or none. Also those for whose end somebody may be waiting, and
--- whether the queue of one has a limit.
+-- whether the queue of one has a limit, or one had a permit.
 CREATE OR REPLACE FUNCTION limpet.v2_complete(
     p_session text, p_jobs text, p_tokens text, p_results text, p_secrets text, p_now bigint,
     OUT number bigint, OUT marks bigint, OUT shaped text[], OUT crowded boolean)
@@ -176,6 +176,9 @@ BEGIN
     INTO number, marks, v_failed, shaped, crowded;
     IF number <> cardinality(v_jobs) THEN
         RAISE EXCEPTION 'a job that is done is not held' USING ERRCODE = 'LP001';
+    END IF;
+    IF crowded THEN
+        PERFORM limpet.v1_give_back(p_session, v_jobs);
     END IF;
     IF v_failed IS NOT NULL THEN
         -- What failed before left its error behind.

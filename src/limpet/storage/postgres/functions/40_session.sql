@@ -1,6 +1,7 @@
 -- session: begin, renew and end sessions.
 -- purpose: register: (nothing) to live, and blocked jobs whose task it knows to ready. renew: one
---          small write, whatever is held. end: live or draining to dead, for ever.
+--          small write, whatever is held. end: live or draining to dead, for ever, and with it
+--          the permit of a caller outside.
 -- params:  as of the verbs; tasks and pools are digests, p_known the tasks of each as JSON; wall and
 --          lease time, or NULL.
 -- returns: register: the state the session was found in (NULL for a new one), its moment and tasks,
@@ -91,10 +92,17 @@ END $$;
 
 CREATE OR REPLACE FUNCTION limpet.v1_end(p_session text, p_cause text, p_wall bigint)
 RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_ended boolean;
 BEGIN
     -- Waits for an exchange under way; see standing.
     PERFORM FROM limpet.session WHERE id = p_session AND state <> 'dead' FOR UPDATE;
     UPDATE limpet.session SET state = 'dead', ended_at = limpet.v1_time(p_wall), cause = p_cause
     WHERE id = p_session AND state <> 'dead';
-    RETURN FOUND;
+    v_ended := FOUND;
+    DELETE FROM limpet.permit WHERE holder = p_session;
+    IF FOUND THEN
+        PERFORM pg_notify('limpet.ready', '');
+    END IF;
+    RETURN v_ended;
 END $$;

@@ -203,6 +203,14 @@ WHERE j.unique_key IS NOT NULL AND j.rules IS NOT NULL AND p.finished_at IS NULL
   AND NOT EXISTS (
       SELECT 1 FROM limpet.single s WHERE s.task = j.task AND s.name = j.unique_key)
 
+-- statement: permit_is_held
+-- a permit belongs to a job that runs under its session, or to a caller whose session is not dead
+SELECT p.holder FROM limpet.permit p
+WHERE CASE WHEN p.holder = p.session THEN NOT EXISTS (
+          SELECT 1 FROM limpet.session s WHERE s.id = p.holder AND s.state <> 'dead')
+      ELSE NOT EXISTS (
+          SELECT 1 FROM limpet.running r WHERE r.id = p.holder AND r.session = p.session) END
+
 -- statement: staged_has_flow
 -- what is staged belongs to a flow that is not written out, and of one that is committed every part is there
 SELECT 'flow ' || s.flow FROM limpet.staged s LEFT JOIN limpet.flow f ON f.id = s.flow

@@ -62,6 +62,14 @@ WHERE j.id = b.id AND b.state = 'blocked' AND b.reason = 'key' AND j.key IS NOT 
   AND b.what IS DISTINCT FROM limpet.v1_waits(j.key, b.sort_key, b.n)
 RETURNING b.id
 
+-- statement: permit_is_held
+DELETE FROM limpet.permit p
+WHERE CASE WHEN p.holder = p.session THEN NOT EXISTS (
+          SELECT 1 FROM limpet.session s WHERE s.id = p.holder AND s.state <> 'dead')
+      ELSE NOT EXISTS (
+          SELECT 1 FROM limpet.running r WHERE r.id = p.holder AND r.session = p.session) END
+RETURNING p.holder
+
 -- statement: relaunch_is_of_failed
 DELETE FROM limpet.relaunch r
 WHERE NOT EXISTS (SELECT 1 FROM limpet.done d WHERE d.id = r.id AND d.state = 'failed')

@@ -16,6 +16,7 @@ CREATE TABLE limpet_permit (
 CREATE TABLE limpet_reservation (
     server TEXT PRIMARY KEY,
     n INTEGER NOT NULL,              -- the job for which nothing else is admitted there
+    token INTEGER NOT NULL,          -- that of the job: a claim, by whomever, ends it
     at INTEGER NOT NULL              -- when a claim last met it
 ) STRICT, WITHOUT ROWID;
 

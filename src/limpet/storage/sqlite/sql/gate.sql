@@ -14,21 +14,21 @@ FROM limpet_permit WHERE server = :server
 
 -- statement: reserved
 SELECT r.n FROM limpet_reservation r
-JOIN limpet_job j ON j.n = r.n AND j.state = 'ready'
+JOIN limpet_job j ON j.n = r.n AND j.token = r.token AND j.state = 'ready'
 WHERE r.server = :server AND r.at > :since
 
 -- statement: there
-SELECT 1 FROM limpet_reservation WHERE n = :n AND server <> :server AND at > :since
+SELECT 1 FROM limpet_reservation r
+JOIN limpet_job j ON j.n = r.n AND j.token = r.token
+WHERE r.n = :n AND r.server <> :server AND r.at > :since
 
 -- statement: ready_at
 SELECT ready_at FROM limpet_job WHERE n = :n
 
 -- statement: reserve
-INSERT INTO limpet_reservation (server, n, at) VALUES (:server, :n, :now)
-ON CONFLICT (server) DO UPDATE SET n = excluded.n, at = excluded.at
-
--- statement: unreserve
-DELETE FROM limpet_reservation WHERE n IN (SELECT value FROM json_each(:numbers))
+INSERT INTO limpet_reservation (server, n, token, at)
+SELECT :server, n, token, :now FROM limpet_job WHERE n = :n
+ON CONFLICT (server) DO UPDATE SET n = excluded.n, token = excluded.token, at = excluded.at
 
 -- statement: give
 INSERT INTO limpet_permit (holder, n, server, session, what, cpu, memory, heavy, at)
@@ -62,6 +62,6 @@ ORDER BY at, rowid
 
 -- statement: reservations
 SELECT r.server, j.id, r.at FROM limpet_reservation r
-JOIN limpet_job j ON j.n = r.n AND j.state = 'ready'
+JOIN limpet_job j ON j.n = r.n AND j.token = r.token AND j.state = 'ready'
 WHERE r.at > :since
 ORDER BY r.server

@@ -1,0 +1,57 @@
+"""The verbs of the gate: callers outside, and what hosts say of themselves."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from limpet.domain.permit import Permit, Reservation, Room
+from limpet.domain.session import Standing
+from limpet.domain.weight import Weight
+from limpet.storage.gating import Host, Sample, Span
+from limpet.storage.postgres import hosts, permits
+from limpet.storage.postgres.database import Database
+from limpet.storage.postgres.transaction import Transaction
+from limpet.storage.refusals import session_dead, session_not_known
+from limpet.storage.texts import to_json
+
+
+def take_permit(tx: Transaction, session: str, weight: Weight, room: Room) -> bool:
+    """Admit a caller outside; see `GateVerbs.take_permit`."""
+    ((standing, given),) = tx.call(
+        "take_permit",
+        session,
+        to_json(permits.weight_record(weight)),
+        to_json(permits.room_record(room)),
+        tx.wall,
+        tx.lease,
+    )
+    if standing is None:
+        raise session_not_known(session)
+    if standing != Standing.LIVE:
+        raise session_dead(session)
+    return bool(given)
+
+
+class Gates:
+    """The verbs of the gate; see `limpet.storage.gating`."""
+
+    _db: Database
+
+    def take_permit(self, session: str, weight: Weight, room: Room) -> bool:
+        return self._db.once(lambda tx: take_permit(tx, session, weight, room))
+
+    def permits(self, server: str | None = None) -> tuple[Permit, ...]:
+        return self._db.once(lambda tx: permits.permits(tx, server), reading=True)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        return self._db.once(permits.reservations, reading=True)
+
+    def publish_host(
+        self, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample] = ()
+    ) -> None:
+        self._db.write(lambda tx: hosts.publish_host(tx, server, body, lifetime, samples))
+
+    def hosts(self) -> tuple[Host, ...]:
+        return self._db.once(hosts.hosts, reading=True)
+
+    def samples(self, server: str, span: Span) -> tuple[Sample, ...]:
+        return self._db.once(lambda tx: hosts.samples(tx, server, span), reading=True)

@@ -1,0 +1,44 @@
+"""What hosts say of themselves; see `storage.gating`."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from limpet.domain.duration import microseconds
+from limpet.domain.permit import RESERVED_FOR
+from limpet.storage.gating import SAMPLES_KEPT, Host, Sample, Span
+from limpet.storage.postgres.transaction import Transaction
+from limpet.storage.texts import to_json
+
+
+def publish_host(
+    tx: Transaction, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample]
+) -> None:
+    """Keep what a host says; see `GateVerbs.publish_host`."""
+    tx.call("pass", False)
+    tx.run(
+        "hosts",
+        "publish",
+        server=server,
+        body=body,
+        lifetime=microseconds(lifetime),
+        now=tx.wall,
+    )
+    tx.run("hosts", "gone", now=tx.wall)
+    tx.run("hosts", "unreserved", now=tx.wall, reserved_for=RESERVED_FOR)
+    # No statement may write the same row twice.
+    latest = {(each.span, each.at): each for each in samples}
+    if latest:
+        tx.run("hosts", "sample", server=server, samples=to_json(list(latest.values())))
+    for span, kept in SAMPLES_KEPT.items():
+        tx.run("hosts", "old", span=span.value, kept=microseconds(kept), now=tx.wall)
+
+
+def hosts(tx: Transaction) -> tuple[Host, ...]:
+    """What still holds; see `GateVerbs.hosts`."""
+    return tuple(Host(*row) for row in tx.run("hosts", "hosts", now=tx.wall))
+
+
+def samples(tx: Transaction, server: str, span: Span) -> tuple[Sample, ...]:
+    """How a host has been doing; see `GateVerbs.samples`."""
+    rows = tx.run("hosts", "samples", server=server, span=span.value)
+    return tuple(Sample(Span(kind), at, body) for kind, at, body in rows)

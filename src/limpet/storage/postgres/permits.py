@@ -1,0 +1,42 @@
+"""Permits: what hosts have given away of themselves; see `storage.gating`."""
+
+from typing import Any
+
+from limpet.domain.permit import RESERVED_FOR, Gate, Permit, Reservation, Room
+from limpet.domain.weight import Weight
+from limpet.storage.postgres.transaction import Transaction
+
+
+def weight_record(weight: Weight) -> dict[str, Any]:
+    """A weight as the functions reckon with it: whole thousandths of a core."""
+    return {"cpu": weight.millicores, "memory": weight.memory, "heavy": weight.heavy}
+
+
+def room_record(room: Room) -> dict[str, Any]:
+    """What a host can carry, as the functions read it."""
+    return {**room._asdict(), "reserved_for": RESERVED_FOR}
+
+
+def gate_record(gate: Gate) -> dict[str, Any]:
+    """What a claim says of its host, as the functions read it."""
+    return {
+        "room": room_record(gate.room),
+        "weights": {task: weight_record(weight) for task, weight in gate.weights.items()},
+        "patience": gate.patience,
+    }
+
+
+def permits(tx: Transaction, server: str | None) -> tuple[Permit, ...]:
+    """All permits; see `GateVerbs.permits`."""
+    return tuple(
+        Permit(server, holder, session, what, Weight(cpu / 1000, memory, heavy=heavy), at)
+        for server, holder, session, what, cpu, memory, heavy, at in tx.run(
+            "gate", "permits", server=server
+        )
+    )
+
+
+def reservations(tx: Transaction) -> tuple[Reservation, ...]:
+    """Which servers are reserved; see `GateVerbs.reservations`."""
+    rows = tx.run("gate", "reservations", now=tx.wall, reserved_for=RESERVED_FOR)
+    return tuple(Reservation(*row) for row in rows)
