@@ -5,13 +5,18 @@ from typing import Any
 
 import pytest
 
-from limpet.domain.cause import Cause, HostPressed
+from limpet.domain.cause import Cause, HostPressed, WorkerKilled
+from limpet.domain.job import ClaimedJob, Counters
+from limpet.domain.lease import Lease
 from limpet.domain.permit import Permit
 from limpet.domain.reading import Pressure, Reading
+from limpet.domain.transition import Release
 from limpet.domain.weight import Weight
 from limpet.host.gate import Thresholds
 from limpet.worker import relief as relief_module
+from limpet.worker.holds import Hold
 from limpet.worker.relief import Relief
+from limpet.worker.settler import after_death
 
 SECOND = 1_000_000
 CALM = Reading(
@@ -119,3 +124,13 @@ def test_task_that_did_not_agree_never_gives_way(host: Host) -> None:
     host.admit(("s1", "a"), ("s2", "b"), what="other")
     host.second(FULL, 20)
     assert host.stopped == []
+
+
+def test_attempt_that_would_not_stop_is_handed_back_uncharged_all_the_same() -> None:
+    claimed = ClaimedJob(
+        Lease("job", "s", 1), "render", "q", 1, 1, Counters(), False, False, 1, "{}", "{}", (), None
+    )
+    hold = Hold(claimed)
+    hold.begun, hold.stop = True, HostPressed("web-2", "memory 95 % of 90 %")
+    ended = after_death(hold, WorkerKilled(9, "executor"), alone=True, intended=True)
+    assert ended == Release(hold.lease, hold.stop)

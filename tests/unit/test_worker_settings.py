@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from limpet import InvalidOption, settings
+from limpet.cli.main import parser
+from limpet.cli.worker import plan_of
 from limpet.host.gate import Thresholds
 from limpet.settings import WorkerSettings, load_worker
 from limpet.worker.plan import Plan
@@ -150,6 +152,17 @@ def test_what_a_worker_does_without_a_word_is_what_the_gate_does() -> None:
     assert Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure) == Thresholds()
     for name in ("server_id", "gate_cpu", "gate_memory", "gate_pressure", "gate_rise", "gate_fall"):
         assert getattr(Plan("a:b"), name) == getattr(found, name)
+
+
+def test_command_line_takes_what_is_set_of_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LIMPET_GATE_MEMORY", "70")
+    words = ["worker", "a:b", "--server-id", "web-2", "--gate-cpu", "65", "--gate-fall", "0.2"]
+    plan = plan_of(parser().parse_args(words))
+    assert (plan.server_id, plan.gate_cpu, plan.gate_memory) == ("web-2", 65.0, 70.0)
+    assert (plan.gate_pressure, plan.gate_rise, plan.gate_fall) == (10.0, 0.7, 0.2)
 
 
 def test_every_setting_has_a_reader() -> None:
