@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,9 +59,11 @@ class Machine:
 
     def worker(self, session: str, plan: Plan = PLAN, weight: Weight | None = WEIGHT) -> Gatekeeper:
         line: Any = Line(self.store)
-        return Gatekeeper(
+        made = Gatekeeper(
             plan, session, line, catalog(self.url, weight), lambda: 0, lambda job, cause: None
         )
+        made.registered(self.store.info().epoch)
+        return made
 
     def said(self) -> dict[str, Published]:
         found = {each.server: published_of(each.body) for each in self.store.hosts()}
@@ -236,18 +237,18 @@ def test_reading_that_grew_old_is_unknown_and_warned_of_once(
     monkeypatch.setattr(log, "say", lambda action, **facts: told.append(facts.get("what", "")))
     monkeypatch.setattr(module, "LIFETIME_MICROSECONDS", 200_000)
 
+    async def hears_nothing() -> None: ...
+
     async def live() -> None:
         worker = machine.worker("s1", weight=HEAVY)
         with running(worker):
             await until(lambda: worker._reading)
             assert worker._reading is not None
-            stale = replace(worker._reading, at_boot=worker._reading.at_boot + 10**12)
             old = replace(worker._reading, at_boot=0)
-            monkeypatch.setattr(worker, "_measure", lambda: stale)
+            monkeypatch.setattr(worker, "_measure", lambda: None)
+            monkeypatch.setattr(worker, "_learn", hears_nothing)
             await asyncio.sleep(2 * POLL_SECONDS)
             worker._reading = old
-            monkeypatch.setattr(worker, "_measure", lambda: None)
-            monkeypatch.setattr(worker, "_learn", SimpleNamespace)
             assert room_of(worker).free_memory is None
             await until(lambda: any("only reservations count" in each for each in told))
             await asyncio.sleep(5 * POLL_SECONDS)

@@ -119,6 +119,15 @@ def test_worker_that_looks_when_the_first_is_gone_already_waits_too(
     assert host.stopped == [("s2", "b"), ("s1", "a")]
 
 
+def test_nothing_is_stopped_again_for_a_reading_of_long_ago(host: Host) -> None:
+    host.second(FULL, 2)
+    worker = host.workers[1]
+    worker.heard(FULL)
+    worker.look(host.permits)
+    assert host.stopped == [("s2", "b")]
+    assert not worker.must_look
+
+
 def test_task_that_did_not_agree_never_gives_way(host: Host) -> None:
     host.permits.clear()
     host.admit(("s1", "a"), ("s2", "b"), what="other")

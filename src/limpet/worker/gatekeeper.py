@@ -2,7 +2,6 @@
 
 import asyncio
 import fcntl
-import hashlib
 import os
 import socket
 from collections import deque
@@ -96,9 +95,8 @@ class Gatekeeper:
         self._weights = catalog.weights()
         giving_way = catalog.giving_way()
         self._relief = Relief(session, self.server, giving_way, self._thresholds, stop)
-        # Whoever goes by another name of the host, or to another store, is told by its own monitor.
-        whose = hashlib.sha256(f"{catalog.url}\n{self.server}".encode()).hexdigest()[:16]
-        self._post_name = f"{capacity_id(within)}-{whose}"
+        self._capacity_id = capacity_id(within)
+        self._post_name = ""
         self._post: Post | None = None
         self._monitor: Monitor | None = None
         self._history = History()
@@ -108,6 +106,13 @@ class Gatekeeper:
         self._warned = ""
         self._failing: set[str] = set()
         self._asking: asyncio.Task[None] | None = None
+
+    def registered(self, epoch: str) -> None:
+        """Hear by which name the store knows itself, whatever the URL.
+
+        Whoever uses another store, or another name of the host, is told by a monitor of its own.
+        """
+        self._post_name = f"{self._capacity_id}-{self.server}-{epoch}"
 
     def gate(self) -> Gate | None:
         """For a claim: the room on this host, and what tasks weigh; None if all are light."""

@@ -40,6 +40,7 @@ class Relief:
         self._stop = stop
         self._in_a_row = 0
         self._reason = ""
+        self._news = False
         self._pressed_at = 0
         self._youngest: str | None = None
         self._wait_until = 0
@@ -49,17 +50,22 @@ class Relief:
         full = memory_full(reading, self._thresholds)
         self._reason = full or memory_pressure(reading, self._thresholds)
         self._in_a_row = self._in_a_row + 1 if self._reason else 0
+        self._news = True
 
     @property
     def must_look(self) -> bool:
-        """Whether the host is short of memory, and a task here would give way."""
-        return bool(self._reason and self._tasks)
+        """Whether the host is short of memory, and a task here would give way.
+
+        Once for each reading: after a monitor that died nothing is stopped for what it saw last.
+        """
+        return bool(self._news and self._reason and self._tasks)
 
     def look(self, permits: Sequence[Permit]) -> None:
         """Stop the youngest attempt of the host, if it is ours and the shortage lasts.
 
         `permits`: the oldest first.
         """
+        self._news = False
         moment = now()
         if moment - self._pressed_at > _REST_MICROSECONDS:
             self._youngest = None  # what went meanwhile went for reasons of its own

@@ -209,6 +209,7 @@ class Supervisor:
         asked = now()
         answer = await line.ask("register", new)
         self._heart.registered(asked)
+        self._gatekeeper.registered(answer.epoch)
         self._registered = True
         digests = {
             kind: digest
