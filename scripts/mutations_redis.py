@@ -441,14 +441,14 @@ MUTATIONS = (
     ),
     _broken(
         "include/admission.lua",
-        "if server ~= room[1] and reservation.job == id then return false end",
-        "if false then return false end",
+        "if server ~= room[1] and reservation.job == id and gates.reserved_for(reservation) then",
+        "if false then",
         "a job reserves every host",
     ),
     _broken(
         "include/gate.lua",
-        "string.byte(row, 1) == READY and reservation.job",
-        "reservation.job",
+        "string.byte(row, 1) == READY and string.sub(row, 3, 10) == reservation.token",
+        "true",
         "a host stays reserved for a job that is not ready any more",
     ),
     _broken(

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from limpet.domain.scan import ScanReport
     from limpet.domain.schedule import Schedule
     from limpet.domain.state import State
+    from limpet.domain.weight import Weight
     from limpet.flow import Child, Flow
     from limpet.task import Call, Task
 
@@ -81,6 +82,7 @@ _HOME = {
     "State": "limpet.domain.state",
     "Task": "limpet.task",
     "Unique": "limpet.client.unique",
+    "Weight": "limpet.domain.weight",
     "current": "limpet.context",
 }
 
@@ -135,6 +137,7 @@ __all__ = [
     "Unique",
     "UnknownTask",
     "Unrecoverable",
+    "Weight",
     "current",
 ]
 

@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, overload
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, get_args, overload
 
 from limpet import settings
 from limpet.client.breaker import Breaker, Breakers
@@ -23,6 +23,7 @@ from limpet.domain.errors import InvalidOption, UnknownTask
 from limpet.domain.ids import checked_id
 from limpet.domain.queue import QueueLimit, QueueRules, checked_name, kept_for
 from limpet.domain.state import State
+from limpet.domain.weight import Weight, gives_way, task_weight
 from limpet.hooks import checked_middleware, checked_moment
 from limpet.intake import Intake
 from limpet.schedules import Declarations, checked_vanished
@@ -127,6 +128,9 @@ class App(Intake, Timetable):
         isolation: Isolation = "auto",
         version: int = 1,
         breaker: Breaker | str | None = None,
+        weight: Weight | None = None,
+        heavy: bool = False,
+        on_pressure: Literal["release"] | None = None,
         **options: Any,
     ) -> "_Register": ...
 
@@ -139,14 +143,21 @@ class App(Intake, Timetable):
         isolation: Isolation = "auto",
         version: int = 1,
         breaker: Breaker | str | None = None,
+        weight: Weight | None = None,
+        heavy: bool = False,
+        on_pressure: Literal["release"] | None = None,
         **options: Any,
     ) -> Any:
         """Register a function as a task, with its options: `@app.task(queue="email")`.
 
         `isolation="process"` runs an async one in a process of its own. `version`: that of its
         arguments, see `Task.upgrade`. `breaker`: what holds its jobs back, or the name of it.
+        `weight`: what each of its jobs takes of its host; or `heavy`: one at a time there, and only
+        while it is calm. `on_pressure="release"`: hand an attempt back when memory runs short.
         """
-        register = _Register(self, name, isolation, version, breaker, options)
+        weighs = task_weight(weight, heavy)
+        gate = weighs, gives_way(on_pressure, weighs)
+        register = _Register(self, name, isolation, version, breaker, gate, options)
         return register if function is None else register(function)
 
     @property
@@ -288,6 +299,7 @@ class _Register:
         isolation: Isolation,
         version: int,
         breaker: Breaker | str | None,
+        gate: tuple[Weight | None, bool],
         options: Mapping[str, Any],
     ) -> None:
         if isolation not in get_args(Isolation):
@@ -297,6 +309,7 @@ class _Register:
         self._isolation = isolation
         self._version = version
         self._breaker = breaker
+        self._weight, self._gives_way = gate
         self._options = JobOptions().changed(options)
 
     @overload
@@ -335,6 +348,8 @@ class _Register:
             self._app,
             isolation=self._isolation,
             version=checked_version(name, self._version),
+            weight=self._weight,
+            gives_way=self._gives_way,
         )
         self._app._add(task, self._breaker)
         return task

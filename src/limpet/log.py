@@ -47,6 +47,9 @@ WORDING: dict[str, tuple[int, str]] = {
     "recovered": (_W, "recovered {count} orphaned jobs of {whose}: {cause}"),
     "notice_failed": (_E, "the death of session {session} could not be told: {error}"),
     "maintenance_failed": (_W, "{service} could not do its work and will try again: {error}"),
+    # The gate
+    "gate_measures": (_D, "this worker measures {server} for the gate"),
+    "gate_unsure": (_W, "the gate cannot see everything: {what}"),
     # Schedules
     "tick_passed": (
         _I,

@@ -17,6 +17,7 @@ from limpet.domain.errors import DuplicateJob, InvalidOption, PayloadTooLarge
 from limpet.domain.job import NewJob, masked
 from limpet.domain.relaunch import Relaunch
 from limpet.domain.retry import Retry
+from limpet.domain.weight import Weight
 from limpet.hooks import OrphanHook, orphan_hook
 from limpet.storage.answers import Receipt
 
@@ -27,6 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Isolation = Literal["auto", "process"]
 _Moments = tuple[int | None, int | None, int | None]
 _NO_MOMENTS: _Moments = (None, None, None)
+# What a single job cannot have for itself.
+_OF_THE_TASK = ("weight", "heavy", "on_pressure")
 
 
 class Home(Protocol):
@@ -62,7 +65,8 @@ class Task(Generic[P, R]):
     """A registered function. Calling it runs it here and now; `enqueue` hands in a job.
 
     `isolation="process"` runs an async one in a process of its own, one at a time. `version`: that
-    of its arguments, which new jobs carry.
+    of its arguments, which new jobs carry. `weight`: what each of its jobs takes of its host.
+    `gives_way`: its attempts are handed back when the host is pressed for memory.
     """
 
     name: str
@@ -72,6 +76,8 @@ class Task(Generic[P, R]):
     home: Home
     isolation: Isolation = "auto"
     version: int = 1
+    weight: Weight | None = None
+    gives_way: bool = False
     _shared: _Shared = field(default_factory=_Shared, repr=False)
 
     @overload
@@ -102,6 +108,12 @@ class Task(Generic[P, R]):
                 f"{self.name}: a Relaunch with unless= cannot travel with a job; give it to "
                 f"@app.task(relaunch=…) instead."
             )
+        for name in _OF_THE_TASK:
+            if name in options:
+                raise InvalidOption(
+                    f"{self.name}: {name} is of the task, as the code of the worker has it; give "
+                    f"it to @app.task({name}=…) instead."
+                )
         # Made by hand, because one is made for each job that names its own key: without what was
         # worked out of the options, but for the record where nothing of it has changed.
         kept = {name: self.__dict__[name] for name in _FIELDS}
@@ -214,11 +226,11 @@ class Task(Generic[P, R]):
 
     @cached_property
     def _plain(self) -> str:
-        return self.options.record()
+        return self.options.record(weight=self.weight)
 
     @cached_property
     def _hooked(self) -> str:
-        return self.options.record(orphan_hook=True)
+        return self.options.record(orphan_hook=True, weight=self.weight)
 
     def _pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
         packed = self.signature.pack(args, kwargs)

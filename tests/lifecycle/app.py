@@ -19,10 +19,11 @@ from typing import Literal, NoReturn
 
 from lifecycle.intervals import EVERY_SECONDS, LONGEST_SECONDS, Recorder, start_daemon
 
-from limpet import App, Context, QueueLimit, Retry
+from limpet import App, Context, QueueLimit, Retry, Weight
 from limpet.domain.cause import Cause
 
 RATE = 50
+HEAVY_AT_ONCE = 2
 
 app = App(
     "sqlite://" if "LIMPET_URL" not in os.environ else None,
@@ -191,6 +192,54 @@ async def ticks(ctx: Context) -> None:
     with recording(ctx) as record:
         record.write("begin")
         record.write("end")
+
+
+# -- with a weight
+
+
+def _compute(ctx: Context, seconds: float) -> int:
+    """Keeps one core busy."""
+    until, sampled = time.monotonic() + seconds, 0.0
+    with recording(ctx) as record:
+        record.write("begin")
+        while (now := time.monotonic()) < until:
+            if now >= sampled + EVERY_SECONDS:
+                sampled = now
+                record.write("sample")
+        record.write("end")
+    return ctx.token
+
+
+@app.task
+def computes(ctx: Context, seconds: float) -> int:
+    return _compute(ctx, seconds)
+
+
+@app.task(weight=Weight(cpu=(os.cpu_count() or 1) / HEAVY_AT_ONCE))
+def computes_at_the_gate(ctx: Context, seconds: float) -> int:
+    """So many of them fill this machine, whatever it has."""
+    return _compute(ctx, seconds)
+
+
+@app.task(heavy=True)
+def fills_its_host(ctx: Context, word: str) -> int:
+    with recording(ctx) as record:
+        record.run(LONGEST_SECONDS, said(word))
+    return ctx.token
+
+
+@app.task(weight=Weight(cpu=0.1), on_pressure="release")
+def gives_way(ctx: Context, word: str) -> int:
+    with recording(ctx) as record:
+        record.run(LONGEST_SECONDS, said(word))
+    return ctx.token
+
+
+@app.task(weight=Weight(cpu=0.1))
+def stays(ctx: Context, word: str) -> int:
+    with recording(ctx) as record:
+        record.run(LONGEST_SECONDS, said(word))
+    return ctx.token
 
 
 # -- failing

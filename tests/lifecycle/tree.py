@@ -17,6 +17,8 @@ from lifecycle import processes
 from lifecycle.modes import TESTS, Mode
 from lifecycle.processes import Process, everything, look, send
 
+from limpet.worker.gatekeeper import ROOT_VARIABLE
+
 MARK = "LIMPET_TEST_MARK"
 WORKER = "LIMPET_TEST_WORKER"
 FOLDER = "LIMPET_TEST_FOLDER"
@@ -43,7 +45,10 @@ APP = "lifecycle.app:app"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a worker of these tests is set; times in seconds."""
+    """How a worker of these tests is set; times in seconds.
+
+    `machine`: a folder with a /proc and a /sys that it takes for those of its host.
+    """
 
     lease: float = 4.0
     drain: float = 20.0
@@ -52,6 +57,7 @@ class Settings:
     async_jobs: int = 20
     queues: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
+    machine: str = "/"
 
     def words(self) -> list[str]:
         words = ["--lease", f"{self.lease}s", "--drain", f"{self.drain}s"]
@@ -100,6 +106,7 @@ class Worker:
                     MARK: mark,
                     WORKER: own,
                     FOLDER: str(folder),
+                    ROOT_VARIABLE: settings.machine,
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -11,6 +11,7 @@ import pytest
 from limpet.domain.breaker import BreakerRules, Observed
 from limpet.domain.job import ClaimedJob, Counters, NewJob
 from limpet.domain.lease import Lease
+from limpet.domain.permit import Gate, Room
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import rate_of
 from limpet.domain.session import Standing
@@ -227,6 +228,25 @@ def test_a_bounded_queue_is_never_claimed_ahead() -> None:
 
     assert asyncio.run(slots()) == {"*": 15, "slow": 5}
     assert asyncio.run(slots("slow", "fast")) == {"slow": 5, "fast": 15}
+
+
+def test_each_claim_says_what_the_host_can_carry_where_tasks_have_weights() -> None:
+    gates = iter(Gate(Room("web-2", cpu, 0), {}) for cpu in range(100))
+
+    async def wants(*gate: Callable[[], Gate | None]) -> list[Gate | None]:
+        line = Line()
+        claimer = claimer_of(line)
+        claimer.begin({LOOP: "digest"}, (), *gate)
+        for _ in range(2):
+            claimer.rang()
+            await _asked(claimer, line)
+        return [each[3].gate for each in line.said]
+
+    assert asyncio.run(wants()) == [None, None]
+    first, second = asyncio.run(wants(lambda: next(gates)))
+    assert first is not None
+    assert second is not None
+    assert first.room.cpu < second.room.cpu
 
 
 def test_a_queue_that_was_limited_at_run_time_is_not_claimed_ahead_either() -> None:

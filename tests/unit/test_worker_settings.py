@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from limpet import InvalidOption, settings
+from limpet.cli.main import parser
+from limpet.cli.worker import plan_of
+from limpet.host.gate import Thresholds
 from limpet.settings import WorkerSettings, load_worker
+from limpet.worker.plan import Plan
 
 
 def loaded(folder: Path, *, toml: str = "", env: dict[str, str] | None = None, **given: Any) -> Any:
@@ -60,6 +64,12 @@ def test_an_argument_is_stronger_than_a_variable_and_that_than_a_line(tmp_path: 
         ("pid_namespace", "0", "false", False),
         ("burst", "yes", "true", True),
         ("reload", "1", "1", True),
+        ("server_id", "web-2", '"web-2"', "web-2"),
+        ("gate_cpu", "65", "65", 65.0),
+        ("gate_memory", "99.5", "99.5", 99.5),
+        ("gate_pressure", "100", '"100"', 100.0),
+        ("gate_rise", "1", "1.0", 1.0),
+        ("gate_fall", "0.05", "0.05", 0.05),
     ],
 )
 def test_every_setting_is_an_argument_a_variable_and_a_line(
@@ -95,6 +105,14 @@ def test_every_setting_is_an_argument_a_variable_and_a_line(
         ("max_rss", "lots", "max_rss is 'lots'"),
         ("pid_namespace", "maybe", "pid_namespace is 'maybe'; write 1 or 0"),
         ("burst", 2, "burst is 2; write 1 or 0"),
+        ("server_id", "a b", "server_id 'a b': a name has"),
+        ("gate_cpu", 0, "gate_cpu is 0; write a number from 1 up to 100"),
+        ("gate_memory", "101", "gate_memory is '101'; write a number from 1 up to 100"),
+        ("gate_pressure", True, "gate_pressure is True; write a number"),
+        ("gate_pressure", "nan", "gate_pressure is 'nan'; write a number"),
+        ("gate_rise", 0, "gate_rise is 0; write a number above 0 and up to 1"),
+        ("gate_fall", "slow", "gate_fall is 'slow'; write a number above 0"),
+        ("gate_fall", 0.8, "gate_fall is 0.8 and gate_rise 0.7; the average must not fall"),
         ("colour", 1, "worker: unknown setting colour; known are name, queues"),
     ],
 )
@@ -126,6 +144,25 @@ def test_a_worker_that_could_run_nothing_is_refused(tmp_path: Path) -> None:
 def test_the_lines_of_a_worker_do_not_disturb_a_client(tmp_path: Path) -> None:
     (tmp_path / settings.FILE).write_text('url = "sqlite:///x.db"\n[worker]\nlease = "20s"\n')
     assert settings.load(environ={}, folder=tmp_path).url == "sqlite:///x.db"
+
+
+def test_what_a_worker_does_without_a_word_is_what_the_gate_does() -> None:
+    """The defaults are written down where each is needed without the others."""
+    found = WorkerSettings()
+    assert Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure) == Thresholds()
+    for name in ("server_id", "gate_cpu", "gate_memory", "gate_pressure", "gate_rise", "gate_fall"):
+        assert getattr(Plan("a:b"), name) == getattr(found, name)
+
+
+def test_command_line_takes_what_is_set_of_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LIMPET_GATE_MEMORY", "70")
+    words = ["worker", "a:b", "--server-id", "web-2", "--gate-cpu", "65", "--gate-fall", "0.2"]
+    plan = plan_of(parser().parse_args(words))
+    assert (plan.server_id, plan.gate_cpu, plan.gate_memory) == ("web-2", 65.0, 70.0)
+    assert (plan.gate_pressure, plan.gate_rise, plan.gate_fall) == (10.0, 0.7, 0.2)
 
 
 def test_every_setting_has_a_reader() -> None:

@@ -22,7 +22,14 @@ _TEXTS = (
     ("--grace", "TIME", "how long a job that was asked to stop may take (else 5s)"),
     ("--max-jobs", "N", "replace an executor after so many jobs"),
     ("--max-rss", "SIZE", "end an executor that holds more memory, as in 512MB"),
+    ("--server-id", "NAME", "the name of this host at the gate (else the host's name)"),
+    ("--gate-cpu", "PERCENT", "begin no weighted job above this use of the CPU (else 80)"),
+    ("--gate-memory", "PERCENT", "nor above this use of the memory (else 90)"),
+    ("--gate-pressure", "PERCENT", "nor while so much of the time work waits for it (else 10)"),
+    ("--gate-rise", "SHARE", "how fast the average of the CPU rises, above 0 to 1 (else 0.7)"),
+    ("--gate-fall", "SHARE", "and how slowly it falls (else 0.1)"),
 )
+_GATE = ("server_id", "gate_cpu", "gate_memory", "gate_pressure", "gate_rise", "gate_fall")
 
 
 def add(commands: Any) -> None:
@@ -79,7 +86,7 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         open_store(arguments.url).close()
     names = (
         "name", "queues", "lanes", "async_jobs", "lease", "drain", "grace", "max_jobs", "max_rss",
-        "burst", "reload",
+        "burst", "reload", *_GATE,
     )  # fmt: skip
     found = settings.load_worker(given={name: getattr(arguments, name) for name in names})
     level = "debug" if arguments.verbose else "warning" if arguments.quiet else "info"
@@ -98,6 +105,7 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         pid_namespace=found.pid_namespace,
         burst=found.burst,
         reload=found.reload,
+        **{name: getattr(found, name) for name in _GATE},
         log_level=level,
         log_style=arguments.log or ("pretty" if sys.stderr.isatty() else "plain"),
     )

@@ -16,6 +16,7 @@ from limpet.domain.rate import Rate, rate_of
 from limpet.domain.relaunch import Relaunch
 from limpet.domain.retry import Retry
 from limpet.domain.rules import NO_RULES, Rules, UniqueUntil, checked_key
+from limpet.domain.weight import Weight
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -106,8 +107,8 @@ class JobOptions(msgspec.Struct, frozen=True):
         )
         return Shape(self.key, unique.name, rules)
 
-    def record(self, *, orphan_hook: bool = False) -> str:
-        """What travels with the job to whoever runs it, as JSON."""
+    def record(self, *, orphan_hook: bool = False, weight: Weight | None = None) -> str:
+        """What travels with the job to whoever runs it, as JSON; the weight for people to see."""
         travelling: dict[str, Any] = {"orphan_hook": True} if orphan_hook else {}
         for name in _LIMITS:
             value = getattr(self, name)
@@ -117,6 +118,8 @@ class JobOptions(msgspec.Struct, frozen=True):
             travelling["retry"] = self.retry.record()
         if self.relaunch is not None:
             travelling["relaunch"] = self.relaunch.record()
+        if weight is not None:
+            travelling["weight"] = weight.record()
         return msgspec.json.encode(travelling).decode()
 
 

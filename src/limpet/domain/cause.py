@@ -172,6 +172,18 @@ class Drained(Cause):
 
 
 @dataclass(eq=True, unsafe_hash=True)
+class HostPressed(Cause):
+    """Its host ran short of memory, and its task had agreed to give way."""
+
+    charged: ClassVar[bool] = False
+    server: str
+    reason: str
+
+    def sentence(self) -> str:
+        return f"{self.server} ran short of memory ({self.reason}), and the job gave way"
+
+
+@dataclass(eq=True, unsafe_hash=True)
 class NeighbourEnded(Cause):
     """The process that ran the job had to be ended because of another job in it."""
 

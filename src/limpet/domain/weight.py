@@ -61,6 +61,34 @@ HEAVY = Weight(heavy=True)
 """The weight of a task with `heavy=True`."""
 
 
+def task_weight(weight: object, heavy: object) -> Weight | None:
+    """What a task weighs by its options; None for a light one."""
+    if weight is not None and not isinstance(weight, Weight):
+        raise InvalidOption(f"weight is {weight!r}; write limpet.Weight(cpu=…, memory=…).")
+    if not isinstance(heavy, bool):
+        raise InvalidOption(f"heavy is {heavy!r}; write True or False.")
+    if weight is not None and heavy:
+        raise InvalidOption(
+            "weight and heavy are both given; a heavy job has its host to itself, whatever it "
+            "weighs. Keep one of them."
+        )
+    return HEAVY if heavy else weight
+
+
+def gives_way(on_pressure: object, weight: Weight | None) -> bool:
+    """Whether a task's attempts are handed back under pressure, by its options."""
+    if on_pressure is None:
+        return False
+    if on_pressure != "release":
+        raise InvalidOption(f'on_pressure is {on_pressure!r}; write "release", or leave it out.')
+    if weight is None:
+        raise InvalidOption(
+            f"on_pressure is {on_pressure!r}, but the task has no weight; give it one, with "
+            f"weight=limpet.Weight(…) or heavy=True."
+        )
+    return True
+
+
 def weight_of(record: dict[str, Any]) -> Weight:
     """Read what `Weight.record` wrote; what this version does not know is passed over."""
     return Weight(

@@ -19,18 +19,22 @@ from limpet.domain.job import Job, JobFilter
 from limpet.domain.queue import QueueView, sort_key
 from limpet.domain.session import Session, SessionKind, SessionState
 from limpet.domain.state import FINAL, State
+from limpet.ops.admission import kept_off, weight_in
 from limpet.ops.queues import find_queue
 from limpet.ops.record import Record, iso
 from limpet.ops.selection import Readable, Selection
 from limpet.storage.base import CHUNK
+from limpet.storage.gating import GateVerbs
 from limpet.storage.relocation import MoveVerbs, Stage
 from limpet.storage.shaping import BreakerVerbs, LimitVerbs
 
 # How many jobs are looked at, to find those that are ahead or that have a turn; and how many named.
 MOST_SEEN = 10 * CHUNK
 MOST_NAMED = 5
-# How many blocked jobs are looked at to tell what a queue waits for, so that a look stays cheap.
+# How many blocked jobs are looked at to tell what a queue waits for, so that a look stays cheap;
+# and how many that are ready, of each queue.
 MOST_BLOCKED = 100
+MOST_READY = 20
 
 _NEEDS_TASK = "needs task "
 
@@ -49,6 +53,7 @@ class Kind(StrEnum):
     RATE = "rate"
     BREAKER = "breaker"
     NO_WORKER = "no_worker"
+    GATE = "gate"
     IN_LINE = "in_line"
     RUNNING = "running"
     STOPPING = "stopping"
@@ -71,7 +76,7 @@ class Reason:
         return {"kind": str(self.kind), "text": self.text, "until": iso(self.until), **self.facts}
 
 
-class Explicable(Readable, BreakerVerbs, LimitVerbs, MoveVerbs, Protocol):
+class Explicable(Readable, BreakerVerbs, LimitVerbs, MoveVerbs, GateVerbs, Protocol):
     """What finding a reason needs of a store."""
 
 
@@ -106,7 +111,11 @@ def queue_reasons(store: Explicable, queues: Sequence[QueueView], now: int) -> d
     for view in queues:
         reason = _held_back(view, now)
         if reason is None and view.counts.get(State.READY):
-            reason = _holding(store, view, breakers, now) or _deserted(sessions)
+            reason = (
+                _holding(store, view, breakers, now)
+                or _deserted(sessions)
+                or _first_at_the_gate(store, view, now)
+            )
         if reason is not None:
             told[view.name] = reason
     return told
@@ -227,7 +236,7 @@ def _ready(store: Explicable, job: Job, now: int) -> Reason:
         breakers = [each for each in store.breakers() if job.task in each.rules.tasks]
         reason = _open(_not_closed(breakers), now)
     if reason is None:
-        reason = _deserted(store.sessions())
+        reason = _deserted(store.sessions()) or _at_the_gate(store, job, now)
     return reason or _in_line(store, job, 0 if view is None else view.counts.get(State.READY, 0))
 
 
@@ -330,6 +339,20 @@ def _deserted(sessions: Sequence[Session]) -> Reason | None:
     left = sum(each.state is SessionState.DRAINING for each in workers)
     told = f" ({left} on the way out)" if left else ""
     return Reason(Kind.NO_WORKER, f"no worker is live{told}; start one with limpet worker")
+
+
+def _at_the_gate(store: Explicable, job: Job, now: int) -> Reason | None:
+    """No host has room for what it weighs."""
+    weight = weight_in(job)
+    kept = None if weight is None else kept_off(store, job, weight, now)
+    return None if kept is None else Reason(Kind.GATE, kept.text, facts=kept.facts)
+
+
+def _first_at_the_gate(store: Explicable, view: QueueView, now: int) -> Reason | None:
+    """The same of the first weighted job of a queue, among the newest that are ready."""
+    ready = store.jobs(JobFilter(State.READY, view.name), limit=MOST_READY).jobs
+    first = min((each for each in ready if weight_in(each)), key=_place, default=None)
+    return None if first is None else _at_the_gate(store, first, now)
 
 
 def _in_line(store: Explicable, job: Job, ready: int) -> Reason:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from limpet import log
+from limpet.domain.permit import Gate
 from limpet.domain.session import Standing
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
@@ -79,6 +80,7 @@ class Claimer:
         self._placement = placement
         self._services = services
         self._digests: dict[str, str] = {}
+        self._gate: Callable[[], Gate | None] = lambda: None
         self._rates = {LOOP: Rate(), LANE: Rate()}
         self._wake = asyncio.Event()
         self._claiming = False
@@ -99,11 +101,18 @@ class Claimer:
         """Whether there was nothing to do, twice in a row."""
         return self._idle_claims > 1 or not self._digests
 
-    def begin(self, digests: dict[str, str], bounded: Iterable[str] = ()) -> None:
+    def begin(
+        self,
+        digests: dict[str, str],
+        bounded: Iterable[str] = (),
+        gate: Callable[[], Gate | None] = lambda: None,
+    ) -> None:
         """Claim from now on, for each pool the tasks with that digest.
 
-        `bounded`: queues whose limits the app declares; see `bound`.
+        `bounded`: queues whose limits the app declares; see `bound`. `gate`: tells what the host
+        can carry, None where no task has a weight.
         """
+        self._gate = gate
         self._digests = digests
         self._bounded = self._declared = frozenset(bounded)
         self._claiming = True
@@ -274,7 +283,7 @@ class Claimer:
             if slots:
                 suspects = self._placement.suspect_room() if kind == LOOP else max(0, free)
                 pools.append(Pool(digest, slots, room, suspects))
-        return Want(tuple(pools)) if pools else None
+        return Want(tuple(pools), self._gate()) if pools else None
 
     def _slots(self, free: int, room: int) -> Mapping[str, int]:
         """Queue → how many; a queue with a limit of its own is never claimed ahead."""

@@ -301,6 +301,12 @@ class Dispatcher:
         for hold in self._ledger.holds.values():
             self._limits.stop(hold, cause, grace)
 
+    def give_way(self, job: str, cause: Cause) -> None:
+        """Stop a job that runs, to hand it back; one that has not begun is none yet."""
+        hold = self._ledger.holds.get(job)
+        if hold is not None and hold.begun:
+            self._limits.stop(hold, cause)
+
     def cancel(self, hold: Hold, cause: Cause) -> None:
         """Stop a job that somebody does not want any more."""
         executor = hold.executor

@@ -22,6 +22,7 @@ from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueRules
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
+from limpet.domain.weight import Weight
 
 _HEADER = struct.Struct("<II")
 HEADER_BYTES: Final = _HEADER.size
@@ -94,6 +95,8 @@ class TaskFacts(NamedTuple):
     has_hook: bool
     takes_context: bool
     relaunches: bool = False
+    weight: Weight | None = None
+    gives_way: bool = False
 
 
 class Catalog(NamedTuple):
@@ -116,6 +119,14 @@ class Catalog(NamedTuple):
     def names(self, *, in_lane: bool) -> frozenset[str]:
         """The tasks that run in a lane, or in the loop."""
         return frozenset(facts.name for facts in self.tasks if facts.in_lane == in_lane)
+
+    def weights(self) -> dict[str, Weight]:
+        """The tasks that have a weight; all others are light."""
+        return {facts.name: facts.weight for facts in self.tasks if facts.weight is not None}
+
+    def giving_way(self) -> frozenset[str]:
+        """The tasks whose attempts are handed back when the host is pressed for memory."""
+        return frozenset(facts.name for facts in self.tasks if facts.gives_way)
 
     def bounded(self) -> list[str]:
         """The queues of which only so much may be under way."""

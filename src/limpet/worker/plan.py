@@ -13,7 +13,8 @@ class Plan(NamedTuple):
     """Times are seconds, sizes bytes; None means the default or no limit.
 
     `url`: a store that the command line names; else the app's own. `queues`: queue → most at
-    once; empty for all. `grace`: how long an attempt that was asked to stop may take.
+    once; empty for all. `grace`: how long an attempt that was asked to stop may take. `server_id`:
+    the name of the host; None for its own. `gate_…`: as in the settings of a worker.
     """
 
     app: str
@@ -30,6 +31,12 @@ class Plan(NamedTuple):
     pid_namespace: bool = True
     burst: bool = False
     reload: bool = False
+    server_id: str | None = None
+    gate_cpu: float = 80.0
+    gate_memory: float = 90.0
+    gate_pressure: float = 10.0
+    gate_rise: float = 0.7
+    gate_fall: float = 0.1
     log_level: str = "info"
     log_style: str = "plain"
 

@@ -10,7 +10,7 @@ from typing import assert_never
 
 import msgspec
 
-from limpet.domain.cause import Cause, DeadlinePassed, Drained, Requested
+from limpet.domain.cause import Cause, DeadlinePassed, Drained, HostPressed, Requested
 from limpet.domain.errors import AttemptStopped
 from limpet.domain.job import ClaimedJob
 from limpet.domain.relaunch import Relaunch
@@ -82,7 +82,7 @@ def stopped(
     match cause:
         case Requested():
             return Outcome(claimed.lease, "cancel"), ""
-        case Drained():
+        case Drained() | HostPressed():
             return Outcome(claimed.lease, "release", cause=cause.record()), ""
         case DeadlinePassed():
             return Outcome(claimed.lease, "fail", cause=cause.record()), ""

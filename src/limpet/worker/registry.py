@@ -70,6 +70,8 @@ class Registry:
                     has_hook=task.orphan_hook is not None,
                     takes_context=task.signature.context_name is not None,
                     relaunches=task.options.relaunch is not None,
+                    weight=task.weight,
+                    gives_way=task.gives_way,
                 )
                 for name, task in sorted(self.app.tasks.items())
             ],

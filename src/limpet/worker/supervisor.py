@@ -34,6 +34,7 @@ from limpet.worker.desk import Desk
 from limpet.worker.dispatcher import Dispatcher
 from limpet.worker.drain import Drain
 from limpet.worker.frames import CATALOG, CHANGED, LANE, LOOP, REFUSED, Catalog, catalog_of
+from limpet.worker.gatekeeper import Gatekeeper
 from limpet.worker.guardian import ANEW, DONE, WRONG_USAGE
 from limpet.worker.guardian_link import GuardianLink
 from limpet.worker.heart import Heart
@@ -186,6 +187,10 @@ class Supervisor:
         self._reconciler = Reconciler(
             self._session, line, self._ledger, self._dispatcher, self._claimer
         )
+        self._gatekeeper = Gatekeeper(
+            self._plan, self._session, line, catalog, lambda: self._crew.zygote,
+            self._dispatcher.give_way,
+        )  # fmt: skip
         self._drain = Drain(
             self._plan, self._session, line, self._ledger, self._crew, self._dispatcher,
             self._claimer, self._heart, self._services,
@@ -210,6 +215,7 @@ class Supervisor:
         asked = now()
         answer = await line.ask("register", new)
         self._heart.registered(asked)
+        self._gatekeeper.registered(answer.epoch)
         self._registered = True
         digests = {
             kind: digest
@@ -218,7 +224,7 @@ class Supervisor:
         }
         for kind in digests:
             self._crew.start(kind)
-        self._claimer.begin(digests, catalog.bounded())
+        self._claimer.begin(digests, catalog.bounded(), self._gatekeeper.gate)
 
     def _start(
         self, line: StoreLine, sweeper: Sweeper, declarer: Declarer, catalog: Catalog
@@ -229,7 +235,8 @@ class Supervisor:
             sweeper, Promoter(line.store), pruner, scheduler, scanner, declarer,
             self._claimer.bound,
         )  # fmt: skip
-        for part in (self._claimer.run(self._give), self._heart.run(), *loops):
+        own = (self._claimer.run(self._give), self._heart.run(), self._gatekeeper.run())
+        for part in (*own, *loops):
             self._parts.serve(part)
         self._parts.serve(line.hear_ready(self._claimer.rang))
         self._parts.serve(line.listen(Topic.CANCEL, self._heart.beat_soon))

@@ -57,7 +57,10 @@ class Gates:
     def publish_host(
         self, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample] = ()
     ) -> None:
-        return self._db.write(lambda tx: hosts.publish_host(tx, server, body, lifetime, samples))
+        # Said again every second: what a power cut takes was old by then.
+        return self._db.write(
+            lambda tx: hosts.publish_host(tx, server, body, lifetime, samples), synced=False
+        )
 
     def hosts(self) -> tuple[Host, ...]:
         return self._db.read(hosts.hosts)

@@ -1,8 +1,9 @@
 """Makes durable, a moment later, what was committed without waiting for the disk.
 
-Only claims are committed so. A power cut that undoes one ends the worker that had it too: the job
-is ready, as before. But a job that brings the machine down must not come back uncounted for ever,
-so the disk is not left to its own time.
+Only claims are committed so, and what hosts say of themselves, which they say again every second. A
+power cut that undoes a claim ends the worker that had it too: the job is ready, as before. But a
+job that brings the machine down must not come back uncounted for ever, so the disk is not left to
+its own time.
 """
 
 import contextlib

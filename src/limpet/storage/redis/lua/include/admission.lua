@@ -28,7 +28,9 @@ end
 local function may_reserve(id, weight)
     if not gates.carries(room, weight) then return false end
     for server, reservation in pairs(reservations) do
-        if server ~= room[1] and reservation.job == id then return false end
+        if server ~= room[1] and reservation.job == id and gates.reserved_for(reservation) then
+            return false
+        end
     end
     local row = redis.call('HGET', P .. 'row', id)
     return row and struct.unpack('>d', row, 79) <= now - patience
@@ -44,7 +46,8 @@ function admission.admits(id, weight)
         return true
     end
     if reserved == id or (not reserved and may_reserve(id, weight)) then
-        redis.call('HSET', P .. 'reserved', room[1], struct.pack('>d', now) .. id)
+        local token = string.sub(redis.call('HGET', P .. 'row', id), 3, 10)
+        redis.call('HSET', P .. 'reserved', room[1], struct.pack('>d', now) .. token .. id)
         reserved = id
     end
     return false

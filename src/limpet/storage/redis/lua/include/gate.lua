@@ -1,7 +1,8 @@
 -- gate: whether a host can carry one more; the arithmetic is that of domain/permit.py. Needs permits.lua.
 -- room:    {server, cpu, memory, free_cpu, free_memory (false where that is not known), calm, unseen}.
 -- reserved: `reserved` has for each server when a claim last met the job for which nothing else is
---          admitted there, in eight bytes, and that job.
+--          admitted there, in eight bytes, the token of that job, so that any claim of it ends this, in
+--          eight more, and the job.
 
 local gates = {}
 
@@ -44,7 +45,8 @@ function gates.reservations(since)
     for at = 1, #kept, 2 do
         local confirmed = struct.unpack('>d', kept[at + 1])
         if confirmed > since then
-            found[kept[at]] = {at = confirmed, job = string.sub(kept[at + 1], 9)}
+            found[kept[at]] = {at = confirmed, token = string.sub(kept[at + 1], 9, 16),
+                job = string.sub(kept[at + 1], 17)}
         else
             old[#old + 1] = kept[at]
         end
@@ -55,5 +57,6 @@ end
 -- The job for which a server is reserved, while it is ready; or nil.
 function gates.reserved_for(reservation)
     local row = reservation and redis.call('HGET', P .. 'row', reservation.job)
-    return row and string.byte(row, 1) == READY and reservation.job or nil
+    return row and string.byte(row, 1) == READY and string.sub(row, 3, 10) == reservation.token
+        and reservation.job or nil
 end

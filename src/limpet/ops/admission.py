@@ -1,0 +1,84 @@
+"""Why a job that weighs something does not begin: what each host has to say of it."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from limpet.domain.assessment import Admitted, Waiting, admit
+from limpet.domain.clock import SystemClock
+from limpet.domain.errors import InvalidOption
+from limpet.domain.job import Job
+from limpet.domain.permit import taken
+from limpet.domain.weight import Weight, weight_of
+from limpet.host.wire import assess_published
+from limpet.ops.record import Record
+from limpet.storage.boot import boot_id
+from limpet.storage.gating import GateVerbs, Host
+
+# How many hosts are named in a sentence; the facts have all of them.
+MOST_NAMED = 5
+
+_WAITING = "waiting: "
+
+
+class Kept(NamedTuple):
+    """What keeps a job off every host, in words and as plain data."""
+
+    text: str
+    facts: Record
+
+
+def weight_in(job: Job) -> Weight | None:
+    """What a job weighs, by what it was handed in with; None for a light one.
+
+    The worker that claims it goes by its own code, which may say something else by now.
+    """
+    if '"weight"' not in job.options:
+        return None
+    try:
+        record = msgspec.json.decode(job.options, type=dict).get("weight")
+        return None if record is None else weight_of(record)
+    except (msgspec.MsgspecError, InvalidOption, AttributeError):
+        return None  # written by a version that means something else by that name
+
+
+def kept_off(store: GateVerbs, job: Job, weight: Weight, now: int) -> Kept | None:
+    """Why no host takes a ready job of that weight; None if one would."""
+    hosts = store.hosts()
+    facts: Record = {"weight": weight.record(), "hosts": {}}
+    if not hosts:
+        text = "no host says what it has room for; one does soon after a worker has started there"
+        return Kept(_WAITING + text, facts)
+    reserved = {each.server: each.job for each in store.reservations()}
+    every: list[Waiting] = []
+    for host in hosts:
+        answer = _asked(store, host, weight, reserved.get(host.server, job.id), job.id, now)
+        if isinstance(answer, Admitted):
+            return None
+        every.append(answer)
+        facts["hosts"][host.server] = answer.reason.removeprefix(_WAITING)
+    reasons = list(facts["hosts"].values())
+    told = "; ".join(reasons[:MOST_NAMED])
+    if len(reasons) > MOST_NAMED:
+        told += f"; and {len(reasons) - MOST_NAMED} hosts more"
+    if all(each.never for each in every):
+        return Kept(f"no host can carry it: {told}", facts)
+    own = [server for server, holder in reserved.items() if holder == job.id]
+    if own:
+        facts["reserved"] = own[0]
+        told += f"; {own[0]} is reserved for it"
+    return Kept(_WAITING + told, facts)
+
+
+def _asked(
+    store: GateVerbs, host: Host, weight: Weight, reserved: str, job: str, now: int
+) -> Admitted | Waiting:
+    """What one host would say, where `reserved` is the job that it is kept for."""
+    found = assess_published(host, now, boot_id(), SystemClock().boot())
+    if found is None:
+        return Waiting(f"{host.server} says what this version cannot read")
+    beside = taken(store.permits(host.server), now, found.room.unseen)
+    answer = admit(weight, found, beside)
+    if reserved != job and not (isinstance(answer, Waiting) and answer.never):
+        return Waiting(f"{host.server} is reserved for job {reserved}")
+    return answer

@@ -1,0 +1,224 @@
+"""What a session knows of its host: measured once a second by one worker there, told to all."""
+
+import asyncio
+import fcntl
+import os
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from limpet import log
+from limpet.domain.assessment import Assessment
+from limpet.domain.cause import Cause
+from limpet.domain.clock import SystemClock
+from limpet.domain.errors import LimpetError
+from limpet.domain.load import Smoothing
+from limpet.domain.permit import Gate
+from limpet.domain.reading import Reading
+from limpet.host.capacity import bounds_of_self
+from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
+from limpet.host.history import History
+from limpet.host.identity import capacity_id, server_id
+from limpet.host.monitor import Monitor
+from limpet.host.wire import Published, published_of, written
+from limpet.storage.boot import boot_id
+from limpet.storage.gating import Sample
+from limpet.worker.frames import Catalog
+from limpet.worker.line import StoreLine
+from limpet.worker.locks import run_directory
+from limpet.worker.page import now
+from limpet.worker.plan import Plan
+from limpet.worker.relief import Relief
+
+_LIFETIME = timedelta(microseconds=LIFETIME_MICROSECONDS)
+# What was measured while the store did not answer is told later, as much of it as this.
+_MOST_UNTOLD = 120
+# For tests: where a /proc and a /sys of their own making are.
+ROOT_VARIABLE = "LIMPET_TEST_ROOT"
+
+
+class Post:
+    """The post of the monitor of a host, for one store: one process at a time has it.
+
+    The kernel gives it free when that process ends, however it does.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._path = os.path.join(run_directory(), f"{name}.monitor")
+        self._descriptor: int | None = None
+        self._ours = False
+
+    def is_ours(self) -> bool:
+        """Take it if it is free; for as long as this process lives."""
+        if self._descriptor is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor = os.open(self._path, flags, 0o644)
+        if not self._ours:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            self._ours = True
+        return True
+
+
+class Gatekeeper:
+    """Measures the host, or learns what another worker there has measured; says what has room.
+
+    The measuring goes on while the store does not answer: it has a thread to itself, and what is
+    asked of the store is asked beside it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        session: str,
+        line: StoreLine,
+        catalog: Catalog,
+        zygote: Callable[[], int],
+        stop: Callable[[str, Cause], None],
+    ) -> None:
+        """`zygote`: tells the process whose children are measured. `stop`: stops a job."""
+        self._root = os.environ.get(ROOT_VARIABLE, "/")
+        within = bounds_of_self(self._root)
+        name = socket.gethostname()
+        self.server = server_id(plan.server_id, within, boot_id(), name, root=self._root)
+        self._plan = plan
+        self._session = session
+        self._line = line
+        self._zygote = zygote
+        self._capacity = within.capacity
+        self._thresholds = Thresholds(plan.gate_cpu, plan.gate_memory, plan.gate_pressure)
+        self._weights = catalog.weights()
+        giving_way = catalog.giving_way()
+        self._relief = Relief(session, self.server, giving_way, self._thresholds, stop)
+        self._capacity_id = capacity_id(within)
+        self._post_name = ""
+        self._post: Post | None = None
+        self._monitor: Monitor | None = None
+        self._history = History()
+        self._reading: Reading | None = None
+        self._untold: deque[Sample] = deque(maxlen=_MOST_UNTOLD)
+        self._sure_at = now()
+        self._warned = ""
+        self._failing: set[str] = set()
+        self._asking: asyncio.Task[None] | None = None
+
+    def registered(self, epoch: str) -> None:
+        """Hear by which name the store knows itself, whatever the URL.
+
+        Whoever uses another store, or another name of the host, is told by a monitor of its own.
+        """
+        self._post_name = f"{self._capacity_id}-{self.server}-{epoch}"
+
+    def gate(self) -> Gate | None:
+        """For a claim: the room on this host, and what tasks weigh; None if all are light."""
+        return Gate(self._assessed().room, self._weights) if self._weights else None
+
+    def _assessed(self) -> Assessment:
+        return assess(self.server, self._reading, self._capacity, now(), self._thresholds)
+
+    async def run(self) -> None:
+        """Look once a second, for as long as the session lives."""
+        while True:
+            begun = now()
+            measured = await self._try("monitor", partial(asyncio.to_thread, self._measure))
+            if measured is not None:
+                self._heard(measured)
+                self._untold += self._history.add(measured)
+            if self._asking is None or self._asking.done():
+                talk = self._talk(measured)
+                self._asking = asyncio.get_running_loop().create_task(talk)
+            self._warn()
+            left = (begun + POLL_MICROSECONDS - now()) / 1e6
+            await asyncio.sleep(max(left, POLL_MICROSECONDS / 1e7))
+
+    def _measure(self) -> Reading | None:
+        """In a thread: a reading, if this worker is the monitor.
+
+        One that has just become it tells nothing before it has seen a second: until then what the
+        one before has told is better.
+        """
+        if self._post is None:
+            self._post = Post(self._post_name)
+        if not self._post.is_ours():
+            return None
+        if self._monitor is None:
+            smoothing = Smoothing(self._plan.gate_rise, self._plan.gate_fall)
+            self._monitor = Monitor(
+                self.server, SystemClock(), root=self._root, smoothing=smoothing
+            )
+            log.say("gate_measures", server=self.server, session=self._session)
+            return None
+        zygote = self._zygote()
+        return self._monitor.poll(zygotes=(zygote,) if zygote else ())
+
+    async def _talk(self, measured: Reading | None) -> None:
+        """With the store: tell what was measured, or ask; then see whether something must go."""
+        if self._line.failing_since is not None:
+            return  # it is left to the renewals to ask
+        if measured is not None:
+            await self._try("gate", partial(self._publish, measured))
+        elif self._weights:
+            await self._try("gate", self._learn)
+        if self._relief.must_look:
+            await self._try("gate", self._relieve)
+
+    async def _publish(self, reading: Reading) -> None:
+        body = written(
+            Published(
+                reading,
+                self._capacity,
+                self._thresholds,
+                boot_id(),
+                self._plan.name,
+                self._session,
+            )
+        )
+        samples = list(self._untold)
+        publish = self._line.store.publish_host
+        await self._line.do(lambda: publish(self.server, body, _LIFETIME, samples))
+        for each in samples:
+            if self._untold and self._untold[0] == each:  # unless newer ones took its place
+                self._untold.popleft()
+
+    async def _learn(self) -> None:
+        hosts = await self._line.do(self._line.store.hosts)
+        said = next((each.body for each in hosts if each.server == self.server), None)
+        published = None if said is None else published_of(said)
+        # Of another machine with the same name it would say nothing about this one.
+        if published is not None and published.boot == boot_id():
+            self._heard(published.reading)
+
+    def _heard(self, reading: Reading) -> None:
+        if self._reading is None or reading.at_boot > self._reading.at_boot:
+            self._reading = reading
+            self._relief.heard(reading)
+
+    async def _relieve(self) -> None:
+        permits = self._line.store.permits
+        self._relief.look(await self._line.do(lambda: permits(self.server)))
+
+    def _warn(self) -> None:
+        """Say once what is not known, if that lasts and anything depends on it."""
+        what = self._assessed().warning if self._weights else ""
+        if not what:
+            self._sure_at, self._warned = now(), ""
+        elif what != self._warned and now() - self._sure_at >= LIFETIME_MICROSECONDS:
+            self._warned = what
+            log.say("gate_unsure", what=what, session=self._session)
+
+    async def _try(self, service: str, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Something that may fail, and is tried again a second later; None, and said once."""
+        try:
+            answer = await work()
+        except (LimpetError, OSError) as error:
+            if service not in self._failing:
+                log.say("maintenance_failed", service=service, error=error, session=self._session)
+            self._failing.add(service)
+            return None
+        self._failing.discard(service)
+        return answer
