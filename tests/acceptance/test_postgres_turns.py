@@ -14,7 +14,9 @@ from contract.driver import BACKENDS, Holder, add, add_many, get, new_id, new_jo
 
 from limpet.domain.cause import Drained
 from limpet.domain.errors import LeaseLost
+from limpet.domain.rules import Rules
 from limpet.domain.session import Standing
+from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.storage.base import ANY_QUEUE
 from limpet.storage.postgres import database, exchange, session
@@ -170,3 +172,20 @@ def test_a_line_for_which_there_was_no_room_is_remembered_too(
     )
     assert holder.claim_ids(slots={"one": 0, ANY_QUEUE: 5}) == [two]
     assert holder.claim_ids() == [one]
+
+
+def test_child_that_is_just_being_claimed_hears_that_its_parent_was_cancelled(
+    store: PostgresStore,
+) -> None:
+    Holder(store).claim(0)  # so that the store knows its server
+    parent = new_job(rules=Rules(children=2))
+    store.enqueue([parent, *(new_job(parent=parent.id) for _ in range(2))])
+    holder = Holder(store)
+    with uncommitted(store) as tx:
+        (child,) = exchange._call(tx, holder.id, 1, (), holder.want(1), ()).claimed
+        person = threading.Thread(target=lambda: store.cancel(parent.id))
+        person.start()
+        while get(store, parent.id).state is not State.CANCELLED:
+            time.sleep(0.005)
+    person.join()
+    assert holder.renew().cancels == (child.lease,)
