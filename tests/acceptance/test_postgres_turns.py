@@ -17,7 +17,7 @@ from limpet.domain.errors import LeaseLost
 from limpet.domain.rules import Rules
 from limpet.domain.session import Standing
 from limpet.domain.state import State
-from limpet.domain.transition import Complete
+from limpet.domain.transition import Complete, Rejected
 from limpet.storage.base import ANY_QUEUE
 from limpet.storage.postgres import database, exchange, session
 from limpet.storage.postgres.enqueue import enqueue_capped, enqueue_under
@@ -189,3 +189,15 @@ def test_child_that_is_just_being_claimed_hears_that_its_parent_was_cancelled(
             time.sleep(0.005)
     person.join()
     assert holder.renew().cancels == (child.lease,)
+
+
+def test_late_holder_does_not_wait_for_who_has_the_job_now(store: PostgresStore) -> None:
+    """Two that each settle what is the other's by now would wait for each other."""
+    add(store)
+    late, holder = Holder(store), Holder(store)
+    lost = late.take()
+    late.release(lost, cause=Drained())
+    lease = holder.take()
+    with uncommitted(store) as tx:
+        exchange._call(tx, holder.id, holder.seq + 1, [Complete(lease)], None, ())
+        assert late.settle(Complete(lost)) == (Rejected(lost, "lost"),)
