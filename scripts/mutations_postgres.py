@@ -12,8 +12,8 @@ MUTATIONS = (
     ),
     Mutation(
         "functions/30_exchange.sql",
-        "        WHERE r.session = p_session\n    ), kept AS (",
-        "    ), kept AS (",
+        "WHERE r.id = ANY (v_jobs) AND (r.session = p_session) IS TRUE RETURNING r.*",
+        "WHERE r.id = ANY (v_jobs) RETURNING r.*",
         "the fence lets every session complete a job",
         "postgres",
     ),

@@ -14,8 +14,10 @@ from contract.driver import BACKENDS, Holder, add, add_many, get, new_id, new_jo
 
 from limpet.domain.cause import Drained
 from limpet.domain.errors import LeaseLost
+from limpet.domain.rules import Rules
 from limpet.domain.session import Standing
-from limpet.domain.transition import Complete
+from limpet.domain.state import State
+from limpet.domain.transition import Complete, Rejected
 from limpet.storage.base import ANY_QUEUE
 from limpet.storage.postgres import database, exchange, session
 from limpet.storage.postgres.enqueue import enqueue_capped, enqueue_under
@@ -170,3 +172,32 @@ def test_a_line_for_which_there_was_no_room_is_remembered_too(
     )
     assert holder.claim_ids(slots={"one": 0, ANY_QUEUE: 5}) == [two]
     assert holder.claim_ids() == [one]
+
+
+def test_child_that_is_just_being_claimed_hears_that_its_parent_was_cancelled(
+    store: PostgresStore,
+) -> None:
+    Holder(store).claim(0)  # so that the store knows its server
+    parent = new_job(rules=Rules(children=2))
+    store.enqueue([parent, *(new_job(parent=parent.id) for _ in range(2))])
+    holder = Holder(store)
+    with uncommitted(store) as tx:
+        (child,) = exchange._call(tx, holder.id, 1, (), holder.want(1), ()).claimed
+        person = threading.Thread(target=lambda: store.cancel(parent.id))
+        person.start()
+        while get(store, parent.id).state is not State.CANCELLED:
+            time.sleep(0.005)
+    person.join()
+    assert holder.renew().cancels == (child.lease,)
+
+
+def test_late_holder_does_not_wait_for_who_has_the_job_now(store: PostgresStore) -> None:
+    """Two that each settle what is the other's by now would wait for each other."""
+    add(store)
+    late, holder = Holder(store), Holder(store)
+    lost = late.take()
+    late.release(lost, cause=Drained())
+    lease = holder.take()
+    with uncommitted(store) as tx:
+        exchange._call(tx, holder.id, holder.seq + 1, [Complete(lease)], None, ())
+        assert late.settle(Complete(lost)) == (Rejected(lost, "lost"),)

@@ -1,25 +1,43 @@
 """What a person does to a job: cancel, retry, repair, requeue; and to a queue: pause."""
 
+import time
 from collections.abc import Sequence
 
 from limpet.domain.cause import Requested
 from limpet.domain.errors import JobNotFound
 from limpet.domain.state import State
+from limpet.storage.base import Topic
+from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import not_finished, not_quarantined, unique_held
 from limpet.storage.texts import to_json
 
 _UNIQUE_HELD = -1
+_MOST_LOOKS, _LOOK_SECONDS = 50, 0.005
 
 
-def cancel(tx: Transaction, job: str, reason: str) -> State:
+def cancel(database: Database, job: str, reason: str) -> State:
     """Cancel, or ask the holder to; see `ControlVerbs.cancel`."""
     cause = to_json(Requested(reason=reason).record())
-    ((state,),) = tx.call("cancel", job, cause, tx.wall)
+    ((state, busy),) = database.once(lambda tx: tx.call("call_off", job, cause, tx.wall))
     if state is None:
         raise JobNotFound(job)
+    # A child that was just being claimed must not be left to run until the next promote. To wait
+    # for it in the transaction could be for ever (functions/06_turns.sql, locks).
+    for _ in range(_MOST_LOOKS if busy else 0):
+        if not database.once(_notes_are_left):
+            break
+        time.sleep(_LOOK_SECONDS)
     return State(state)
+
+
+def _notes_are_left(tx: Transaction) -> bool:
+    ((now,),) = tx.run("recover", "time", given=tx.wall)
+    ((turns, more),) = tx.call("notes", now, True)
+    if turns:
+        tx.rings.add(Topic.READY)
+    return bool(more)
 
 
 def retry(tx: Transaction, job: str, seen_round: int) -> int:

@@ -192,7 +192,7 @@ class PostgresStore(Schedules, Gates):
     # -- control
 
     def cancel(self, job: str, reason: str = "") -> State:
-        return self._db.once(lambda tx: control.cancel(tx, job, reason))
+        return control.cancel(self._db, job, reason)
 
     def retry(self, job: str, seen_round: int) -> int:
         return self._db.once(lambda tx: control.retry(tx, job, seen_round))

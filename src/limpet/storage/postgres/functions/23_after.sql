@@ -5,13 +5,14 @@
 -- params:  jobs that left, the states that they are in now, whether each had a turn of its key, and
 --          whether it waited for children (then it is gone with them, if it did not succeed); more parents
 --          that are gone; whether it may wait for locks, because no key is locked yet; the wall time.
--- returns: how many jobs became ready; whether something is left for promote.
+-- returns: how many jobs became ready; whether something is left for promote, and whether that is because
+--          somebody else has it just now.
 -- why:     the parents and the keys of the jobs that left are locked first, see turns. What follows from
 --          that is done as far as nobody else has it, and else left as a note.
 
 CREATE OR REPLACE FUNCTION limpet.v1_after(
     p_ids text[], p_targets text[], p_turns boolean[], p_alone boolean[], p_gone text[],
-    p_waits boolean, p_now bigint, OUT moved integer, OUT unfinished boolean)
+    p_waits boolean, p_now bigint, OUT moved integer, OUT unfinished boolean, OUT busy boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_busy text[];
@@ -30,6 +31,7 @@ DECLARE
 BEGIN
     moved := 0;
     unfinished := false;
+    busy := false;
     p_gone := coalesce(p_gone, '{}');
     WHILE cardinality(p_ids) > 0 OR cardinality(p_gone) > 0 LOOP
         v_keys := NULL; v_parents := NULL; v_strict := NULL;
@@ -47,6 +49,7 @@ BEGIN
                 FROM unnest(p_ids, p_targets, p_turns, p_alone) AS g (id, target, turn, alone)
                 WHERE g.id <> ALL (v_busy);
                 unfinished := true;
+                busy := true;
             END IF;
         END IF;
         IF cardinality(p_ids) > 0 THEN
@@ -137,6 +140,7 @@ BEGIN
             IF cardinality(v_fall.rest) > 0 THEN
                 INSERT INTO limpet.note (kind, what) SELECT 'gone', unnest(v_fall.rest);
                 unfinished := true;
+                busy := busy OR v_fall.busy;
             END IF;
             p_gone := '{}';
         END IF;
@@ -249,7 +253,8 @@ END $$;
 -- locked: who tells its end waits for the parent, and to wait for the child here would be for ever.
 CREATE OR REPLACE FUNCTION limpet.v1_cascade(
     p_parents text[], p_limit integer, p_now bigint,
-    OUT number integer, OUT ids text[], OUT turns boolean[], OUT alone boolean[], OUT rest text[])
+    OUT number integer, OUT ids text[], OUT turns boolean[], OUT alone boolean[], OUT rest text[],
+    OUT busy boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_parent text;
@@ -257,6 +262,7 @@ DECLARE
     v_stop record;
 BEGIN
     number := 0;
+    busy := false;
     ids := '{}'; turns := '{}'; alone := '{}'; rest := '{}';
     FOREACH v_parent IN ARRAY p_parents LOOP
         FOR v_child IN
@@ -277,6 +283,7 @@ BEGIN
                 'kind', 'ParentGone', 'job', v_parent,
                 'text', 'its parent ' || v_parent || ' failed or was cancelled')::text, p_now, false);
             number := number + 1;
+            busy := busy OR (v_stop.state = 'busy') IS TRUE;
             IF v_stop.state = 'busy' AND v_parent <> ALL (rest) THEN
                 rest := rest || v_parent;
             END IF;

@@ -150,13 +150,14 @@ DECLARE
     v_failed text[];
 BEGIN
     WITH gone AS (
-        DELETE FROM limpet.running r WHERE r.id = ANY (v_jobs) RETURNING r.*
+        -- Nobody waits for what is another's by now: two who came too late might wait for each other.
+        DELETE FROM limpet.running r
+        WHERE r.id = ANY (v_jobs) AND (r.session = p_session) IS TRUE RETURNING r.*
     ), held AS (
         SELECT r.*, g.result, g.secrets FROM gone r
         JOIN unnest(v_jobs, limpet.v1_column(p_tokens)::bigint[], limpet.v1_column(p_results),
                     limpet.v1_column(p_secrets)) AS g (id, token, result, secrets)
         ON g.id = r.id AND g.token = r.token
-        WHERE r.session = p_session
     ), kept AS (
         INSERT INTO limpet.done
         SELECT h.id, h.n, h.tail, h.queue, h.task, h.priority, h.sort_key, h.ready_at, h.round,

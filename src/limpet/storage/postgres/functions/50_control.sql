@@ -1,21 +1,24 @@
 -- control: what a person asks for.
--- purpose: cancel: waiting or quarantined to cancelled; running to cancel requested. retry: a final
---          state to ready, in a new round. repair: quarantined to ready, with other arguments. requeue:
---          waiting to waiting, in another queue. A job that moves meanwhile is looked for again. What is
---          to be ready and has a key waits for its turn first.
+-- purpose: call_off: waiting or quarantined to cancelled; running to cancel requested. cancel: the same, for
+--          older versions. retry: a final state to ready, in a new round. repair: quarantined to ready,
+--          with other arguments. requeue: waiting to waiting, in another queue. A job that moves
+--          meanwhile is looked for again. What is to be ready and has a key waits for its turn first.
 -- params:  the job; the cause as JSON text, or the round that was seen; the wall time, or NULL.
--- returns: cancel: the state after it, NULL for no such job. retry: the state it was found in and the
---          round after it; NULL for no such job; a round of -1 where another holds its unique. repair: the
+-- returns: call_off: the state after it, NULL for no such job, and whether somebody else has just now what
+--          follows from it, for which a note is left. retry: the state it was found in and the round
+--          after it; NULL for no such job; a round of -1 where another holds its unique. repair: the
 --          state it was found in and the one after it. requeue: how many were moved.
 
-CREATE OR REPLACE FUNCTION limpet.v1_cancel(p_job text, p_cause text, p_wall bigint)
-RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION limpet.v1_call_off(
+    p_job text, p_cause text, p_wall bigint, OUT state text, OUT busy boolean)
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now bigint := limpet.v1_time(p_wall);
     v_stop record;
     v_after record;
 BEGIN
     PERFORM limpet.v1_pass(false);
+    busy := false;
     SELECT * INTO v_stop FROM limpet.v1_stop(p_job, p_cause, v_now, true);
     IF v_stop.state = 'failed' THEN
         DELETE FROM limpet.relaunch WHERE id = p_job;
@@ -24,14 +27,20 @@ BEGIN
             SELECT * INTO v_after FROM limpet.v1_after(
                 ARRAY[p_job], ARRAY['cancelled'], ARRAY[v_stop.turn], ARRAY[v_stop.alone], NULL,
                 true, v_now);
+            busy := v_after.busy;
             IF v_after.moved > 0 THEN
                 PERFORM pg_notify('limpet.ready', '');
             END IF;
         END IF;
         PERFORM pg_notify('limpet.done', '');
     END IF;
-    RETURN v_stop.state;
+    state := v_stop.state;
 END $$;
+
+CREATE OR REPLACE FUNCTION limpet.v1_cancel(p_job text, p_cause text, p_wall bigint) RETURNS text
+LANGUAGE sql VOLATILE AS $$
+    SELECT c.state FROM limpet.v1_call_off(p_job, p_cause, p_wall) c
+$$;
 
 -- stop: the same for one job, without what follows (see after): whether it is cancelled just now, whether
 -- it had a turn, whether it waited for children, and whether anything follows. Without p_waits one that
