@@ -19,23 +19,20 @@ class Thresholds:
     """From where a host takes on no more weighted work, in percent.
 
     `cpu`: of all cores; what is above it is for light jobs, the worker and the machine itself.
-    `memory`: of all memory, what stays free. `pressure`: of the last ten seconds, those in which
-    some work waited for memory.
+    `memory`: of all memory, the same. `pressure`: of the last ten seconds, those in which some work
+    waited for memory.
     """
 
     cpu: float = 80.0
-    memory: float = 10.0
+    memory: float = 90.0
     pressure: float = 10.0
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("cpu", self.cpu, 1),
-            ("memory", self.memory, 0),
-            ("pressure", self.pressure, 1),
-        ):
-            if not least <= value <= 100:  # and not a NaN
+        for name in ("cpu", "memory", "pressure"):
+            value = getattr(self, name)
+            if not 1 <= value <= 100:  # and not a NaN
                 raise InvalidOption(
-                    f"Thresholds({name}={value!r}): write a percentage from {least} to 100."
+                    f"Thresholds({name}={value!r}): write a percentage from 1 to 100."
                 )
 
 
@@ -88,7 +85,7 @@ def _whole(capacity: Capacity, thresholds: Thresholds) -> tuple[int, int]:
 
 
 def _headroom(memory: int, thresholds: Thresholds) -> int:
-    return int(memory * thresholds.memory / 100)
+    return int(memory * (100 - thresholds.memory) / 100)
 
 
 def _free_cpu(server: str, reading: Reading, thresholds: Thresholds) -> tuple[int | None, str]:
@@ -108,7 +105,7 @@ def _free_memory(server: str, reading: Reading, thresholds: Thresholds) -> tuple
         return None, ""
     free = reading.memory_free - _headroom(reading.memory_total, thresholds)
     used = 100 - 100 * reading.memory_free / reading.memory_total
-    full = f"waiting: {server} memory {used:.0f} % of {100 - thresholds.memory:g} %"
+    full = f"waiting: {server} memory {used:.0f} % of {thresholds.memory:g} %"
     return free, "" if free >= 0 else full
 
 

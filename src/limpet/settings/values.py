@@ -1,5 +1,7 @@
 """Values as people write them in arguments, variables and files, or a sentence with the source."""
 
+import contextlib
+import math
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -39,6 +41,18 @@ def a_count(value: object, source: str, *, least: int, unit: str = "") -> int:
     if number is None or number < least:
         what = f"a number of {unit}" if unit else "a whole number"
         raise InvalidOption(f"{source} is {value!r}; write {what} from {least} up.")
+    return number
+
+
+def a_share(value: object, source: str, *, least: float, most: float) -> float:
+    """A number between two bounds, of which the lower one counts unless it is nothing."""
+    number = math.nan
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError):
+            number = float(value)
+    if not (least <= number <= most and number > 0):  # and not a NaN
+        lower = f"from {least:g}" if least else "above 0 and"
+        raise InvalidOption(f"{source} is {value!r}; write a number {lower} up to {most:g}.")
     return number
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.domain.errors import InvalidOption
+from limpet.domain.load import USUAL_SMOOTHING
 from limpet.settings import values
 from limpet.settings.file import FILE, WORKER, here, lines_of, refuse_unknown
 
@@ -28,7 +29,11 @@ class WorkerSettings:
     `drain`: how long running jobs may go on after SIGTERM. `grace`: how long a stopped attempt may
     take to end. `max_jobs`, `max_rss` (bytes): after that much an executor is replaced.
     `pid_namespace`: contain executors in one, where that is allowed. `burst`: end when there is
-    nothing left to do. `reload`: start anew when the code changes.
+    nothing left to do. `reload`: start anew when the code changes. `server_id`: under which its
+    host is known, None for the host's name or what stands for it. `gate_cpu`, `gate_memory`: from
+    which use of them, in percent, no weighted work begins; `gate_pressure`: from which share of the
+    time in which work waits for memory. `gate_rise`, `gate_fall`: how much of the way to each new
+    sample the average of the CPU goes, upwards and downwards.
     """
 
     name: str | None = None
@@ -43,8 +48,15 @@ class WorkerSettings:
     pid_namespace: bool = True
     burst: bool = False
     reload: bool = False
+    server_id: str | None = None
+    gate_cpu: float = 80.0
+    gate_memory: float = 90.0
+    gate_pressure: float = 10.0
+    gate_rise: float = USUAL_SMOOTHING.rise
+    gate_fall: float = USUAL_SMOOTHING.fall
 
 
+_percentage = partial(values.a_share, least=1, most=100)
 _READERS: dict[str, Callable[[Any, str], Any]] = {
     "name": values.a_name,
     "queues": values.some_queues,
@@ -58,6 +70,12 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "pid_namespace": values.a_switch,
     "burst": values.a_switch,
     "reload": values.a_switch,
+    "server_id": values.a_name,
+    "gate_cpu": _percentage,
+    "gate_memory": _percentage,
+    "gate_pressure": _percentage,
+    "gate_rise": partial(values.a_share, least=0, most=1),
+    "gate_fall": partial(values.a_share, least=0, most=1),
 }
 
 
@@ -91,5 +109,10 @@ def load_worker(
     if settings.lanes == 0 and settings.async_jobs == 0:
         raise InvalidOption(
             "lanes and async_jobs are both 0, so the worker could run nothing; raise one of them."
+        )
+    if settings.gate_fall > settings.gate_rise:
+        raise InvalidOption(
+            f"gate_fall is {settings.gate_fall:g} and gate_rise {settings.gate_rise:g}; the "
+            f"average must not fall faster than it rises, because a dip is not room."
         )
     return settings
