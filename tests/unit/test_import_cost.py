@@ -36,3 +36,16 @@ def test_an_app_of_plain_tasks_needs_no_pydantic() -> None:
         "add.enqueue(a=1, b=2)\n"
     )
     assert "pydantic" not in loaded(code)
+
+
+def test_the_guardian_of_a_command_loads_as_little() -> None:
+    found = {name for name in loaded("import limpet.cli.run_guardian") if "limpet." in name}
+    assert found == {
+        "limpet.cli",
+        "limpet.cli.run_guardian",
+        "limpet.host",
+        "limpet.host.marks",
+        "limpet.host.processes",
+        "limpet.worker",
+        "limpet.worker.page",
+    }
