@@ -14,9 +14,10 @@ from permits.measured import Measure
 
 from limpet import App, GateTimeout, InvalidOption, NeverFits, PermitLost
 from limpet.domain.cause import Requested
-from limpet.domain.errors import StoreUnreachable
+from limpet.domain.errors import StoreRefused, StoreUnreachable
 from limpet.domain.session import SessionKind, SessionState
 from limpet.domain.weight import Weight
+from limpet.host import locks
 from limpet.host.here import Here
 from limpet.permits.permit import Permit
 from limpet.storage.answers import Renewed
@@ -144,6 +145,18 @@ def test_permit_is_refused_inside_a_worker(app: App, url: str) -> None:
     app.store_through(open_store(url))
     with pytest.raises(InvalidOption, match="a task declares what it weighs"):
         app.permit()
+
+
+def test_host_without_room_for_its_lock_is_told_in_a_sentence(
+    app: App, store: Store, measure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(session: str) -> None:
+        raise OSError(28, "No space left on device", "/run/limpet/x.lock")
+
+    monkeypatch.setattr(locks, "take", full)
+    with measure(), pytest.raises(StoreRefused, match="No space left on device"):
+        app.permit().__enter__()
+    assert store.sessions(with_dead=True) == ()
 
 
 # -- async

@@ -11,7 +11,7 @@ from limpet import log
 from limpet.domain.cause import Requested
 from limpet.domain.clock import Clock
 from limpet.domain.duration import microseconds
-from limpet.domain.errors import LimpetError, SessionLost, StoreRolledBack
+from limpet.domain.errors import LimpetError, SessionLost, StoreRefused, StoreRolledBack
 from limpet.domain.fork import anew_in_child
 from limpet.domain.ids import IdSource
 from limpet.domain.session import NewSession, SessionKind, SessionLock, Standing
@@ -60,6 +60,7 @@ class Holding:
     def start_anew(self) -> None:
         """In a child: the session is the parent's, whose lock must not outlive it here."""
         self._lock = threading.Lock()
+        self._over = threading.Event()
         self._threads = []
         if self.locks is not None:
             with contextlib.suppress(OSError):
@@ -89,7 +90,13 @@ class Holding:
 
     def begin(self) -> None:
         """Register, and renew from now on; whatever is raised, `end` takes it back."""
-        held = self.locks = locks.take(self.session)
+        try:
+            held = self.locks = locks.take(self.session)
+        except OSError as error:
+            raise StoreRefused(
+                f"the lock by which this host would know that a permit's holder is dead cannot be "
+                f"made: {error.strerror or error}. Make room there, or rights: {error.filename}."
+            ) from error
         lock = SessionLock(held.path, held.inode, held.nonce)
         asked = self._clock.boot()
         self._registered = True  # perhaps, if the answer is lost
