@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         DuplicateJob,
         FanOut,
         FlowIncomplete,
+        GateTimeout,
         InvalidOption,
         JobCancelled,
         JobFailed,
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
         LeaseLost,
         LimpetError,
         MoveRefused,
+        NeverFits,
         PayloadInvalid,
         PayloadTooLarge,
+        PermitLost,
         QueueDraining,
         QueueFull,
         RateLimited,
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from limpet.domain.state import State
     from limpet.domain.weight import Weight
     from limpet.flow import Child, Flow
+    from limpet.permits.permit import Permit
     from limpet.task import Call, Task
 
 __version__ = "0.1.0"
@@ -72,6 +76,7 @@ _HOME = {
     "Flow": "limpet.flow",
     "GroupHandle": "limpet.client.group",
     "JobHandle": "limpet.client.handle",
+    "Permit": "limpet.permits.permit",
     "QueueLimit": "limpet.domain.queue",
     "Relaunch": "limpet.domain.relaunch",
     "Result": "limpet.domain.result",
@@ -99,6 +104,7 @@ __all__ = [
     "FanOut",
     "Flow",
     "FlowIncomplete",
+    "GateTimeout",
     "GroupHandle",
     "InvalidOption",
     "JobCancelled",
@@ -108,8 +114,11 @@ __all__ = [
     "LeaseLost",
     "LimpetError",
     "MoveRefused",
+    "NeverFits",
     "PayloadInvalid",
     "PayloadTooLarge",
+    "Permit",
+    "PermitLost",
     "QueueDraining",
     "QueueFull",
     "QueueLimit",

@@ -81,6 +81,10 @@ WORDING: dict[str, tuple[int, str]] = {
         "the store's clock was set, or another server answers; no lease is ended for {seconds:g} s",
     ),
     "lease_stepped": (_W, "the store's clock was set; the lease is renewed by its new time"),
+    "permit_unsaid": (
+        _W,
+        "permit {name} could not be given back ({error}); it is free when its lease is over",
+    ),
     "heartbeat_late": (_W, "a renewal was {seconds:.2f} s late"),
     "digest_mismatch": (
         _W,

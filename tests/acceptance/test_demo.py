@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from limpet.demo.diary import VARIABLE
-from limpet.worker.processes import LINUX
+from limpet.host.processes import LINUX
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="the guarantees are at home on Linux")
 

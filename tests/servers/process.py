@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from limpet.worker.processes import die_with_parent
+from limpet.host.processes import die_with_parent
 
 _PATIENCE_SECONDS = 30
 _LOOK_SECONDS = 0.02

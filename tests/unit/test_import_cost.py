@@ -16,6 +16,17 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert not loaded("import limpet") & set(HEAVY)
 
 
+def test_a_guardian_loads_the_standard_library_and_empty_packages() -> None:
+    found = {name for name in loaded("import limpet.worker.guardian") if "limpet." in name}
+    assert not found & set(HEAVY)
+    assert {name.split(".")[1] for name in found} == {"domain", "host", "worker"}
+    assert {name for name in found if name.startswith("limpet.host.")} == {
+        "limpet.host.locks",
+        "limpet.host.marks",
+        "limpet.host.processes",
+    }
+
+
 def test_an_app_of_plain_tasks_needs_no_pydantic() -> None:
     code = (
         "from limpet import App\n"
@@ -25,3 +36,16 @@ def test_an_app_of_plain_tasks_needs_no_pydantic() -> None:
         "add.enqueue(a=1, b=2)\n"
     )
     assert "pydantic" not in loaded(code)
+
+
+def test_the_guardian_of_a_command_loads_as_little() -> None:
+    found = {name for name in loaded("import limpet.cli.run_guardian") if "limpet." in name}
+    assert found == {
+        "limpet.cli",
+        "limpet.cli.run_guardian",
+        "limpet.host",
+        "limpet.host.marks",
+        "limpet.host.processes",
+        "limpet.worker",
+        "limpet.worker.page",
+    }

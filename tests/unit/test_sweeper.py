@@ -9,14 +9,14 @@ from limpet.domain.cause import Cause
 from limpet.domain.duration import microseconds
 from limpet.domain.errors import StoreUnreachable
 from limpet.domain.session import NewSession, SessionKind, SessionLock, SessionState, Standing
+from limpet.host import locks
+from limpet.host.neighbours import forget, proof
 from limpet.maintenance.clock_watch import ClockWatch
 from limpet.maintenance.sweeper import Sweeper
 from limpet.storage.answers import Outlook
 from limpet.storage.base import Store
 from limpet.storage.sqlite.store import SqliteStore
 from limpet.testing.clock import FakeClock
-from limpet.worker import locks
-from limpet.worker.supervisor import forget, proof
 
 LEASE = timedelta(seconds=10)
 SECOND = timedelta(seconds=1)

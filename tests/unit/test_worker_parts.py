@@ -22,8 +22,9 @@ from limpet.domain.event import Event, EventName, unheard_loss
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete
+from limpet.host import locks, marks, processes
 from limpet.log import WORDING
-from limpet.worker import frames, locks, marks, page, processes
+from limpet.worker import frames, page
 from limpet.worker.crew import Crew
 from limpet.worker.desk import _Reader
 from limpet.worker.executor_link import Executor
@@ -120,7 +121,7 @@ def is_running(process: "subprocess.Popen[bytes]") -> bool:
 def test_a_stopped_process_is_ended_by_its_own_timer() -> None:
     code = (
         "import time\n"
-        "from limpet.worker.processes import KernelTimer\n"
+        "from limpet.host.processes import KernelTimer\n"
         "timer = KernelTimer(1.0, asleep=True)\n"
         "print('armed', flush=True)\n"
         "while True:\n"

@@ -12,7 +12,7 @@ from worker.place import Handle, Place, until
 from worker.tasks import cancelling, leaving, limits, queues, reports, results
 
 from limpet import State
-from limpet.worker import processes
+from limpet.host import processes
 
 
 def slow(place: Place, name: str) -> str:

@@ -14,7 +14,8 @@ from worker.place import TESTS
 
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
-from limpet.worker import frames, marks, page
+from limpet.host import marks
+from limpet.worker import frames, page
 from limpet.worker.plan import Plan
 
 

@@ -20,7 +20,7 @@ from limpet.demo import KEPT
 from limpet.demo.checks import Check, Evidence, Verdict, judge
 from limpet.domain.errors import InvalidOption
 from limpet.domain.state import State
-from limpet.worker.processes import SUPPORTED
+from limpet.host.processes import SUPPORTED
 
 if TYPE_CHECKING:
     from limpet.demo.story import Row

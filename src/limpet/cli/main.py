@@ -10,6 +10,8 @@ from limpet.cli import (
     breakers,
     demo,
     enqueue,
+    gate,
+    hosts,
     job,
     jobs,
     keys,
@@ -26,7 +28,7 @@ from limpet.domain.errors import InvalidOption, LimpetError, PayloadInvalid, Unk
 
 _COMMANDS = (
     demo, worker, top, enqueue, jobs, job, quarantine, queues, keys, breakers,
-    schedules, workers, store, move,
+    schedules, workers, hosts, gate, store, move,
 )  # fmt: skip
 
 DONE, NOT_WELL, WRONG_USAGE = 0, 1, 2

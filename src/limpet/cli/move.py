@@ -42,8 +42,8 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Move, or give up."""
+    from limpet.host.neighbours import forget, proof
     from limpet.maintenance.sweeper import Sweeper
-    from limpet.worker.supervisor import forget, proof
 
     wait = duration(_number(arguments.wait), what="--wait")
     if same_store(arguments.source, arguments.target):

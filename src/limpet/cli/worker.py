@@ -9,8 +9,8 @@ from typing import Any
 from limpet import settings
 from limpet.cli.target import add_target
 from limpet.domain.errors import InvalidOption
+from limpet.host import processes
 from limpet.storage.registry import open_store
-from limpet.worker import processes
 from limpet.worker.plan import Plan
 
 _TEXTS = (

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from limpet.demo import KEPT
 from limpet.demo.diary import VARIABLE
-from limpet.worker import processes
+from limpet.host import processes
 
 _LANES = 8
 _DRAIN_SECONDS = 5.0
@@ -19,7 +19,7 @@ _APP = "limpet.demo.app:app"
 # The command line `limpet`, which stops even if the demo itself is killed with -9.
 _TIED = """
 import signal, sys
-from limpet.worker.processes import die_with_parent
+from limpet.host.processes import die_with_parent
 die_with_parent(signal.SIGTERM)
 from limpet.cli.main import main
 sys.exit(main())

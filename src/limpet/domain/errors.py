@@ -20,6 +20,9 @@ LimpetError
 ├── LeaseLost               a late holder tried to write
 ├── SessionLost             the session is dead or unknown
 ├── SequenceError           an exchange out of turn
+├── GateTimeout             a host had no room for a permit in time
+├── NeverFits               a permit weighs more than its host can carry
+├── PermitLost              a permit is not held any more
 ├── TransactionRefused      `within=` cannot be done safely with that connection
 ├── Unrecoverable           raised by a task: fail without a retry
 ├── RetryAfter              raised by a task: a failure, to be tried again then
@@ -231,6 +234,26 @@ class SessionLost(LimpetError):
 
 class SequenceError(LimpetError):
     """An exchange came with a `seq` that is neither the last nor the next."""
+
+
+class GateTimeout(LimpetError, TimeoutError):
+    """No permit was had in time; `reason` says what kept it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"no permit was had in time: {reason}.")
+        self.reason = reason
+
+
+class NeverFits(LimpetError):
+    """A permit was asked for that its host could not give with nothing else on it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"no permit can be had: {reason}. Ask for less, or on a larger host.")
+        self.reason = reason
+
+
+class PermitLost(LimpetError):
+    """The permit is not held any more, so that others may use its room by now."""
 
 
 class TransactionRefused(LimpetError):

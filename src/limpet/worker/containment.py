@@ -15,7 +15,7 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any
 
-from limpet.worker import processes
+from limpet.host import processes
 
 # What does not end by itself within this time after its attempt ends with the executor.
 PATIENCE_SECONDS = 0.5

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from limpet import log
 from limpet.domain.cause import Cause
 from limpet.domain.transition import Complete
-from limpet.worker import death, marks, processes
+from limpet.host import marks, processes
+from limpet.worker import death
 from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
     ADOPTED,

@@ -15,8 +15,8 @@ from typing import Any
 
 from limpet import context
 from limpet.app import opened
+from limpet.host import marks, processes
 from limpet.storage.registry import same_store
-from limpet.worker import marks, processes
 from limpet.worker.attempt import this_is_the_executor
 from limpet.worker.containment import watch_threads
 from limpet.worker.frames import LOOP, READY, pack

@@ -16,7 +16,7 @@ from limpet import log
 from limpet.domain.cause import Cause, ExecutorGarbled
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
-from limpet.worker import processes
+from limpet.host import processes
 from limpet.worker.frames import DONE, END, LANE, LOOP, PING, RECALL, RUN, STOP, Splitter, pack
 from limpet.worker.holds import Hold
 from limpet.worker.page import now

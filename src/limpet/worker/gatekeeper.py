@@ -22,13 +22,13 @@ from limpet.host.capacity import bounds_of_self
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
 from limpet.host.history import History
 from limpet.host.identity import capacity_id, server_id
+from limpet.host.locks import run_directory
 from limpet.host.monitor import Monitor
 from limpet.host.wire import Published, published_of, written
 from limpet.storage.boot import boot_id
 from limpet.storage.gating import Sample
 from limpet.worker.frames import Catalog
 from limpet.worker.line import StoreLine
-from limpet.worker.locks import run_directory
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
 from limpet.worker.relief import Relief

@@ -18,7 +18,7 @@ import time
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
-from limpet.worker import locks, marks, processes
+from limpet.host import locks, marks, processes
 from limpet.worker.page import Page, create, now
 from limpet.worker.plan import Plan, from_environment
 

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from limpet.worker import processes
+from limpet.host import processes
 
 
 class GuardianLink:

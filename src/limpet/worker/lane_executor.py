@@ -22,7 +22,8 @@ from limpet.domain.cause import cause_of
 from limpet.domain.errors import AttemptStopped
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
-from limpet.worker import containment, processes
+from limpet.host import processes
+from limpet.worker import containment
 from limpet.worker.attempt import (
     Attempt,
     Result,

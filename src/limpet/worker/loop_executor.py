@@ -14,7 +14,8 @@ import uvloop
 from limpet.domain.cause import cause_of
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
-from limpet.worker import containment, processes
+from limpet.host import processes
+from limpet.worker import containment
 from limpet.worker.attempt import (
     Attempt,
     Result,

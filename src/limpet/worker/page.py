@@ -10,7 +10,7 @@ import mmap
 import os
 import time
 
-from limpet.worker.processes import LINUX
+from limpet.host.processes import LINUX
 
 _SIZE = mmap.PAGESIZE
 _F_SEAL_FUTURE_WRITE = 0x10

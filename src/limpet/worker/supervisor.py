@@ -16,7 +16,9 @@ from typing import Any
 from limpet import log
 from limpet.domain.cause import Requested, StoreOutage, WorkerKilled
 from limpet.domain.errors import InvalidOption
-from limpet.domain.session import NewSession, Session, SessionKind, SessionLock
+from limpet.domain.session import NewSession, SessionKind, SessionLock
+from limpet.host import processes
+from limpet.host.neighbours import forget, proof
 from limpet.maintenance.declared import Declarer
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
@@ -26,7 +28,7 @@ from limpet.maintenance.sweeper import Sweeper
 from limpet.storage.answers import Renewed
 from limpet.storage.base import Topic
 from limpet.storage.registry import open_store
-from limpet.worker import death, locks, processes
+from limpet.worker import death
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
 from limpet.worker.declaring import declare
@@ -360,18 +362,6 @@ class Supervisor:
     def _show_life(self) -> None:
         self._timer.rearm()
         self._page.tick = now()
-
-
-def proof(session: Session) -> bool:
-    """Whether every process of a session is certainly dead, as far as this host can tell."""
-    lock = session.lock
-    return lock is not None and locks.proves_death(session.id, lock.path, lock.inode, lock.nonce)
-
-
-def forget(session: Session) -> None:
-    """Remove what proved the death of a session, once the store knows of it."""
-    if session.lock is not None:
-        locks.forget(session.lock.path)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import time
 from typing import Any, NoReturn
 
 from limpet.domain.errors import LimpetError
-from limpet.worker import processes
+from limpet.host import processes
 from limpet.worker.frames import (
     CATALOG,
     CHANGED,

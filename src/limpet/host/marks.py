@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 
-from limpet.worker import processes
+from limpet.host import processes
 
 # In the environment of everything below the supervisor, so that strays can be found.
 MARK = "LIMPET_SESSION"

@@ -13,7 +13,7 @@ import os
 import time
 from typing import NamedTuple
 
-from limpet.worker import marks
+from limpet.host import marks
 
 _LOCK, _CORE = ".lock", ".core"
 _OLD_SECONDS = 24 * 3600.0

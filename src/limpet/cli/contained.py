@@ -1,0 +1,124 @@
+"""Runs a command under a permit, through a guardian that contains its process tree."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from limpet.cli.run_guardian import ORDER, heard
+from limpet.host import marks, processes
+from limpet.permits.permit import Permit
+from limpet.worker.page import Page, create
+
+KILLED = 128
+
+
+class Lease:
+    """Until when the permit is certainly held, for the guardian to see."""
+
+    def __init__(self) -> None:
+        self.descriptor = create()
+        self._page = Page(self.descriptor, writable=True)
+
+    def renewed(self, moment: int) -> None:
+        """It holds until then."""
+        self._page.moment = moment
+
+    def lost(self) -> None:
+        """It does not hold any more."""
+        self._page.moment = 1
+
+
+def run_contained(permit: Permit, lease: Lease, words: Sequence[str]) -> int:
+    """Run the command; when this returns nothing of it is left. The answer is its exit code."""
+    processes.adopt_orphans()  # where the guardian is killed, what it kept is left to us
+    with _signals() as wake:
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                guardian = _guardian(permit, lease, words, theirs)
+            told = _follow(guardian, ours, wake)
+        guardian.wait()
+    return _ended(told, permit, guardian.returncode)
+
+
+def _guardian(
+    permit: Permit, lease: Lease, words: Sequence[str], link: socket.socket
+) -> "subprocess.Popen[bytes]":
+    held = permit.locks
+    assert held is not None
+    descriptors = {
+        "page": lease.descriptor, "whole": held.whole, "core": held.core, "link": link.fileno()
+    }  # fmt: skip
+    order = {"session": permit.session, "words": list(words), "descriptors": descriptors}
+    environment = {**os.environ, ORDER: json.dumps(order)}
+    return processes.spawn("limpet.cli.run_guardian", environment, descriptors.values())
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[int]:
+    """Hear signals through a descriptor instead of dying of them."""
+    wake, woken = os.pipe()
+    for end in (wake, woken):
+        os.set_blocking(end, False)
+    before_descriptor = signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    before = {number: signal.getsignal(number) for number in heard()}
+    processes.withstand(*before)
+    try:
+        yield wake
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(before_descriptor)
+        os.close(wake)
+        os.close(woken)
+
+
+def _follow(guardian: "subprocess.Popen[bytes]", link: socket.socket, wake: int) -> dict[str, Any]:
+    """Pass signals on until the guardian says what became of the command; a second one ends it."""
+    poll = select.poll()
+    poll.register(link, select.POLLIN)
+    poll.register(wake, select.POLLIN)
+    said = b""
+    stops = 0
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor == wake:
+                for number in os.read(wake, 512):
+                    stops += 1
+                    word = f"{number}\n" if stops == 1 else "end\n"
+                    with contextlib.suppress(OSError):
+                        link.sendall(word.encode())
+                continue
+            try:
+                text = link.recv(65536)
+            except ConnectionResetError:
+                text = b""
+            said += text
+            if not text:
+                return dict(json.loads(said)) if said.endswith(b"\n") else {}
+
+
+def _ended(told: dict[str, Any], permit: Permit, guardian: int) -> int:
+    if not told:
+        session = permit.session
+
+        def tree() -> set[int]:
+            return processes.descendants(os.getpid()) | marks.marked(session or "")[0]
+
+        processes.end_all(tree, seconds=10.0)
+        for _ in processes.reaped():
+            pass
+        return KILLED - guardian if guardian < 0 else 1
+    if "error" in told:
+        print(f"limpet: the command cannot be run: {told['error']}.", file=sys.stderr)
+    elif not told["gone"]:
+        print("limpet: something of the command would not die.", file=sys.stderr)
+    code = int(told["code"])
+    return KILLED - code if code < 0 else code

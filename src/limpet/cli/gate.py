@@ -1,0 +1,211 @@
+"""`limpet gate`: whether this host has room for heavy work, and commands that wait for it."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from datetime import datetime
+from typing import Any, NoReturn
+
+from limpet.cli.host_picture import status_lines, status_text
+from limpet.cli.output import say, say_json
+from limpet.cli.style import Palette, columns_of
+from limpet.cli.target import add_target, find_store
+from limpet.domain.clock import SystemClock
+from limpet.domain.duration import duration
+from limpet.domain.errors import InvalidOption, StoreError
+from limpet.domain.size import size
+from limpet.domain.weight import Weight
+from limpet.ops.record import Record
+
+_WATCH_SECONDS = 1.0
+# Why it waits is said so often at the most.
+_TELL_SECONDS = 5.0
+_NO_SUCH_COMMAND = 127
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "gate",
+        help="ask whether this host has room, or run a command when it has",
+        description="The gate lets weighted work begin only where there is room for it.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    status = actions.add_parser(
+        "status",
+        help="say whether weighted work may begin here",
+        description="Say whether weighted work may begin on this host, and why not. Where no "
+        "worker's monitor tells of it, it is measured for about a second. Exit code 1 when it is "
+        "not ready.",
+    )
+    watch = actions.add_parser(
+        "watch",
+        help="say it again whenever it changes",
+        description="Say whether weighted work may begin on this host, one line per change, until "
+        "Ctrl-C. With --json, one object per line.",
+    )
+    for each, run in ((status, _status), (watch, _watch)):
+        _add_server(each)
+        add_target(each)
+        each.set_defaults(run=run)
+    _add_run(actions)
+
+
+def _add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--server-id",
+        metavar="NAME",
+        help="the name of this host at the gate, as its workers have it (else LIMPET_SERVER_ID, "
+        "else server_id of [worker] in limpet.toml, else the host's name)",
+    )
+
+
+def _add_run(actions: Any) -> None:
+    parser = actions.add_parser(
+        "run",
+        help="run a command when there is room",
+        usage="limpet gate run [options] -- COMMAND [ARGUMENT …]",
+        description="Wait for room on this host, hold a permit while the command runs, and leave "
+        "nothing of its process tree behind: not when it ends, nor when it is interrupted, nor "
+        "when this program is killed. The first signal goes to the command, a second one ends "
+        "it. The command is also ended when the permit is lost because the store could not be "
+        "reached for the lease of 10 s.",
+        epilog="Exit codes: that of the command, 128 + n if signal n ended it, 127 if there is no "
+        "such command, 1 if there was no room before --timeout, or the permit was lost.",
+    )
+    parser.add_argument("--cpu", type=float, metavar="CORES", help="how many cores it takes (1)")
+    parser.add_argument("--memory", metavar="SIZE", help="how much memory it takes, as in 2GiB")
+    parser.add_argument(
+        "--heavy",
+        action="store_true",
+        help="only while the host is calm, and with no other weighted work beside it",
+    )
+    parser.add_argument("--timeout", metavar="TIME", help="wait no longer, as in 10m (no limit)")
+    parser.add_argument("--name", metavar="NAME", help="what holds the permit (the command)")
+    parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    _add_server(parser)
+    add_target(parser, json=False)
+    parser.set_defaults(run=_run)
+
+
+# -- status and watch
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from limpet.host.here import here
+    from limpet.ops.gate import Gauge, gate_status
+
+    store, host = find_store(arguments), here(arguments.server_id)
+    status = gate_status(store, host, Gauge(store, host).look(), SystemClock().wall())
+    if arguments.json:
+        say_json(status)
+    else:
+        palette = Palette.of(sys.stdout)
+        for line in status_lines(status, columns_of(sys.stdout)):
+            say(palette.paint(line).rstrip())
+    return 0 if status["ready"] else 1
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from limpet.host.here import here
+    from limpet.ops.gate import Gauge, gate_status
+
+    store, host = find_store(arguments), here(arguments.server_id)
+    gauge, clock = Gauge(store, host), SystemClock()
+    before: Any = None
+    failing = False
+    while True:
+        try:
+            status = gate_status(store, host, gauge.look(), clock.wall())
+        except StoreError as error:
+            if before is None:
+                raise
+            if not failing:
+                print(f"limpet: {error}", file=sys.stderr, flush=True)
+            failing = True
+        else:
+            failing = False
+            if (seen := _seen(status)) != before:
+                before = seen
+                _tell(status, as_json=arguments.json)
+        time.sleep(_WATCH_SECONDS)
+
+
+def _seen(status: Record) -> Any:
+    """What a change of is worth a line."""
+    return status["ready"], status["reason"], status["warning"], status["permits"]
+
+
+def _tell(status: Record, *, as_json: bool) -> None:
+    if as_json:
+        say(json.dumps(status, ensure_ascii=False))
+    else:
+        at = datetime.fromisoformat(status["at"]).astimezone()
+        say(f"{at:%H:%M:%S}  {status_text(status)}")
+    sys.stdout.flush()
+
+
+# -- run
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from limpet.cli.contained import Lease, run_contained
+    from limpet.host import processes
+    from limpet.host.here import here
+    from limpet.permits.permit import Permit, as_name
+
+    words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
+    if not words:
+        raise InvalidOption("which command? Write limpet gate run --cpu 1 -- COMMAND ….")
+    if not processes.SUPPORTED:
+        raise InvalidOption(f"limpet gate run cannot contain a command on {sys.platform}.")
+    weight = _weight(arguments)
+    timeout = arguments.timeout and duration(arguments.timeout, what="--timeout")
+    if shutil.which(words[0]) is None:
+        print(f"limpet: there is no command {words[0]!r} to run.", file=sys.stderr)
+        return _NO_SUCH_COMMAND
+    lease = Lease()
+    permit = Permit(
+        find_store(arguments),
+        lambda: here(arguments.server_id),
+        weight,
+        name=arguments.name or as_name(os.path.basename(words[0])),
+        timeout=timeout,
+        on_wait=_Teller(),
+        on_renewed=lease.renewed,
+        on_lost=lease.lost,
+    )
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+    with permit:
+        return run_contained(permit, lease, words)
+
+
+def _weight(arguments: argparse.Namespace) -> Weight:
+    memory = 0 if arguments.memory is None else size(arguments.memory, what="--memory")
+    # Whoever names something else than cores need not name those.
+    plain = arguments.memory is None and not arguments.heavy
+    cpu = arguments.cpu if arguments.cpu is not None else float(plain)
+    return Weight(cpu, memory, heavy=arguments.heavy)
+
+
+def _leave(number: int, frame: object) -> NoReturn:
+    """While it waits: as the signal would, but with the permit given back."""
+    raise SystemExit(128 + number)
+
+
+class _Teller:
+    """Says on standard error why the command does not begin yet."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, reason: str) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _TELL_SECONDS
+            print(f"limpet: {reason}", file=sys.stderr, flush=True)

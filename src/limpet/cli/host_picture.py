@@ -1,0 +1,145 @@
+"""What is shown of hosts: bars in a table, one host in some lines, or in one; does no I/O."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from limpet.cli.style import Column, Line, Span, Style, bar, clean, columns, fitted
+from limpet.domain.duration import spoken
+from limpet.domain.size import in_unit, spoken_size
+from limpet.ops.record import Record
+
+_BAR_CELLS = 10
+# From here on to the threshold a bar is a warning.
+_NEAR = 0.85
+
+_HOSTS = (
+    Column("SERVER", 10, least=8),
+    Column("CPU", 9),
+    Column("MEMORY", 8),
+    Column("PRESSURE", 5, right=True),
+    Column("PERMITS", 7),
+    Column("RESERVED FOR", 3),
+    Column("MONITOR", 6),
+    Column("AGE", 4, right=True),
+    Column("STATE", 2, least=12),
+)
+
+
+def hosts_lines(hosts: Sequence[Record], width: int) -> list[Line]:
+    """A table of all hosts, with bars."""
+    rows = [
+        [
+            (clean(each["server"]), Style.PLAIN),
+            _cpu(each),
+            _memory(each),
+            _pressure(each),
+            _permits(each),
+            (each["reserved_for"] or "-", Style.WARN if each["reserved_for"] else Style.FAINT),
+            (each["monitor"], Style.GOOD if each["monitor"] == "live" else Style.WARN),
+            ("-" if each["age_seconds"] is None else _age(each["age_seconds"]), Style.FAINT),
+            _state(each),
+        ]
+        for each in hosts
+    ]
+    return [fitted(line, width) for line in columns(_HOSTS, rows, width, indent=0)]
+
+
+def status_lines(status: Record, width: int) -> list[Line]:
+    """One host, a line for each thing that counts."""
+    state: Span = ("ready", Style.GOOD) if status["ready"] else ("not ready", Style.BAD)
+    smoothed = (
+        f"  (now {_percent(status['cpu_raw'])}, smoothed {_percent(status['cpu_ema'])}, "
+        f"{status['cores']:g} cores)"
+    )
+    pressure = ", ".join(f"{name} {_percent(value)}" for name, value in status["pressure"].items())
+    lines: list[Line] = [
+        ((f"{clean(status['server'])}: ", Style.HEAD), state),
+        *([((f"  {clean(status['reason'])}", Style.BAD),)] if status["reason"] else []),
+        *([((f"  {clean(status['warning'])}", Style.WARN),)] if status["warning"] else []),
+        (("  CPU       ", Style.FAINT), _cpu(status), (smoothed, Style.FAINT)),
+        (("  memory    ", Style.FAINT), _memory(status)),
+        (("  pressure  ", Style.FAINT), (pressure, Style.PLAIN)),
+        (("  permits   ", Style.FAINT), _permits(status)),
+        *(
+            ((f"            {clean(each['what'])}: {_weight(each)}", Style.PLAIN),)
+            for each in status["permits"]
+        ),
+        (("  source    ", Style.FAINT), (clean(status["source"]), Style.PLAIN)),
+    ]
+    return [fitted(line, width) for line in lines]
+
+
+def status_text(status: Record) -> str:
+    """One host in one line."""
+    word = "ready" if status["ready"] else "not ready"
+    parts = [
+        f"{clean(status['server'])}: {word}",
+        f"CPU {_percent(status['cpu_effective'])} of {status['threshold']['cpu']:g} %",
+        f"memory {_percent(status['memory']['used_percent'])}",
+        f"permits {len(status['permits'])}",
+    ]
+    more = [clean(text) for text in (status["reason"], status["warning"]) if text]
+    return ", ".join([*parts, *more])
+
+
+def _cpu(host: Record) -> Span:
+    if host.get("cpu_effective") is None:
+        return "unknown", Style.FAINT
+    return _share(host["cpu_effective"], host["threshold"]["cpu"])
+
+
+def _memory(host: Record) -> Span:
+    memory = host.get("memory") or {}
+    if memory.get("used_percent") is None:
+        return "unknown", Style.FAINT
+    text, style = _share(memory["used_percent"], host["threshold"]["memory"])
+    used, _ = in_unit(memory["total"] - memory["free"], memory["total"])
+    return f"{text}  {used}/{spoken_size(memory['total'])}", style
+
+
+def _share(percent: float, threshold: float) -> Span:
+    style = Style.GOOD if percent < threshold * _NEAR else Style.WARN
+    style = Style.BAD if percent >= threshold else style
+    return f"{bar(percent / 100, _BAR_CELLS)} {percent:3.0f}/{threshold:g} %", style
+
+
+def _pressure(host: Record) -> Span:
+    value = (host.get("pressure") or {}).get("memory")
+    if value is None:
+        return "-", Style.FAINT
+    return f"{value:.0f} %", Style.BAD if value >= host["threshold"]["pressure"] else Style.PLAIN
+
+
+def _permits(host: Record) -> Span:
+    permits = host["permits"]
+    if not permits:
+        return "0", Style.FAINT
+    cores = f"{sum(each['cpu'] for each in permits):g}"
+    of = f" of {host['room']['cpu']:g}" if "room" in host else ""
+    memory = sum(each["memory"] for each in permits)
+    told = [f"{cores}{of} cores"] + ([spoken_size(memory)] if memory else [])
+    told += ["heavy"] if any(each["heavy"] for each in permits) else []
+    return f"{len(permits)}: {', '.join(told)}", Style.PLAIN
+
+
+def _weight(permit: Record) -> str:
+    told = [f"{permit['cpu']:g} cores"] if permit["cpu"] else []
+    told += [spoken_size(permit["memory"])] if permit["memory"] else []
+    told += ["heavy"] if permit["heavy"] else []
+    return ", ".join(told)
+
+
+def _state(host: Record) -> Span:
+    if host["ready"] is None:
+        return "not measured", Style.WARN
+    if host["ready"]:
+        return "ready", Style.GOOD
+    return clean(host["reason"]).removeprefix(f"waiting: {host['server']} "), Style.BAD
+
+
+def _percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.0f} %"
+
+
+def _age(seconds: float) -> str:
+    return f"{seconds:.1f}s" if seconds < 10 else spoken(timedelta(seconds=int(seconds)))

@@ -1,0 +1,165 @@
+"""The guardian of a command that holds a permit: starts it, and leaves nothing of it behind.
+
+A process of its own between `limpet gate run` and the command, so that it outlives a kill of
+either. It ends the command's whole tree when the command has ended, when the front process is gone,
+when that asks for it, and when the lease may have passed to another. Standard library only.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from limpet.host import marks, processes
+from limpet.worker.page import Page
+
+ORDER = "LIMPET_RUN_ORDER"
+# What a person or a service manager sends to stop a command.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+_PERIOD_MILLISECONDS = 100
+# A signal to the whole group, as a terminal sends it, reaches us all within this time.
+_GROUP_SECONDS = 0.05
+
+
+def heard() -> list[int]:
+    """Those of `STOPPING` that are not ignored here, as under nohup; children inherit that."""
+    return [each for each in STOPPING if signal.getsignal(each) is not signal.SIG_IGN]
+
+
+class RunGuardian:
+    """Keeps one command."""
+
+    def __init__(self, order: Mapping[str, Any]) -> None:
+        descriptors = order["descriptors"]
+        self._session: str = order["session"]
+        self._words: list[str] = order["words"]
+        self._whole: int = descriptors["whole"]
+        self._link = socket.socket(fileno=descriptors["link"])
+        self._link.setblocking(False)
+        self._page = Page(descriptors["page"])
+        self._seen: dict[int, float] = {}
+        self._asked: list[tuple[int, float]] = []
+        self._heard = b""
+        for each in descriptors.values():
+            os.set_inheritable(each, False)
+
+    def run(self) -> None:
+        """Until nothing of the command is left; what became of it is told to the front process."""
+        processes.set_name("limpet-run")
+        processes.adopt_orphans()
+        self._wake, wake = os.pipe()
+        for end in (self._wake, wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        processes.withstand(*heard(), signal.SIGCHLD)
+        processes.take_signals()
+        try:
+            self._command = self._start()
+        except OSError as error:
+            self._tell(error=error.strerror or str(error), code=126)
+            return
+        why = self._watch()
+        gone = processes.end_all(self._tree, seconds=10.0)
+        self._tell(why=why, code=self._command.wait() if gone else 1, gone=gone)
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        me = os.getpid()
+
+        def tie() -> None:
+            # For the moment in which front and guardian are killed together.
+            processes.die_with_parent()
+            if os.getppid() != me:
+                os._exit(1)
+
+        environment = {**os.environ, marks.MARK: self._session}
+        return subprocess.Popen(
+            self._words,
+            env=environment,
+            pass_fds=(self._whole,),
+            preexec_fn=tie,  # noqa: PLW1509 - there is one thread here
+        )
+
+    def _tree(self) -> set[int]:
+        return processes.descendants(os.getpid()) | marks.marked(self._session)[0]
+
+    def _watch(self) -> str:
+        """Until the command must not go on; the answer is why."""
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        poll.register(self._link, select.POLLIN)
+        while True:
+            poll.poll(_PERIOD_MILLISECONDS)
+            self._note_signals()
+            if not self._listen():
+                return "asked"
+            self._pass_on()
+            if self._page.over:
+                return "lost"
+            if self._reap():
+                return "ended"
+
+    def _note_signals(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            for number in os.read(self._wake, 512):
+                self._seen[number] = time.monotonic()
+
+    def _listen(self) -> bool:
+        """Hear the front process; False if it is gone, or wants the command to end at once."""
+        try:
+            while text := self._link.recv(4096):
+                self._heard += text
+        except BlockingIOError:
+            *lines, self._heard = self._heard.split(b"\n")
+            self._asked += [(int(line), time.monotonic()) for line in lines if line != b"end"]
+            return b"end" not in lines
+        except OSError:
+            pass
+        return False
+
+    def _pass_on(self) -> None:
+        """Send on what was sent to the front process alone: what was sent to the whole group has
+        reached the command by itself, and us too.
+        """
+        now = time.monotonic()
+        due = [each for each in self._asked if now - each[1] > _GROUP_SECONDS]
+        for each in due:
+            self._asked.remove(each)
+            number, asked = each
+            if abs(self._seen.get(number, -1.0) - asked) > 10 * _GROUP_SECONDS:
+                processes.kill([self._command.pid], number)
+
+    def _reap(self) -> bool:
+        """Reap what was left to us; True once the command itself has ended."""
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return True
+            if found is None:
+                return False
+            if found.si_pid == self._command.pid:
+                self._command.wait()
+                return True
+            os.waitpid(found.si_pid, 0)
+
+    def _tell(self, **facts: Any) -> None:
+        with contextlib.suppress(OSError):
+            self._link.setblocking(True)
+            self._link.sendall(json.dumps(facts).encode() + b"\n")
+
+
+def main() -> int:
+    RunGuardian(json.loads(os.environ.pop(ORDER))).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""The host of this process, as the settings have it: its name, and when it is too busy."""
+
+import socket
+from dataclasses import dataclass
+
+from limpet import settings
+from limpet.domain.load import USUAL_SMOOTHING, Smoothing
+from limpet.host.capacity import bounds_of_self
+from limpet.host.gate import USUAL_THRESHOLDS, Thresholds
+from limpet.host.identity import server_id
+from limpet.storage.boot import boot_id
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A host that is asked for room."""
+
+    server: str
+    thresholds: Thresholds = USUAL_THRESHOLDS
+    smoothing: Smoothing = USUAL_SMOOTHING
+
+
+def here(given: str | None = None) -> Here:
+    """Look up this host, under the name that was `given`, else LIMPET_SERVER_ID, else
+    `[worker]` in `limpet.toml`, else its own: the same by which its workers know it.
+    """
+    found = settings.load_worker(given={"server_id": given})
+    return Here(
+        server_id(found.server_id, bounds_of_self(), boot_id(), socket.gethostname()),
+        Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure),
+        Smoothing(found.gate_rise, found.gate_fall),
+    )

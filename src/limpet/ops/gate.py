@@ -1,0 +1,181 @@
+"""What a host has room for, as plain data, and why something may not begin there."""
+
+import time
+from dataclasses import dataclass
+
+from limpet.domain.assessment import Assessment, Capacity, Waiting, admit
+from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.permit import Permit, taken
+from limpet.domain.reading import Reading
+from limpet.domain.weight import Weight
+from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
+from limpet.host.here import Here
+from limpet.host.monitor import Monitor
+from limpet.host.wire import Published, published_of
+from limpet.ops.record import Record, iso
+from limpet.storage.boot import boot_id
+from limpet.storage.gating import GateVerbs
+
+# What any weighted job takes at the least.
+LEAST = Weight(cpu=0.001)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is known of a host at one moment; `measured_here`: nobody has published it."""
+
+    reading: Reading
+    assessment: Assessment
+    thresholds: Thresholds
+    measured_here: bool
+
+    @property
+    def source(self) -> str:
+        """Where the numbers come from."""
+        if not self.measured_here:
+            return self.reading.source
+        return f"measured here, as no monitor tells of this server; {self.reading.source}"
+
+
+class Gauge:
+    """Looks at a host: what its monitor has published where that is fresh, else with its own eyes.
+
+    For one thread.
+    """
+
+    def __init__(
+        self, store: GateVerbs, here: Here, clock: Clock | None = None, first: float = 1.0
+    ) -> None:
+        """`first`: for how many seconds it measures before it knows the CPU."""
+        self._store = store
+        self._here = here
+        self._clock = clock or SystemClock()
+        self._first = first
+        self._monitor: Monitor | None = None
+        self._measured: Reading | None = None
+
+    def look(self) -> Look:
+        """Look now; the first time that may take as long as it must measure."""
+        told = published(self._store, self._here.server, self._clock.boot())
+        if told is not None:
+            return self._judged(told.reading, told.thresholds, measured_here=False)
+        return self._judged(self._measure(), self._here.thresholds, measured_here=True)
+
+    def _judged(self, reading: Reading, thresholds: Thresholds, *, measured_here: bool) -> Look:
+        capacity = Capacity(reading.cores, reading.memory_total)
+        now = self._clock.boot()
+        assessment = assess(self._here.server, reading, capacity, now, thresholds)
+        return Look(reading, assessment, thresholds, measured_here)
+
+    def _measure(self) -> Reading:
+        if self._monitor is None:
+            self._monitor = Monitor(self._here.server, self._clock, smoothing=self._here.smoothing)
+        last, now = self._measured, self._clock.boot()
+        if last is None or now - last.at_boot >= LIFETIME_MICROSECONDS:
+            self._monitor.poll()  # of which the CPU is that of a time long past
+            time.sleep(self._first)
+        elif now - last.at_boot < POLL_MICROSECONDS:
+            return last  # the average is one of seconds
+        self._measured = self._monitor.poll()
+        return self._measured
+
+    def close(self) -> None:
+        """Let go of what it looks at."""
+        if self._monitor is not None:
+            self._monitor.close()
+
+
+def published(store: GateVerbs, server: str, now: int) -> Published | None:
+    """What the monitor of this host has told, if that is fresh; `now` is its boot time."""
+    for each in store.hosts():
+        if each.server == server:
+            told = published_of(each.body)
+            # Of another machine with the same name it would say nothing about this one.
+            if told is not None and told.boot == boot_id():
+                return told if now - told.reading.at_boot < LIFETIME_MICROSECONDS else None
+    return None
+
+
+def waits_for(store: GateVerbs, assessment: Assessment, weight: Weight, now: int) -> Waiting | None:
+    """What keeps a caller of this weight back, in words; None if nothing does by now.
+
+    `now` is wall time.
+    """
+    server = assessment.room.server
+    beside = taken(store.permits(server), now, assessment.room.unseen)
+    verdict = admit(weight, assessment, beside)
+    if isinstance(verdict, Waiting) and verdict.never:
+        return verdict
+    for each in store.reservations():
+        if each.server == server:
+            return Waiting(f"waiting: {server} is reserved for job {each.job}")
+    return verdict if isinstance(verdict, Waiting) else None
+
+
+def gate_status(store: GateVerbs, here: Here, look: Look, now: int) -> Record:
+    """Whether weighted work may begin on a host, and the numbers by which that is decided.
+
+    CPU is percent of all that the host has, as its threshold is; memory is bytes.
+    """
+    waiting = waits_for(store, look.assessment, LEAST, now)
+    room = look.assessment.room
+    return {
+        "server": here.server,
+        "ready": waiting is None,
+        **reading_record(look.reading),
+        "threshold": threshold_record(look.thresholds),
+        "room": {"cpu": room.cpu / 1000, "memory": room.memory},
+        "permits": [permit_record(each) for each in store.permits(here.server)],
+        "source": look.source,
+        "reason": "" if waiting is None else waiting.reason,
+        "warning": look.assessment.warning,
+        "at": iso(look.reading.at),
+    }
+
+
+def reading_record(reading: Reading) -> Record:
+    """The numbers of a reading."""
+    pressure = reading.pressure
+    return {
+        "cores": reading.cores,
+        "cpu_raw": _share(reading.cpu_raw, reading.cores),
+        "cpu_ema": _share(reading.cpu_ema, reading.cores),
+        "cpu_effective": _share(reading.cpu_effective, reading.cores),
+        "throttled": reading.throttled,
+        "memory": {
+            "total": reading.memory_total,
+            "free": reading.memory_free,
+            "used_percent": _used(reading),
+        },
+        "pressure": {"cpu": pressure.cpu, "memory": pressure.memory, "io": pressure.io},
+        "load": reading.load,
+        "disk_free": reading.disk_free,
+    }
+
+
+def threshold_record(limits: Thresholds) -> Record:
+    """From where no more weighted work begins, in percent."""
+    return {"cpu": limits.cpu, "memory": limits.memory, "pressure": limits.pressure}
+
+
+def permit_record(permit: Permit) -> Record:
+    """Who holds what."""
+    weight = permit.weight
+    return {
+        "holder": permit.holder,
+        "session": permit.session,
+        "what": permit.what,
+        "cpu": weight.cpu,
+        "memory": weight.memory,
+        "heavy": weight.heavy,
+        "at": iso(permit.at),
+    }
+
+
+def _share(cpu: float | None, cores: float) -> float | None:
+    return None if cpu is None else round(cpu / cores, 1)
+
+
+def _used(reading: Reading) -> float | None:
+    used, total = reading.memory_used, reading.memory_total
+    return None if used is None or not total else round(100 * used / total, 1)

@@ -1,0 +1,1 @@
+"""Permits for callers outside of any worker: asked for, held, given back."""

@@ -1,0 +1,220 @@
+"""A permit as a caller outside of any worker has it: `with app.permit(cpu=1.0) as permit:`."""
+
+import asyncio
+import contextlib
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+from types import TracebackType
+from typing import TypeVar
+
+from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.duration import Duration, duration
+from limpet.domain.errors import InvalidOption, PermitLost
+from limpet.domain.queue import checked_name
+from limpet.domain.session import DEFAULT_LEASE
+from limpet.domain.weight import Weight
+from limpet.host.here import Here
+from limpet.host.locks import HeldLocks
+from limpet.permits.holding import Holding
+from limpet.permits.waiting import Asker
+from limpet.storage.base import Store
+
+T = TypeVar("T")
+
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._:-]+")
+
+
+class Permit:
+    """A reservation of some of this host's room, for as long as a `with` lasts.
+
+    Entering waits for the room, leaving gives it back, whatever is raised; a process that dies
+    loses it too. While it is held a thread renews its lease. Where that fails, `held` turns false
+    before the room can be another's: stop what uses it then. `check` raises `PermitLost`,
+    `on_lost` is called from another thread, and leaving the `with` raises `PermitLost` if nothing
+    else was raised. It can be entered again after it was left.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        here: Callable[[], Here],
+        weight: Weight,
+        *,
+        name: str | None = None,
+        timeout: Duration | None = None,
+        on_lost: Callable[[], None] | None = None,
+        on_wait: Callable[[str], None] = lambda reason: None,
+        on_renewed: Callable[[int], None] = lambda moment: None,
+        lease: timedelta = DEFAULT_LEASE,
+        clock: Clock | None = None,
+    ) -> None:
+        """`on_wait`: hears why it waits, when that changes. `on_renewed`: hears until when it is
+        certainly held, in microseconds of boot time.
+        """
+        self._store = store
+        self._here = here
+        self._weight = weight
+        self._name = _own_name() if name is None else checked_name(name, "permit")
+        self._timeout = None if timeout is None else duration(timeout, what="timeout")
+        self._on_lost = on_lost
+        self._on_wait = on_wait
+        self._on_renewed = on_renewed
+        self._lease = lease
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._entered = False
+        self._holding: Holding | None = None
+
+    def __repr__(self) -> str:
+        return f"<Permit {self._name} {'held' if self.held else 'not held'}>"
+
+    @property
+    def held(self) -> bool:
+        """Whether the room is certainly still ours."""
+        holding = self._holding
+        return holding is not None and holding.held
+
+    def check(self) -> None:
+        """Raise `PermitLost` unless it is held."""
+        holding = self._holding
+        if holding is None:
+            raise PermitLost(f"permit {self._name} is not held; it is inside its `with`.")
+        if not holding.held:
+            raise self._lost(holding)
+
+    @property
+    def session(self) -> str | None:
+        """The session by which the store knows it, while it is held."""
+        return None if self._holding is None else self._holding.session
+
+    @property
+    def locks(self) -> HeldLocks | None:
+        """Its locks on this host, for processes that share it."""
+        return None if self._holding is None else self._holding.locks
+
+    # -- with
+
+    def __enter__(self) -> "Permit":
+        self._begin(threading.Event())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        lost = self._leave()
+        if lost is not None and error is None:
+            raise lost
+
+    # -- async with
+
+    async def __aenter__(self) -> "Permit":
+        stop = threading.Event()
+        try:
+            await _in_a_thread(lambda: self._begin(stop), stop)
+        except asyncio.CancelledError:
+            if self._holding is not None:  # it was given at the very moment
+                await _in_a_thread(self._leave, stop)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        lost = await _in_a_thread(self._leave, threading.Event())
+        if lost is not None and error is None:
+            raise lost
+
+    # -- what both do
+
+    def _begin(self, stop: threading.Event) -> None:
+        with self._lock:
+            if self._entered:
+                raise InvalidOption(
+                    "this permit is in use already; make one with app.permit(…) for each `with`."
+                )
+            self._entered = True
+        made: list[Holding] = []
+
+        def begin() -> Holding:
+            holding = Holding(self._store, self._name, self._lease, self._clock, self._on_renewed)
+            made.append(holding)
+            holding.begin()
+            return holding
+
+        try:
+            asker = Asker(
+                self._store, self._here(), self._weight, self._clock, self._on_wait, begin
+            )
+            self._holding = asker.wait(self._timeout, stop)
+            if self._on_lost is not None:
+                self._holding.tell_loss(self._on_lost)
+        except BaseException:
+            self._holding = None
+            for each in made:
+                each.end()
+            self._entered = False
+            raise
+
+    def _leave(self) -> PermitLost | None:
+        """Give it back; the answer is what is wrong if it was lost before."""
+        holding, self._holding = self._holding, None
+        assert holding is not None
+        lost = self._lost(holding) if holding.is_own and not holding.held else None
+        try:
+            holding.end()
+        finally:
+            self._entered = False
+        return lost
+
+    def _lost(self, holding: Holding) -> PermitLost:
+        return PermitLost(
+            f"permit {self._name} is not held any more: {holding.reason.rstrip('.')}. Others may "
+            f"use its room by now."
+        )
+
+
+def _own_name() -> str:
+    return as_name(os.path.basename(sys.argv[0] if sys.argv else ""))
+
+
+def as_name(text: str) -> str:
+    """A text, such as a program's path, as the name of a permit."""
+    return _NOT_IN_A_NAME.sub("-", text).lstrip("._:-")[:100] or "permit"
+
+
+async def _in_a_thread(work: Callable[[], T], stop: threading.Event) -> T:
+    """Do what blocks in a thread of its own: many may wait, and a pool would be full of them.
+
+    A cancellation sets `stop`, and arrives when the thread is through: nothing is left half done.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="limpet-permit", daemon=True).start()
+    done = asyncio.wrap_future(future)
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError:
+        stop.set()
+        while not done.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([done])
+        if not done.cancelled():
+            done.exception()  # seen: it is that of a wait which nobody wants any more
+        raise

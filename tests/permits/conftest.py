@@ -1,0 +1,63 @@
+"""A store for each test, and a server of which nothing but the test tells."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from permits.measured import Measure, Measured
+from servers import shared_url
+
+from limpet import App
+from limpet.domain.permit import Permit
+from limpet.storage.base import Store
+from limpet.storage.registry import open_store
+
+# To be tried on each store as soon as it has the verbs of the gate.
+STORES = ("sqlite",)
+
+
+@pytest.fixture(params=STORES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    mark = uuid.uuid4().hex[:8]
+    match request.param:
+        case "sqlite":
+            return f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"
+        case "postgres":
+            return f"{shared_url('postgres')}?schema=permits_{mark}"
+        case kind:
+            return f"{shared_url(kind)}?namespace=permits-{mark}"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    monkeypatch.setenv("LIMPET_SERVER_ID", name)
+    return name
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with closing(open_store(url)) as opened:
+        opened.migrate()
+        yield opened
+        assert opened.invariants() == ()
+
+
+@pytest.fixture
+def app(url: str, store: Store) -> Iterator[App]:
+    made = App(url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def measure(store: Store, server: str) -> Measure:
+    """A monitor of the test's own server."""
+    return lambda cores=3.0, busy=0.0: Measured(store, server, cores, busy)
+
+
+def names(permits: tuple[Permit, ...]) -> list[str]:
+    """What holds them."""
+    return [each.what for each in permits]

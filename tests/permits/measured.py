@@ -1,0 +1,71 @@
+"""A host whose monitor says what the test wants, again and again as a monitor does."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from types import TracebackType
+
+from limpet.domain.assessment import Capacity
+from limpet.domain.clock import SystemClock
+from limpet.domain.reading import Reading
+from limpet.host.gate import USUAL_THRESHOLDS
+from limpet.host.wire import Published, written
+from limpet.storage.base import Store
+from limpet.storage.boot import boot_id
+
+GIB = 1 << 30
+_EVERY_SECONDS = 0.5
+_LIFETIME = timedelta(seconds=10)
+
+
+class Measured:
+    """Publishes readings of a server: `cores` of them, `busy` percent of all in use."""
+
+    def __init__(self, store: Store, server: str, cores: float = 3.0, busy: float = 0.0) -> None:
+        self._store = store
+        self._server = server
+        self._cores = cores
+        self._busy = busy
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._clock = SystemClock()
+
+    def __enter__(self) -> "Measured":
+        self.say(self._busy)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def say(self, busy: float) -> None:
+        """From now on this share of the CPU is in use."""
+        self._busy = busy
+        reading = Reading(
+            host=self._server,
+            at=self._clock.wall(),
+            at_boot=self._clock.boot(),
+            cores=self._cores,
+            source="a test",
+            cpu_raw=busy * self._cores,
+            cpu_ema=busy * self._cores,
+            memory_total=8 * GIB,
+            memory_free=8 * GIB,
+        )
+        told = Published(
+            reading, Capacity(self._cores, 8 * GIB), USUAL_THRESHOLDS, boot_id(), "test", "test"
+        )
+        self._store.publish_host(self._server, written(told), _LIFETIME)
+
+    def _run(self) -> None:
+        while not self._over.wait(_EVERY_SECONDS):
+            self.say(self._busy)
+
+
+Measure = Callable[..., Measured]

@@ -1,0 +1,267 @@
+"""`limpet gate run`: a command that waits for room, and of which nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from lifecycle.processes import alive, below, environment, everything
+from machine import crowded
+from permits.measured import Measure
+
+from limpet.domain.cause import Requested
+from limpet.domain.session import SessionState
+from limpet.domain.weight import Weight
+from limpet.storage.base import Store
+
+MARK = "LIMPET_TEST_RUN"
+PATIENCE_SECONDS = 20.0
+LEASE_SECONDS = 10.0
+
+# A tree of three: one that ends at once, and left a daemon in a session of its own.
+TREE = "setsid sh -c 'sleep 300 & sleep 300' & sleep 300 & echo started; wait"
+
+
+class Front:
+    """`limpet gate run` as a process, and what belongs to it."""
+
+    def __init__(self, url: str, words: tuple[str, ...], options: tuple[str, ...]) -> None:
+        self.mark = uuid.uuid4().hex
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "limpet.cli.main", "gate", "run", "--url", url]
+            + [*options, "--", *words],
+            env={**os.environ, MARK: self.mark},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def living(self) -> list[int]:
+        """Every process of it, whoever its parent is by now."""
+        return [pid for pid in everything() if environment(pid).get(MARK) == self.mark]
+
+    @property
+    def guardian(self) -> int:
+        (found,) = (each for each in below(self.process.pid) if each.comm == "limpet-run")
+        return found.pid
+
+    def end(self) -> tuple[int, str, str]:
+        """How it ended: code, output, errors."""
+        out, err = self.process.communicate(timeout=PATIENCE_SECONDS)
+        return self.process.returncode, out, err
+
+    def nothing_is_left(self, seconds: float = 1.0) -> None:
+        until = time.monotonic() + seconds * crowded()
+        while (left := self.living()) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert left == [], [str(everything().get(pid)) for pid in left]
+
+
+Run = Callable[..., Front]
+
+
+@pytest.fixture
+def run(url: str, store: Store, server: str) -> Iterator[Run]:
+    started: list[Front] = []
+
+    def begin(*words: str, options: tuple[str, ...] = ()) -> Front:
+        front = Front(url, words, options)
+        started.append(front)
+        return front
+
+    yield begin
+    for each in started:
+        for pid in each.living():
+            os.kill(pid, signal.SIGKILL)
+        each.process.communicate()
+
+
+def until(true: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+    give_up = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def test_exit_code_is_that_of_the_command(run: Run, store: Store, measure: Measure) -> None:
+    with measure():
+        words = ("sh", "-c", 'read line; echo "$line $1"; exit 7', "-x", "--cpu")
+        front = run(*words)
+        assert front.process.stdin is not None
+        front.process.stdin.write("hello\n")
+        assert front.end() == (7, "hello --cpu\n", "")
+        assert run("sh", "-c", "kill -TERM $$").end()[0] == 128 + signal.SIGTERM
+        assert run("true").end()[0] == 0
+    assert store.permits() == ()
+    assert all(each.state is SessionState.DEAD for each in store.sessions(with_dead=True))
+
+
+def test_command_runs_under_a_permit(run: Run, store: Store, measure: Measure) -> None:
+    with measure():
+        options = ("--cpu", "2", "--memory", "1GiB", "--name", "film")
+        front = run("sh", "-c", "echo started; read line", options=options)
+        assert front.line() == "started"
+        (held,) = store.permits()
+        assert (held.what, held.weight) == ("film", Weight(2, "1GiB"))
+        late = run("true", options=("--cpu", "2", "--timeout", "0.1s"))
+        code, _, said = late.end()
+        assert code == 1
+        assert "reserved 2 of 3 cores" in said.splitlines()[0]
+        assert "no permit was had in time" in said.splitlines()[-1]
+        front.end()
+    assert store.permits() == ()
+
+
+def test_command_begins_when_room_is_given_back(run: Run, measure: Measure) -> None:
+    with measure():
+        first = run("sh", "-c", "echo started; read line; exit 0", options=("--heavy",))
+        assert first.line() == "started"
+        second = run("echo", "second", options=("--heavy",))
+        assert second.process.stderr is not None
+        assert "runs a heavy job" in second.process.stderr.readline()
+        assert first.end()[0] == 0
+        assert second.end()[:2] == (0, "second\n")
+
+
+def test_nothing_is_left_when_the_command_ends(run: Run, measure: Measure) -> None:
+    with measure():
+        daemon = "setsid sleep 300 & (sleep 300 &) ; exit 5"
+        front = run("sh", "-c", daemon)
+        assert front.end()[0] == 5
+        front.nothing_is_left(0.0)
+
+
+def test_nothing_is_left_when_the_front_is_killed(run: Run, store: Store, measure: Measure) -> None:
+    with measure():
+        front = run("sh", "-c", TREE, options=("--cpu", "3"))
+        assert front.line() == "started"
+        assert len(front.living()) >= 5
+        waiting = run("echo", "mine", options=("--cpu", "3"))
+        assert waiting.process.stderr is not None
+        waiting.process.stderr.readline()
+        began = time.monotonic()
+        front.process.kill()
+        front.nothing_is_left()
+        assert waiting.line() == "mine"
+        print(f"its room was another's after {time.monotonic() - began:.2f} s")
+        assert time.monotonic() - began < 1.0 * crowded() + 0.5
+        assert waiting.end()[0] == 0
+    assert store.permits() == ()
+
+
+def test_nothing_is_left_when_the_guardian_is_killed(
+    run: Run, store: Store, measure: Measure
+) -> None:
+    with measure():
+        front = run("sh", "-c", TREE)
+        assert front.line() == "started"
+        os.kill(front.guardian, signal.SIGKILL)
+        assert front.end()[0] == 128 + signal.SIGKILL
+        front.nothing_is_left(0.0)
+    assert store.permits() == ()
+
+
+def test_neighbour_ends_what_is_left_when_both_are_killed(
+    run: Run, store: Store, measure: Measure
+) -> None:
+    with measure():
+        front = run("sh", "-c", TREE, options=("--cpu", "3"))
+        assert front.line() == "started"
+        waiting = run("echo", "mine", options=("--cpu", "3"))
+        assert waiting.process.stderr is not None
+        waiting.process.stderr.readline()
+        guardian = front.guardian
+        os.kill(front.process.pid, signal.SIGSTOP)
+        os.kill(guardian, signal.SIGKILL)
+        os.kill(front.process.pid, signal.SIGKILL)
+        assert waiting.line() == "mine"
+        assert front.living() == []  # before its room is another's
+        assert waiting.end()[0] == 0
+
+
+def test_signal_to_the_front_reaches_the_command(run: Run, measure: Measure) -> None:
+    script = "trap 'echo told; exit 9' TERM; echo started; while :; do sleep 0.05; done"
+    with measure():
+        front = run("sh", "-c", script)
+        assert front.line() == "started"
+        front.process.terminate()
+        assert front.end()[:2] == (9, "told\n")
+
+
+def test_signal_to_the_group_reaches_the_command_once(run: Run, measure: Measure) -> None:
+    script = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('told', flush=True))\n"
+        "print('started', flush=True)\n"
+        "until = time.monotonic() + 1\n"
+        "while time.monotonic() < until: time.sleep(0.05)\n"
+    )
+    with measure():
+        front = run(sys.executable, "-c", script)
+        assert front.line() == "started"
+        os.killpg(front.process.pid, signal.SIGINT)
+        assert front.end()[:2] == (0, "told\n")
+
+
+def test_second_signal_ends_a_command_that_will_not_stop(run: Run, measure: Measure) -> None:
+    with measure():
+        front = run("sh", "-c", "trap '' TERM INT; echo started; sleep 300; sleep 300")
+        assert front.line() == "started"
+        front.process.terminate()
+        time.sleep(0.5)
+        assert front.process.poll() is None
+        front.process.terminate()
+        assert front.end()[0] == 128 + signal.SIGKILL
+        front.nothing_is_left(0.0)
+
+
+def test_command_is_ended_when_its_permit_is_lost(run: Run, store: Store, measure: Measure) -> None:
+    with measure():
+        front = run("sh", "-c", TREE)
+        assert front.line() == "started"
+        (held,) = store.permits()
+        store.end(held.session, Requested("a person"))
+        code, _, said = front.end()
+        assert code == 1
+        assert "is not held any more" in said
+        front.nothing_is_left(0.0)
+
+
+def test_command_of_a_frozen_front_is_ended_before_its_lease_passes_on(
+    run: Run, store: Store, measure: Measure
+) -> None:
+    with measure():
+        front = run("sh", "-c", TREE)
+        assert front.line() == "started"
+        os.kill(front.process.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        until(lambda: front.living() == [front.process.pid])
+        assert time.monotonic() - began < LEASE_SECONDS
+        (session,) = store.sessions()
+        assert not session.overdue
+        os.kill(front.process.pid, signal.SIGCONT)
+        code, _, said = front.end()
+        assert code == 1
+        assert "is not held any more" in said
+
+
+def test_signal_while_it_waits_leaves_nothing(run: Run, store: Store, measure: Measure) -> None:
+    with measure(busy=95):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            front = run("true")
+            assert front.process.stderr is not None
+            assert "CPU 95 % of 80 %" in front.process.stderr.readline()
+            front.process.send_signal(number)
+            assert front.end()[0] == 128 + number
+            assert store.sessions() == ()
+            assert not alive(front.process.pid)
