@@ -34,7 +34,7 @@ from limpet.domain.queue import QueueLimit, QueueRules, checked_name, kept_for
 from limpet.domain.size import Size
 from limpet.domain.state import State
 from limpet.domain.weight import Weight, gives_way, task_weight
-from limpet.hooks import checked_middleware, checked_moment
+from limpet.hooks import Surroundings
 from limpet.intake import Intake
 from limpet.schedules import Declarations, checked_vanished
 from limpet.storage.base import Store
@@ -47,10 +47,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-class App(Intake, Timetable):
+class App(Intake, Timetable, Surroundings):
     """Tasks, and the store where their jobs live.
 
     `url`: where jobs live; else LIMPET_URL, else `limpet.toml`, else `sqlite:///limpet.db`.
@@ -88,9 +87,7 @@ class App(Intake, Timetable):
         self._declarations = Declarations()
         self.vanished_schedules = checked_vanished(vanished_schedules)
         self._breakers = Breakers()
-        self._start_hooks: list[Callable[[], Any]] = []
-        self._stop_hooks: list[Callable[[], Any]] = []
-        self._middlewares: list[Callable[[Context], Any]] = []
+        Surroundings.__init__(self)
         # Opens nothing, but refuses a URL that cannot be right here and now.
         self._store = open_store(self.url, clock)
         _opened.add(self)
@@ -215,44 +212,6 @@ class App(Intake, Timetable):
         register: _Register = self.task(name=name, **options)
         task: Task[Any, Any] = register(function)
         return task
-
-    # -- what runs around tasks
-
-    def on_start(self, function: F) -> F:
-        """Run a function, sync or async, once in each executor before its first job."""
-        checked_moment(function, "on_start")
-        self._start_hooks.append(function)
-        return function
-
-    def on_stop(self, function: F) -> F:
-        """Run a function, sync or async, once in each executor before it ends."""
-        checked_moment(function, "on_stop")
-        self._stop_hooks.append(function)
-        return function
-
-    def middleware(self, function: F) -> F:
-        """Wrap every attempt in a generator of one `yield`, at which the attempt runs or raises.
-
-        A sync one wraps every task, an async one the async tasks; the first one is outermost.
-        """
-        checked_middleware(function)
-        self._middlewares.append(function)
-        return function
-
-    @property
-    def start_hooks(self) -> tuple[Callable[[], Any], ...]:
-        """What `on_start` registered, in that order."""
-        return tuple(self._start_hooks)
-
-    @property
-    def stop_hooks(self) -> tuple[Callable[[], Any], ...]:
-        """What `on_stop` registered, in that order."""
-        return tuple(self._stop_hooks)
-
-    @property
-    def middlewares(self) -> tuple[Callable[[Context], Any], ...]:
-        """What `middleware` registered, in that order."""
-        return tuple(self._middlewares)
 
     # -- jobs
 

@@ -5,13 +5,15 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from limpet.client.hints import is_context
 from limpet.client.signature import Signature
 from limpet.context import Context
 from limpet.domain.cause import Cause
 from limpet.domain.errors import InvalidOption
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _CAUSE = "cause"
 
@@ -148,3 +150,48 @@ def _yields(function: Callable[..., Any]) -> int | None:
 
 def _name(function: object) -> str:
     return getattr(function, "__qualname__", None) or repr(function)
+
+
+class Surroundings:
+    """The part of an app that runs around its tasks."""
+
+    def __init__(self) -> None:
+        self._start_hooks: list[Callable[[], Any]] = []
+        self._stop_hooks: list[Callable[[], Any]] = []
+        self._middlewares: list[Callable[[Context], Any]] = []
+
+    def on_start(self, function: F) -> F:
+        """Run a function, sync or async, once in each executor before its first job."""
+        checked_moment(function, "on_start")
+        self._start_hooks.append(function)
+        return function
+
+    def on_stop(self, function: F) -> F:
+        """Run a function, sync or async, once in each executor before it ends."""
+        checked_moment(function, "on_stop")
+        self._stop_hooks.append(function)
+        return function
+
+    def middleware(self, function: F) -> F:
+        """Wrap every attempt in a generator of one `yield`, at which the attempt runs or raises.
+
+        A sync one wraps every task, an async one the async tasks; the first one is outermost.
+        """
+        checked_middleware(function)
+        self._middlewares.append(function)
+        return function
+
+    @property
+    def start_hooks(self) -> tuple[Callable[[], Any], ...]:
+        """What `on_start` registered, in that order."""
+        return tuple(self._start_hooks)
+
+    @property
+    def stop_hooks(self) -> tuple[Callable[[], Any], ...]:
+        """What `on_stop` registered, in that order."""
+        return tuple(self._stop_hooks)
+
+    @property
+    def middlewares(self) -> tuple[Callable[[Context], Any], ...]:
+        """What `middleware` registered, in that order."""
+        return tuple(self._middlewares)
