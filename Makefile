@@ -12,7 +12,7 @@ SOURCES := src tests scripts benchmarks
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test format lint types layers servers unit chart mutants prove demo peers bench bench-store clean
+.PHONY: help install test format lint types layers servers unit chart mutants prove demo peers bench bench-gate bench-store clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ peers: install ## Install the systems that Limpet is measured beside
 bench: install peers ## Measure Limpet on each store beside its peers; tables and a plot go to benchmarks/results/
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/sqlite_store.py
+
+bench-gate: install ## Measure heavy jobs under a limit of memory, with the gate and without (root)
+	$(BIN)/python benchmarks/gate.py
 
 bench-store: install ## Measure the SQLite store alone; the table goes to benchmarks/results/
 	$(BIN)/python benchmarks/sqlite_store.py

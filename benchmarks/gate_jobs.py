@@ -1,0 +1,45 @@
+"""The jobs of gate.py: each fills memory and computes, once with a weight and once without."""
+
+import hashlib
+import os
+import time
+
+from limpet import App, Context, Weight
+
+app = App()
+MEGABYTES = int(os.environ.get("BENCH_MEGABYTES", "500"))
+CPU_SECONDS = float(os.environ.get("BENCH_CPU_SECONDS", "2"))
+RECORD = os.environ.get("BENCH_RECORD", "")
+# A little more than it takes: the interpreter and what it has loaded.
+WEIGHT = Weight(cpu=1.0, memory=f"{MEGABYTES + 20}MB")
+
+
+def render(job: str) -> int:
+    """Take memory as a decoder does, a piece at a time, and compute for as long as it takes."""
+    _note("begin", job)
+    held = []
+    for _ in range(MEGABYTES // 10):
+        held.append(bytearray(10_000_000))
+        time.sleep(0.005)
+    until = time.thread_time() + CPU_SECONDS
+    rounds = 0
+    while time.thread_time() < until:
+        hashlib.sha256(held[rounds % len(held)][:100_000]).digest()
+        rounds += 1
+    _note("end", job)
+    return rounds
+
+
+def _note(what: str, job: str) -> None:
+    with open(RECORD, "a", encoding="utf-8") as record:
+        record.write(f"{time.monotonic()} {what} {job}\n")
+
+
+@app.task(weight=WEIGHT)
+def gated(ctx: Context) -> int:
+    return render(ctx.job.id)
+
+
+@app.task
+def ungated(ctx: Context) -> int:
+    return render(ctx.job.id)

@@ -1,0 +1,120 @@
+"""What the monitor of a host costs: looks once a second at 20 executors and tells a store of it.
+
+Run by hand, with `tests` on the Python path: `python scripts/monitor_cost.py sqlite 60`; it runs on
+`sqlite`, `redis`, `valkey` and `postgres`, and prints what it found as JSON. Counted is the
+processor time of the monitor and, where there is one, of the server with all that it does.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, closing
+from datetime import timedelta
+from pathlib import Path
+
+from servers import PostgresServer, RedisServer
+
+from limpet.domain.clock import SystemClock
+from limpet.host.gate import LIFETIME_MICROSECONDS, USUAL_THRESHOLDS
+from limpet.host.history import History
+from limpet.host.monitor import Monitor
+from limpet.host.wire import Published, written
+from limpet.storage.boot import boot_id
+from limpet.storage.registry import open_store
+
+EXECUTORS = 20
+MOST_PERCENT = 1.0
+# A parent of executors, each of which has a process of its own, as when it runs a command.
+ZYGOTE = f"""
+import subprocess, sys
+each = "import subprocess, sys; subprocess.run(['sleep', '600'])"
+them = [subprocess.Popen([sys.executable, '-c', each]) for _ in range({EXECUTORS})]
+print('ready', flush=True)
+try:
+    sys.stdin.read()
+finally:
+    for child in them:
+        child.kill()
+"""
+
+
+def measured(kind: str, seconds: int) -> dict[str, object]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.chmod(0o755)
+        url, server = _store(kind, folder, stack)
+        store = stack.enter_context(closing(open_store(url)))
+        store.migrate()
+        zygote = subprocess.Popen(
+            [sys.executable, "-c", ZYGOTE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        stack.callback(lambda: os.killpg(zygote.pid, 9))
+        assert zygote.stdout is not None
+        zygote.stdout.readline()
+        time.sleep(1)
+        monitor = Monitor("bench", SystemClock())
+        history = History()
+        lifetime = timedelta(microseconds=LIFETIME_MICROSECONDS)
+        before, at_server = time.process_time(), _seconds_of(server)
+        began = time.monotonic()
+        for turn in range(seconds):
+            time.sleep(max(0.0, began + turn + 1 - time.monotonic()))
+            reading = monitor.poll(zygotes=(zygote.pid,))
+            said = Published(
+                reading, monitor.bounds().capacity, USUAL_THRESHOLDS, boot_id(), "w", "session"
+            )
+            store.publish_host("bench", written(said), lifetime, history.add(reading))
+        took = time.monotonic() - began
+        own, theirs = time.process_time() - before, _seconds_of(server) - at_server
+        executors = len(reading.executors or {})
+    percent = 100 * (own + theirs) / took
+    said_text = (
+        f"{percent:.2f} % of a core over {took:.0f} s with {executors} executors "
+        f"({1000 * own / seconds:.2f} ms of the monitor and {1000 * theirs / seconds:.2f} ms of "
+        f"the server a second)"
+    )
+    return {"percent": percent, "executors": executors, "said": said_text, "troubles": []}
+
+
+def _store(kind: str, folder: Path, stack: ExitStack) -> tuple[str, int | None]:
+    if kind == "sqlite":
+        return f"sqlite:///{folder}/jobs.db", None
+    server: PostgresServer | RedisServer
+    server = PostgresServer(folder) if kind == "postgres" else RedisServer(folder, kind=kind)
+    url = server.start().url
+    stack.callback(server.kill)
+    return url, server.pid
+
+
+def _seconds_of(root: int | None) -> float:
+    """The processor time of a server and of all that it started, those that have ended too."""
+    if root is None:
+        return 0.0
+    ticks = 0
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(folder.name) == root or int(fields[1]) == root:
+                ticks += sum(int(each) for each in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> int:
+    kind, seconds = sys.argv[1], int(sys.argv[2])
+    found = measured(kind, seconds)
+    print(json.dumps(found))
+    within = float(str(found["percent"])) < MOST_PERCENT and found["executors"] == EXECUTORS
+    return 0 if within else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
