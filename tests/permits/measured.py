@@ -5,10 +5,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
 
+from limpet.domain.assessment import Capacity
 from limpet.domain.clock import SystemClock
 from limpet.domain.reading import Reading
-from limpet.host.wire import written
+from limpet.host.gate import Thresholds
+from limpet.host.wire import Published, written
 from limpet.storage.base import Store
+from limpet.storage.boot import boot_id
 
 GIB = 1 << 30
 _EVERY_SECONDS = 0.5
@@ -55,7 +58,9 @@ class Measured:
             memory_total=8 * GIB,
             memory_free=8 * GIB,
         )
-        self._store.publish_host(self._server, written(reading).decode(), _LIFETIME)
+        capacity = Capacity(self._cores, 8 * GIB)
+        told = Published(reading, capacity, Thresholds(), boot_id(), "a-worker", "a-session")
+        self._store.publish_host(self._server, written(told), _LIFETIME)
 
     def _run(self) -> None:
         while not self._over.wait(_EVERY_SECONDS):

@@ -52,10 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _look(store: Store) -> list[Record]:
-    from limpet.host.here import here
-    from limpet.ops.hosts import list_hosts
+    from limpet.ops.hosts import list_hosts  # which needs what measures hosts
 
-    return list_hosts(store, here())
+    return list_hosts(store)
 
 
 def _watch(store: Store) -> None:

@@ -98,15 +98,29 @@ def _free_cpu(server: str, reading: Reading, thresholds: Thresholds) -> tuple[in
 
 
 def _free_memory(server: str, reading: Reading, thresholds: Thresholds) -> tuple[int | None, str]:
-    pressure, most = reading.pressure.memory, thresholds.pressure
-    if pressure is not None and pressure >= most:
-        return -1, f"waiting: {server} memory pressure {pressure:.0f} % of {most:g} %"
+    if pressure := memory_pressure(reading, thresholds):
+        return -1, f"waiting: {server} {pressure}"
     if reading.memory_free is None or reading.memory_total is None:
         return None, ""
+    full = memory_full(reading, thresholds)
     free = reading.memory_free - _headroom(reading.memory_total, thresholds)
-    used = 100 - 100 * reading.memory_free / reading.memory_total
-    full = f"waiting: {server} memory {used:.0f} % of {thresholds.memory:g} %"
-    return free, "" if free >= 0 else full
+    return free, f"waiting: {server} {full}" if full else ""
+
+
+def memory_pressure(reading: Reading, thresholds: Thresholds) -> str:
+    """How much work waits for memory, in words; "" if it is not too much, or not known."""
+    pressure, most = reading.pressure.memory, thresholds.pressure
+    if pressure is None or pressure < most:
+        return ""
+    return f"memory pressure {pressure:.0f} % of {most:g} %"
+
+
+def memory_full(reading: Reading, thresholds: Thresholds) -> str:
+    """How full the memory is, in words; "" if it is not too full, or not known."""
+    free, total = reading.memory_free, reading.memory_total
+    if free is None or not total or free >= _headroom(total, thresholds):
+        return ""
+    return f"memory {100 - 100 * free / total:.0f} % of {thresholds.memory:g} %"
 
 
 def _busiest(reading: Reading) -> tuple[float | None, str]:

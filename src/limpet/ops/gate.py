@@ -8,12 +8,13 @@ from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.permit import Permit, taken
 from limpet.domain.reading import Reading
 from limpet.domain.weight import Weight
-from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, assess
+from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
 from limpet.host.here import Here
 from limpet.host.monitor import Monitor
-from limpet.host.wire import reading_of
+from limpet.host.wire import assess_published, published_of
 from limpet.ops.record import Record, iso
-from limpet.storage.gating import GateVerbs
+from limpet.storage.boot import boot_id
+from limpet.storage.gating import GateVerbs, Host
 
 # What any weighted job takes at the least.
 LEAST = Weight(cpu=0.001)
@@ -25,7 +26,8 @@ class Look:
 
     reading: Reading
     assessment: Assessment
-    measured_here: bool
+    thresholds: Thresholds
+    measured_here: bool = False
 
     @property
     def source(self) -> str:
@@ -54,16 +56,13 @@ class Gauge:
 
     def look(self) -> Look:
         """Look now; the first time that may take as long as it must measure."""
-        reading = published(self._store, self._here.server, self._clock.boot())
-        if reading is not None:
-            return self._judged(reading, measured_here=False)
-        return self._judged(self._measure(), measured_here=True)
-
-    def _judged(self, reading: Reading, *, measured_here: bool) -> Look:
+        for host in self._store.hosts():
+            if host.server == self._here.server and (look := told_by(host, self._clock)):
+                return look
+        reading, here = self._measure(), self._here
         capacity = Capacity(reading.cores, reading.memory_total)
-        here, now = self._here, self._clock.boot()
-        assessment = assess(here.server, reading, capacity, now, here.thresholds)
-        return Look(reading, assessment, measured_here)
+        judged = assess(here.server, reading, capacity, self._clock.boot(), here.thresholds)
+        return Look(reading, judged, here.thresholds, measured_here=True)
 
     def _measure(self) -> Reading:
         if self._monitor is None:
@@ -83,14 +82,17 @@ class Gauge:
             self._monitor.close()
 
 
-def published(store: GateVerbs, server: str, now: int) -> Reading | None:
-    """What the monitor of this host has told, if that is fresh; `now` is its boot time."""
-    for each in store.hosts():
-        if each.server == server:
-            reading = reading_of(each.body)
-            if reading is not None and now - reading.at_boot < LIFETIME_MICROSECONDS:
-                return reading
-    return None
+def told_by(host: Host, clock: Clock) -> Look | None:
+    """What the monitor of a host tells of it; None if that is old, or cannot be read."""
+    told = published_of(host.body)
+    now = clock.boot()
+    # On another machine the store decides how long it holds.
+    if told is None or (
+        told.boot == boot_id() and now - told.reading.at_boot >= LIFETIME_MICROSECONDS
+    ):
+        return None
+    judged = assess_published(host, clock.wall(), boot_id(), now)
+    return None if judged is None else Look(told.reading, judged, told.thresholds)
 
 
 def waits_for(store: GateVerbs, assessment: Assessment, weight: Weight, now: int) -> Waiting | None:
@@ -109,7 +111,7 @@ def waits_for(store: GateVerbs, assessment: Assessment, weight: Weight, now: int
     return verdict if isinstance(verdict, Waiting) else None
 
 
-def gate_status(store: GateVerbs, here: Here, look: Look, now: int) -> Record:
+def gate_status(store: GateVerbs, look: Look, now: int) -> Record:
     """Whether weighted work may begin on a host, and the numbers by which that is decided.
 
     CPU is percent of all that the host has, as its threshold is; memory is bytes.
@@ -117,12 +119,12 @@ def gate_status(store: GateVerbs, here: Here, look: Look, now: int) -> Record:
     waiting = waits_for(store, look.assessment, LEAST, now)
     room = look.assessment.room
     return {
-        "server": here.server,
+        "server": room.server,
         "ready": waiting is None,
         **reading_record(look.reading),
-        "threshold": threshold_record(here),
+        "threshold": threshold_record(look.thresholds),
         "room": {"cpu": room.cpu / 1000, "memory": room.memory},
-        "permits": [permit_record(each) for each in store.permits(here.server)],
+        "permits": [permit_record(each) for each in store.permits(room.server)],
         "source": look.source,
         "reason": "" if waiting is None else waiting.reason,
         "warning": look.assessment.warning,
@@ -150,9 +152,8 @@ def reading_record(reading: Reading) -> Record:
     }
 
 
-def threshold_record(here: Here) -> Record:
+def threshold_record(limits: Thresholds) -> Record:
     """From where no more weighted work begins, in percent."""
-    limits = here.thresholds
     return {"cpu": limits.cpu, "memory": limits.memory, "pressure": limits.pressure}
 
 
