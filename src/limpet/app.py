@@ -5,16 +5,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from functools import cached_property
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Literal,
-    ParamSpec,
-    TypeVar,
-    get_args,
-    overload,
-)
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, get_args, overload
 
 from limpet import settings
 from limpet.client.breaker import Breaker, Breakers
@@ -23,7 +14,7 @@ from limpet.client.handle import JobHandle
 from limpet.client.options import JobOptions
 from limpet.client.signature import Signature
 from limpet.client.upgrades import checked_version
-from limpet.context import Context, current
+from limpet.context import Context
 from limpet.control import Keys, Queues
 from limpet.domain.breaker import BreakerRules
 from limpet.domain.clock import Clock
@@ -31,25 +22,22 @@ from limpet.domain.duration import Duration
 from limpet.domain.errors import InvalidOption, UnknownTask
 from limpet.domain.ids import checked_id
 from limpet.domain.queue import QueueLimit, QueueRules, checked_name, kept_for
-from limpet.domain.size import Size
 from limpet.domain.state import State
 from limpet.domain.weight import Weight, gives_way, task_weight
 from limpet.hooks import Surroundings
 from limpet.intake import Intake
+from limpet.permits.gatehouse import Gatehouse
 from limpet.schedules import Declarations, checked_vanished
 from limpet.storage.base import Store
 from limpet.storage.registry import open_store
 from limpet.task import Isolation, Task
 from limpet.timetable import Timetable
 
-if TYPE_CHECKING:
-    from limpet.permits.permit import Permit
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Intake, Timetable, Surroundings):
+class App(Intake, Timetable, Surroundings, Gatehouse):
     """Tasks, and the store where their jobs live.
 
     `url`: where jobs live; else LIMPET_URL, else `limpet.toml`, else `sqlite:///limpet.db`.
@@ -243,32 +231,6 @@ class App(Intake, Timetable, Surroundings):
         return {
             name: dict(limit.retention) for name, limit in self._limits.items() if limit.retention
         }
-
-    def permit(
-        self,
-        cpu: float = 1.0,
-        memory: Size = 0,
-        heavy: bool = False,
-        *,
-        name: str | None = None,
-        timeout: Duration | None = None,
-        on_lost: Callable[[], None] | None = None,
-    ) -> "Permit":
-        """Reserve room of this host outside of any worker: `with app.permit(cpu=1.0):`, or
-        `async with`. Waits for it, at most for `timeout`, else raises `GateTimeout` with the
-        reason. See `limpet.Permit`.
-        """
-        if current() is not None or not self._shares_writes:
-            raise InvalidOption(
-                "app.permit is for callers outside of a worker; a task declares what it weighs "
-                "instead, and its jobs begin where there is room: @app.task(weight=Weight(…))."
-            )
-        # Few apps need what measures a host.
-        from limpet.host.here import here
-        from limpet.permits.permit import Permit
-
-        weight = Weight(cpu, memory, heavy=heavy)
-        return Permit(self._store, here, weight, name=name, timeout=timeout, on_lost=on_lost)
 
     def move_to(self, url: str) -> None:
         """Use another store from now on; for command lines that name one."""

@@ -122,13 +122,13 @@ def test_host_without_a_monitor_is_measured_and_says_so(say: Say, store: Store) 
     assert said.code == (0 if said.json["ready"] else 1)
 
 
-def test_thresholds_are_those_of_the_worker(
+def test_thresholds_are_those_of_the_worker_that_measures(
     say: Say, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIMPET_GATE_CPU", "20")
+    assert say("gate", "status", "--json").json["threshold"]["cpu"] == 20  # where none does
     with Measured(store, SERVER, busy=30):
-        said = say("gate", "status", "--json")
-    assert said.json["reason"] == f"waiting: {SERVER} CPU 30 % of 20 %"
+        assert say("gate", "status", "--json").json["threshold"]["cpu"] == 80
 
 
 def test_name_of_the_server_is_read_from_the_file_of_settings(
@@ -152,7 +152,7 @@ def test_hosts_shows_each_with_bars(
         said = say("hosts")
     assert said.code == 0
     assert [each["server"] for each in hosts] == ["cron-1", SERVER, "web-3"]
-    assert [each["monitor"] for each in hosts] == ["silent", "live", "live"]
+    assert [each["monitor"] for each in hosts] == [None, "a-worker", "a-worker"]
     assert [each["ready"] for each in hosts] == [None, True, False]
     assert hosts[1]["age_seconds"] < 10
     head, cron, web_2, web_3 = said.out.splitlines()

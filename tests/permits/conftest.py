@@ -15,7 +15,7 @@ from limpet.storage.base import Store
 from limpet.storage.registry import open_store
 
 # To be tried on each store as soon as it has the verbs of the gate.
-STORES = ("sqlite",)
+STORES = ("sqlite", "redis", "postgres")
 
 
 @pytest.fixture(params=STORES)

@@ -8,7 +8,7 @@ from types import TracebackType
 from limpet.domain.assessment import Capacity
 from limpet.domain.clock import SystemClock
 from limpet.domain.reading import Reading
-from limpet.host.gate import USUAL_THRESHOLDS
+from limpet.host.gate import Thresholds
 from limpet.host.wire import Published, written
 from limpet.storage.base import Store
 from limpet.storage.boot import boot_id
@@ -58,9 +58,8 @@ class Measured:
             memory_total=8 * GIB,
             memory_free=8 * GIB,
         )
-        told = Published(
-            reading, Capacity(self._cores, 8 * GIB), USUAL_THRESHOLDS, boot_id(), "test", "test"
-        )
+        capacity = Capacity(self._cores, 8 * GIB)
+        told = Published(reading, capacity, Thresholds(), boot_id(), "a-worker", "a-session")
         self._store.publish_host(self._server, written(told), _LIFETIME)
 
     def _run(self) -> None:

@@ -14,10 +14,10 @@ from limpet.cli.style import width_of
 from limpet.domain.assessment import Assessment, Capacity
 from limpet.domain.reading import Pressure, Reading
 from limpet.domain.weight import Weight
-from limpet.host.gate import LIFETIME_MICROSECONDS, USUAL_THRESHOLDS
+from limpet.host.gate import LIFETIME_MICROSECONDS, Thresholds
 from limpet.host.here import Here
 from limpet.host.wire import Published, written
-from limpet.ops.gate import Gauge, Look, gate_status, published, waits_for
+from limpet.ops.gate import Gauge, Look, gate_status, told_by, waits_for
 from limpet.ops.hosts import list_hosts
 from limpet.storage.base import Store
 from limpet.storage.boot import boot_id
@@ -55,27 +55,30 @@ def reading(clock: FakeClock, busy: float | None = 20.0, memory: int | None = 8 
     )
 
 
-def publish(store: Store, told: Reading, server: str = "web-1") -> None:
+def publish(store: Store, told: Reading, server: str = "web-1", boot: str = boot_id()) -> None:
     capacity = Capacity(told.cores, told.memory_total)
-    body = Published(told, capacity, USUAL_THRESHOLDS, boot_id(), "w1", "session")
+    body = Published(told, capacity, Thresholds(), boot, "a-worker", "a-session")
     store.publish_host(server, written(body), LONG)
 
 
 def test_reading_is_used_while_it_is_fresh(store: Store, clock: FakeClock) -> None:
     publish(store, reading(clock))
+    publish(store, reading(clock), "web-2", boot="another machine")
     assert Gauge(store, HERE, clock).look().measured_here is False
+    here, there = store.hosts()
     clock.advance(timedelta(microseconds=LIFETIME_MICROSECONDS - 1))
-    assert published(store, "web-1", clock.boot()) is not None
+    assert told_by(here, clock) is not None
     clock.advance(timedelta(microseconds=1))
-    assert published(store, "web-1", clock.boot()) is None
-    assert published(store, "web-2", clock.boot()) is None
+    assert told_by(here, clock) is None
+    assert told_by(there, clock) is not None  # as long as the store says that it holds
 
 
 def test_reading_that_cannot_be_read_is_none(store: Store, clock: FakeClock) -> None:
     store.publish_host("web-1", '{"of": "another version"}', LONG)
-    assert published(store, "web-1", clock.boot()) is None
+    (told,) = store.hosts()
+    assert told_by(told, clock) is None
     (host,) = list_hosts(store, clock)
-    assert (host["monitor"], host["ready"]) == ("silent", None)
+    assert (host["monitor"], host["ready"]) == (None, None)
 
 
 def test_silent_monitor_is_replaced_by_own_eyes(store: Store, clock: FakeClock) -> None:
@@ -109,7 +112,7 @@ def test_host_of_which_nothing_is_known_is_ready_with_a_warning(
     store: Store, clock: FakeClock
 ) -> None:
     publish(store, reading(clock, busy=None, memory=None))
-    status = gate_status(store, HERE, Gauge(store, HERE, clock).look(), clock.wall())
+    status = gate_status(store, Gauge(store, HERE, clock).look(), clock.wall())
     assert status["ready"]
     assert status["cpu_effective"] is None
     assert status["memory"]["used_percent"] is None
@@ -126,5 +129,5 @@ def test_picture_fits_whatever_is_known(store: Store, clock: FakeClock, width: i
     assert store.take_permit(me, CORE, ROOM._replace(server="cron-1"))
     lines = hosts_lines(list_hosts(store, clock), width)
     look: Look = Gauge(store, HERE, clock).look()
-    lines += status_lines(gate_status(store, HERE, look, clock.wall()), width)
+    lines += status_lines(gate_status(store, look, clock.wall()), width)
     assert all(width_of("".join(text for text, _ in line)) <= width for line in lines)

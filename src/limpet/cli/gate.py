@@ -100,7 +100,7 @@ def _status(arguments: argparse.Namespace) -> int:
     from limpet.ops.gate import Gauge, gate_status
 
     store, host = find_store(arguments), here(arguments.server_id)
-    status = gate_status(store, host, Gauge(store, host).look(), SystemClock().wall())
+    status = gate_status(store, Gauge(store, host).look(), SystemClock().wall())
     if arguments.json:
         say_json(status)
     else:
@@ -120,7 +120,7 @@ def _watch(arguments: argparse.Namespace) -> int:
     failing = False
     while True:
         try:
-            status = gate_status(store, host, gauge.look(), clock.wall())
+            status = gate_status(store, gauge.look(), clock.wall())
         except StoreError as error:
             if before is None:
                 raise

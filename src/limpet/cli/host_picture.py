@@ -19,7 +19,7 @@ _HOSTS = (
     Column("PRESSURE", 5, right=True),
     Column("PERMITS", 7),
     Column("RESERVED FOR", 3),
-    Column("MONITOR", 6),
+    Column("MONITOR", 6, least=8),
     Column("AGE", 4, right=True),
     Column("STATE", 2, least=12),
 )
@@ -35,7 +35,7 @@ def hosts_lines(hosts: Sequence[Record], width: int) -> list[Line]:
             _pressure(each),
             _permits(each),
             (each["reserved_for"] or "-", Style.WARN if each["reserved_for"] else Style.FAINT),
-            (each["monitor"], Style.GOOD if each["monitor"] == "live" else Style.WARN),
+            (clean(each["monitor"] or "none"), Style.PLAIN if each["monitor"] else Style.WARN),
             ("-" if each["age_seconds"] is None else _age(each["age_seconds"]), Style.FAINT),
             _state(each),
         ]

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _look(store: Store) -> list[Record]:
-    from limpet.ops.hosts import list_hosts
+    from limpet.ops.hosts import list_hosts  # which needs what measures hosts
 
     return list_hosts(store)
 

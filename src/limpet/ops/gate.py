@@ -11,10 +11,10 @@ from limpet.domain.weight import Weight
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
 from limpet.host.here import Here
 from limpet.host.monitor import Monitor
-from limpet.host.wire import Published, published_of
+from limpet.host.wire import assess_published, published_of
 from limpet.ops.record import Record, iso
 from limpet.storage.boot import boot_id
-from limpet.storage.gating import GateVerbs
+from limpet.storage.gating import GateVerbs, Host
 
 # What any weighted job takes at the least.
 LEAST = Weight(cpu=0.001)
@@ -27,7 +27,7 @@ class Look:
     reading: Reading
     assessment: Assessment
     thresholds: Thresholds
-    measured_here: bool
+    measured_here: bool = False
 
     @property
     def source(self) -> str:
@@ -56,16 +56,13 @@ class Gauge:
 
     def look(self) -> Look:
         """Look now; the first time that may take as long as it must measure."""
-        told = published(self._store, self._here.server, self._clock.boot())
-        if told is not None:
-            return self._judged(told.reading, told.thresholds, measured_here=False)
-        return self._judged(self._measure(), self._here.thresholds, measured_here=True)
-
-    def _judged(self, reading: Reading, thresholds: Thresholds, *, measured_here: bool) -> Look:
+        for host in self._store.hosts():
+            if host.server == self._here.server and (look := told_by(host, self._clock)):
+                return look
+        reading, here = self._measure(), self._here
         capacity = Capacity(reading.cores, reading.memory_total)
-        now = self._clock.boot()
-        assessment = assess(self._here.server, reading, capacity, now, thresholds)
-        return Look(reading, assessment, thresholds, measured_here)
+        judged = assess(here.server, reading, capacity, self._clock.boot(), here.thresholds)
+        return Look(reading, judged, here.thresholds, measured_here=True)
 
     def _measure(self) -> Reading:
         if self._monitor is None:
@@ -85,15 +82,17 @@ class Gauge:
             self._monitor.close()
 
 
-def published(store: GateVerbs, server: str, now: int) -> Published | None:
-    """What the monitor of this host has told, if that is fresh; `now` is its boot time."""
-    for each in store.hosts():
-        if each.server == server:
-            told = published_of(each.body)
-            # Of another machine with the same name it would say nothing about this one.
-            if told is not None and told.boot == boot_id():
-                return told if now - told.reading.at_boot < LIFETIME_MICROSECONDS else None
-    return None
+def told_by(host: Host, clock: Clock) -> Look | None:
+    """What the monitor of a host tells of it; None if that is old, or cannot be read."""
+    told = published_of(host.body)
+    now = clock.boot()
+    # On another machine the store decides how long it holds.
+    if told is None or (
+        told.boot == boot_id() and now - told.reading.at_boot >= LIFETIME_MICROSECONDS
+    ):
+        return None
+    judged = assess_published(host, clock.wall(), boot_id(), now)
+    return None if judged is None else Look(told.reading, judged, told.thresholds)
 
 
 def waits_for(store: GateVerbs, assessment: Assessment, weight: Weight, now: int) -> Waiting | None:
@@ -112,7 +111,7 @@ def waits_for(store: GateVerbs, assessment: Assessment, weight: Weight, now: int
     return verdict if isinstance(verdict, Waiting) else None
 
 
-def gate_status(store: GateVerbs, here: Here, look: Look, now: int) -> Record:
+def gate_status(store: GateVerbs, look: Look, now: int) -> Record:
     """Whether weighted work may begin on a host, and the numbers by which that is decided.
 
     CPU is percent of all that the host has, as its threshold is; memory is bytes.
@@ -120,12 +119,12 @@ def gate_status(store: GateVerbs, here: Here, look: Look, now: int) -> Record:
     waiting = waits_for(store, look.assessment, LEAST, now)
     room = look.assessment.room
     return {
-        "server": here.server,
+        "server": room.server,
         "ready": waiting is None,
         **reading_record(look.reading),
         "threshold": threshold_record(look.thresholds),
         "room": {"cpu": room.cpu / 1000, "memory": room.memory},
-        "permits": [permit_record(each) for each in store.permits(here.server)],
+        "permits": [permit_record(each) for each in store.permits(room.server)],
         "source": look.source,
         "reason": "" if waiting is None else waiting.reason,
         "warning": look.assessment.warning,

@@ -2,15 +2,22 @@
 
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.permit import Permit
-from limpet.host.wire import assess_published, published_of
-from limpet.ops.gate import LEAST, permit_record, reading_record, threshold_record, waits_for
+from limpet.host.wire import published_of
+from limpet.ops.gate import (
+    LEAST,
+    permit_record,
+    reading_record,
+    threshold_record,
+    told_by,
+    waits_for,
+)
 from limpet.ops.record import Record, iso
-from limpet.storage.boot import boot_id
 from limpet.storage.gating import GateVerbs, Host
 
 
 def list_hosts(store: GateVerbs, clock: Clock | None = None) -> list[Record]:
     """Every host that a monitor tells of or that has given permits, by server."""
+    clock = clock or SystemClock()
     told = {each.server: each for each in store.hosts()}
     permits: dict[str, list[Permit]] = {}
     for each in store.permits():
@@ -19,7 +26,7 @@ def list_hosts(store: GateVerbs, clock: Clock | None = None) -> list[Record]:
     return [
         {
             "server": server,
-            **_told(store, server, told.get(server), clock or SystemClock()),
+            **_told(store, server, told.get(server), clock),
             "permits": [permit_record(each) for each in permits.get(server, ())],
             "reserved_for": reserved.get(server),
         }
@@ -28,23 +35,24 @@ def list_hosts(store: GateVerbs, clock: Clock | None = None) -> list[Record]:
 
 
 def _told(store: GateVerbs, server: str, host: Host | None, clock: Clock) -> Record:
-    now = clock.wall()
-    said = None if host is None else published_of(host.body)
-    judged = None if host is None else assess_published(host, now, boot_id(), clock.boot())
-    if host is None or said is None or judged is None:
+    """`monitor`: the worker that measures; `ready` is None where nobody does."""
+    published = None if host is None else published_of(host.body)
+    look = None if host is None else told_by(host, clock)
+    if host is None or published is None or look is None:
         reason = f"no monitor tells of {server}: only reservations count"
-        return {"monitor": "silent", "age_seconds": None, "ready": None, "reason": reason}
-    waiting = waits_for(store, judged, LEAST, now)
+        return {"monitor": None, "age_seconds": None, "ready": None, "reason": reason}
+    waiting = waits_for(store, look.assessment, LEAST, clock.wall())
+    room = look.assessment.room
     return {
-        "monitor": "live",
-        "measured_by": said.worker,
-        "age_seconds": round(max(0, now - host.at) / 1e6, 3),
+        "monitor": published.worker,
+        "session": published.session,
+        "age_seconds": round(max(0, clock.wall() - host.at) / 1e6, 3),
         "at": iso(host.at),
         "ready": waiting is None,
         "reason": "" if waiting is None else waiting.reason,
-        "warning": judged.warning,
-        **reading_record(said.reading),
-        "room": {"cpu": judged.room.cpu / 1000, "memory": judged.room.memory},
-        "threshold": threshold_record(said.thresholds),
-        "source": said.reading.source,
+        "warning": look.assessment.warning,
+        **reading_record(look.reading),
+        "room": {"cpu": room.cpu / 1000, "memory": room.memory},
+        "threshold": threshold_record(look.thresholds),
+        "source": look.source,
     }
