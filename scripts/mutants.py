@@ -18,19 +18,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import mutations_gate
 import mutations_postgres
 import mutations_redis
 import mutations_sqlite
 from mutation import FOLDERS, ROOT, Mutation
 
 AT_ONCE = 2
-PATIENCE_SECONDS = 900
+PATIENCE_SECONDS = 1_800
 
 
 MUTATIONS: tuple[Mutation, ...] = (
     *mutations_sqlite.MUTATIONS,
     *mutations_redis.MUTATIONS,
     *mutations_postgres.MUTATIONS,
+    *mutations_gate.MUTATIONS,
 )
 
 
