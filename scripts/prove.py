@@ -1,6 +1,9 @@
 """Runs the long proofs at full size and writes what they found to benchmarks/results/prove.md.
 
-`make test` runs the same code for a shorter time. Ends with 1 if a proof does not hold.
+    python scripts/prove.py [WORD …]
+
+all of them, or those whose name has one of the words; what the others found last stays, with its
+date. `make test` runs the same code for a shorter time. Ends with 1 if a proof does not hold.
 """
 
 import json
@@ -21,6 +24,7 @@ from turns import LARGEST_RATIO, LONGEST_WAIT_SECONDS, run
 
 ROOT = Path(__file__).parent.parent
 REPORT = ROOT / "benchmarks" / "results" / "prove.md"
+MEMORY = REPORT.with_suffix(".json")
 TESTS = ROOT / "tests"
 SECONDS = 20.0
 KILLS = 500
@@ -269,15 +273,39 @@ PROOFS: list[Callable[[], Proof]] = [
 ]
 
 
-def main() -> int:
-    proofs = []
-    for prove in PROOFS:
+def name_of(prove: Callable[[], Proof]) -> str:
+    """As it is chosen by, and remembered."""
+    if isinstance(prove, partial):
+        return f"{prove.func.__name__} {prove.args[0]}"
+    return prove.__name__
+
+
+def main(words: list[str]) -> int:
+    known: dict[str, dict[str, object]] = {}
+    if MEMORY.exists():
+        known = json.loads(MEMORY.read_text(encoding="utf-8"))
+    chosen = [each for each in PROOFS if not words or any(word in name_of(each) for word in words)]
+    held = True
+    for prove in chosen:
         began = time.monotonic()
-        proofs.append(prove())
+        proof = prove()
+        held = held and proof.held
         print(f"({time.monotonic() - began:.0f} s) ", end="")
-        print(f"{'held' if proofs[-1].held else 'BROKEN'}: {proofs[-1].figures}", flush=True)
-        for trouble in proofs[-1].troubles[:10]:
+        print(f"{'held' if proof.held else 'BROKEN'}: {proof.figures}", flush=True)
+        for trouble in proof.troubles[:10]:
             print(f"  {trouble}")
+        known[name_of(prove)] = {
+            "promise": proof.promise,
+            "held": proof.held,
+            "figures": proof.figures,
+            "day": time.strftime("%Y-%m-%d"),
+        }
+        MEMORY.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        REPORT.write_text("\n".join(_report(known)) + "\n", encoding="utf-8")
+    return 0 if held else 1
+
+
+def _report(known: dict[str, dict[str, object]]) -> list[str]:
     lines = [
         "# The long proofs, as last run",
         "",
@@ -287,14 +315,18 @@ def main() -> int:
         f"{apsw.sqlite_lib_version()}, {platform.system()} {platform.machine()}, "
         f"synchronous=full.",
         "",
-        "| promise | held | figures |",
-        "|---|---|---|",
+        "| promise | held | figures | day |",
+        "|---|---|---|---|",
     ]
-    lines += [f"| {p.promise} | {'yes' if p.held else '**no**'} | {p.figures} |" for p in proofs]
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return 0 if all(proof.held for proof in proofs) else 1
+    for name in (name_of(each) for each in PROOFS):
+        if name in known:
+            row = known[name]
+            verdict = "yes" if row["held"] else "**no**"
+            lines.append(f"| {row['promise']} | {verdict} | {row['figures']} | {row['day']} |")
+        else:
+            lines.append(f"| {name.replace('_', ' ')} | not run yet | | |")
+    return lines
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
