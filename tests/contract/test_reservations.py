@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from contract.driver import Holder, add, add_many, state
-from contract.gates import CORE, ROOM, Gated
+from contract.gates import CORE, GIB, ROOM, Gated
 from contract.test_permits import caller
 
 from limpet.domain.cause import Drained
@@ -151,9 +151,40 @@ def test_job_of_a_host_that_is_gone_reserves_another(store: Store, clock: FakeCl
     holder, job = crowd(store, clock)
     holder.gated()
     wait(clock, RESERVED_FOR, holder)
-    busy = ROOM._replace(server="web-2", free_cpu=0)
-    Gated(store, WEIGHTS, busy).gated()
+    other = ROOM._replace(server="web-2")
+    assert store.take_permit(caller(store), CORE, other)
+    Gated(store, WEIGHTS, other).gated()
     assert store.reservations() == (Reservation("web-2", job, clock.wall()),)
+
+
+def test_host_is_not_reserved_for_what_no_end_of_a_permit_would_let_begin(
+    store: Store, clock: FakeClock
+) -> None:
+    """Somebody outside of Limpet has the memory, or the cores: others must go on."""
+    big = Weight(memory="7GiB")
+    job = add(store, task="big")
+    holder = Gated(store, {"big": big, "small": CORE})
+    wait(clock, PATIENCE, holder)
+    small = add_many(store, 2, task="small")
+    room = ROOM._replace(free_memory=6 * GIB)
+    assert holder.gated_ids(1, room=room) == small[:1]
+    assert holder.gated_ids(room=room) == small[1:]
+    assert store.reservations() == ()
+    assert state(store, job) is State.READY
+
+
+def test_reservation_is_not_kept_up_once_nothing_is_left_to_wait_for(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, _ = crowd(store, clock)
+    (small,) = store.permits()
+    holder.gated()
+    lease = next(lease for lease in store.held(holder.id) if lease.job == small.holder)
+    busy = ROOM._replace(free_cpu=0)
+    assert holder.gated(Complete(lease), room=busy) == ()
+    wait(clock, RESERVED_FOR, holder)
+    assert holder.gated(room=busy) == ()
+    assert store.reservations() == ()
 
 
 def test_reservation_ends_with_its_job(store: Store, clock: FakeClock) -> None:

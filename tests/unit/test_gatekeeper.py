@@ -14,7 +14,7 @@ from machine_tree import GIB, MachineTree, pressure
 
 from limpet import log
 from limpet.domain.errors import StoreUnreachable
-from limpet.domain.permit import Room
+from limpet.domain.permit import Room, Taken, fits, helped_by_an_end
 from limpet.domain.weight import HEAVY, Weight
 from limpet.host.wire import Published, published_of
 from limpet.storage.base import Store
@@ -23,6 +23,7 @@ from limpet.storage.registry import open_store
 from limpet.worker import gatekeeper as module
 from limpet.worker.frames import Catalog, TaskFacts
 from limpet.worker.gatekeeper import Gatekeeper
+from limpet.worker.page import now
 from limpet.worker.plan import Plan
 
 POLL_SECONDS = 0.06
@@ -109,7 +110,8 @@ def room_of(worker: Gatekeeper) -> Room:
 
 
 def is_pressed(worker: Gatekeeper) -> bool:
-    return not room_of(worker).calm
+    room = room_of(worker)
+    return room.cpu > 0 and not room.calm
 
 
 def session_of(machine: Machine, server: str = "web-2") -> str:
@@ -117,13 +119,27 @@ def session_of(machine: Machine, server: str = "web-2") -> str:
     return "" if said is None else said.session
 
 
-def test_gate_has_the_room_of_the_host_also_before_anything_is_measured(machine: Machine) -> None:
-    worker = machine.worker("s1")
-    gate = worker.gate()
+def test_nothing_weighted_begins_before_somebody_could_look_at_the_host(machine: Machine) -> None:
+    """A worker starts anew after every crash and deploy, also on a host that is full."""
+    gate = machine.worker("s1").gate()
     assert gate is not None
     assert gate.weights == {"render": WEIGHT}
+    for weight in (WEIGHT, HEAVY):
+        assert not fits(gate.room, Taken(), weight)
+        assert not helped_by_an_end(gate.room, Taken(), weight)
+
+
+def test_gate_has_the_room_of_the_host_where_nothing_could_be_measured(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = machine.worker("s1")
+    later = now() + 3_000_000
+    monkeypatch.setattr(module, "now", lambda: later)
+    gate = worker.gate()
+    assert gate is not None
     assert (gate.room.server, gate.room.memory) == ("web-2", 8 * GIB * 9 // 10 + 1)
     assert gate.room.free_cpu is None
+    assert fits(gate.room, Taken(), WEIGHT)
 
 
 def test_app_of_light_tasks_has_no_gate(machine: Machine) -> None:

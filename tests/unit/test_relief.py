@@ -91,6 +91,7 @@ def test_shortage_counts_when_it_lasts_for_three_readings(host: Host) -> None:
 
 
 def test_next_one_goes_ten_seconds_after_the_first_is_gone(host: Host) -> None:
+    host.admit(("s1", "stays"), what="other")
     host.second(FULL, 6)
     host.gone("b")
     host.second(FULL, 10)
@@ -112,6 +113,7 @@ def test_worker_that_looks_when_the_first_is_gone_already_waits_too(
 ) -> None:
     host = Host(monkeypatch, "s2", "s1")
     host.admit(("s1", "a"), ("s2", "b"))
+    host.admit(("s1", "stays"), what="other")
     host.gone_at_once = True
     host.second(FULL, 12)
     assert host.stopped == [("s2", "b")]
@@ -126,6 +128,13 @@ def test_nothing_is_stopped_again_for_a_reading_of_long_ago(host: Host) -> None:
     worker.look(host.permits)
     assert host.stopped == [("s2", "b")]
     assert not worker.must_look
+
+
+def test_attempt_that_is_alone_on_its_host_goes_on(host: Host) -> None:
+    """It would be pressed again as soon as it began anew, and so for ever."""
+    host.gone("a")
+    host.second(FULL, 20)
+    assert host.stopped == []
 
 
 def test_task_that_did_not_agree_never_gives_way(host: Host) -> None:

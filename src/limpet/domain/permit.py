@@ -90,6 +90,15 @@ class Taken(NamedTuple):
         )
 
 
+def helped_by_an_end(room: Room, beside: Taken, weight: Weight) -> bool:
+    """Whether what does not fit might once the permits of others are gone: else a host would be
+    reserved for something that others, whom nobody can send away, keep from beginning.
+    """
+    if beside.permits == 0 or not room.carries(weight):
+        return False
+    return room.free_memory is None or room.free_memory + beside.memory >= weight.memory
+
+
 def taken(permits: Iterable[Permit], now: int, unseen: int) -> Taken:
     """Add up permits; `unseen` as in `Room`."""
     total = Taken()

@@ -81,7 +81,7 @@ def _whole(capacity: Capacity, thresholds: Thresholds) -> tuple[int, int]:
     """What all permits may take together: cores in thousandths, and bytes."""
     memory = capacity.memory
     kept = UNBOUNDED if memory is None else memory - _headroom(memory, thresholds)
-    return int(capacity.cores * 1000), kept
+    return round(capacity.cores * 1000), kept
 
 
 def _headroom(memory: int, thresholds: Thresholds) -> int:

@@ -28,8 +28,11 @@ def server_id(
         return checked_name(given, "server id")
     group = within.limiting
     if not in_container(root):
-        own = "" if group is None else f":{group.name.strip('/').rpartition('/')[2]}"
-        return _as_name(host_name + own.rstrip(":"))
+        if group is None:
+            return _as_name(host_name)
+        # In a control group namespace all are called "/", and only the inode tells them apart.
+        own = group.name.strip("/").rpartition("/")[2] or _mark(group).lstrip("-")
+        return _as_name(f"{host_name}:{own}")
     return _as_name(f"boot-{boot.replace('-', '')[:12]}" + ("" if group is None else _mark(group)))
 
 

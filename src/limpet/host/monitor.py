@@ -21,6 +21,8 @@ from limpet.host.proc import (
 
 # Below this the counters of the kernel, which count hundredths of a second, tell nothing new.
 _SHORTEST_MICROSECONDS = 50_000
+# For so many polls that cannot see the CPU the last one that could counts.
+_BELIEVED_POLLS = 5
 
 
 class Monitor:
@@ -55,6 +57,7 @@ class Monitor:
         self._pressure_of_machine = pressure_of_machine(root)
         self._pressure_of_group: dict[str, dict[str, PressureFile]] = {}
         self._cpu: Load | None = None
+        self._unseen = 0
         self._throttled: float | None = None
         self._cpu_note = "CPU not known yet"
         # So that the first poll has something to compare with.
@@ -98,7 +101,13 @@ class Monitor:
     def _measure(self, within: Bounds, now: int) -> None:
         raw, self._throttled, self._cpu_note = self._meter.measure(within, now)
         self._at = now
-        self._cpu = None if raw is None else loaded(self._cpu, raw, within.cores, self._smoothing)
+        if raw is not None:
+            self._cpu = loaded(self._cpu, raw, within.cores, self._smoothing)
+            self._unseen = 0
+        elif self._unseen < _BELIEVED_POLLS:
+            self._unseen += 1  # a file that could not be read once makes no room
+        else:
+            self._cpu = None
 
     def _pressure(self, within: Bounds, notes: list[str]) -> Pressure:
         """Of the group that bounds the host where it tells, else of the machine."""

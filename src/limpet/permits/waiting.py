@@ -72,10 +72,13 @@ class Asker:
             bell = self._bell(stack)
             holding = self._begin()
             while not stop.is_set():
-                if not holding.held:
-                    holding.end()
-                    holding = self._begin()  # where the store was away for too long
-                reason = self._ask(gauge, holding)
+                try:
+                    if not holding.held:  # the store was away for longer than the lease
+                        holding.end()
+                        holding = self._begin()
+                    reason = self._ask(gauge, holding)
+                except (StoreUnreachable, StoreBusy) as error:
+                    reason = str(error)
                 if reason is None:
                     return holding
                 self._say(reason)

@@ -8,12 +8,13 @@ what is behind it of the same queue and task; light jobs go on. Every verb that 
 asks with `take_permit`; whatever ends it takes its permits away and rings `ready`. So no permit is
 held by what is dead, and none by two.
 
-**Reservations.** The first of the jobs that a claim passes over which the room could carry with
-nothing else there, and which became ready at least `Gate.patience` ago, reserves the server, unless
-that is reserved, or another server is for this job. While a server is reserved for a job that is
-ready, no other permit is given there. Each claim that meets the job and passes over it confirms the
-reservation; one that was not confirmed for `RESERVED_FOR` is none. The job may be claimed by any
-session, on any server, where it fits; that ends it.
+**Reservations.** The first of the jobs that a claim passes over which might begin once the permits
+of others there are gone (`domain.permit.helped_by_an_end`), and which became ready at least
+`Gate.patience` ago, reserves the server, unless that is reserved, or another server is for this
+job. While a server is reserved for a job that is ready, no other permit is given there. Each claim
+that meets the job and passes over it confirms the reservation, while an end of permits might still
+help; one that was not confirmed for `RESERVED_FOR` is none. The job may be claimed by any session,
+on any server, where it fits; that ends it.
 
 **Hosts.** What a host says of itself is text to the store, and is forgotten when it was not said
 again for its lifetime, by the wall time of the store. Samples are kept for `SAMPLES_KEPT`.

@@ -14,9 +14,8 @@ from limpet import log
 from limpet.domain.assessment import Assessment
 from limpet.domain.cause import Cause
 from limpet.domain.clock import SystemClock
-from limpet.domain.errors import LimpetError
 from limpet.domain.load import Smoothing
-from limpet.domain.permit import Gate
+from limpet.domain.permit import Gate, Room
 from limpet.domain.reading import Reading
 from limpet.host.capacity import bounds_of_self
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
@@ -33,6 +32,8 @@ from limpet.worker.page import now
 from limpet.worker.plan import Plan
 from limpet.worker.relief import Relief
 
+# So long a worker that starts waits for the first reading before it goes by reservations alone.
+_FIRST_LOOK_MICROSECONDS = 3 * POLL_MICROSECONDS
 _LIFETIME = timedelta(microseconds=LIFETIME_MICROSECONDS)
 # What was measured while the store did not answer is told later, as much of it as this.
 _MOST_UNTOLD = 120
@@ -102,7 +103,7 @@ class Gatekeeper:
         self._history = History()
         self._reading: Reading | None = None
         self._untold: deque[Sample] = deque(maxlen=_MOST_UNTOLD)
-        self._sure_at = now()
+        self._began = self._sure_at = now()
         self._warned = ""
         self._failing: set[str] = set()
         self._asking: asyncio.Task[None] | None = None
@@ -115,8 +116,15 @@ class Gatekeeper:
         self._post_name = f"{self._capacity_id}-{self.server}-{epoch}"
 
     def gate(self) -> Gate | None:
-        """For a claim: the room on this host, and what tasks weigh; None if all are light."""
-        return Gate(self._assessed().room, self._weights) if self._weights else None
+        """For a claim: the room on this host, and what tasks weigh; None if all are light.
+
+        Until somebody has had the time to look at the host there is none.
+        """
+        if not self._weights:
+            return None
+        if self._reading is None and now() - self._began < _FIRST_LOOK_MICROSECONDS:
+            return Gate(Room(self.server, 0, 0, calm=False), self._weights)
+        return Gate(self._assessed().room, self._weights)
 
     def _assessed(self) -> Assessment:
         return assess(self.server, self._reading, self._capacity, now(), self._thresholds)
@@ -215,7 +223,7 @@ class Gatekeeper:
         """Something that may fail, and is tried again a second later; None, and said once."""
         try:
             answer = await work()
-        except (LimpetError, OSError) as error:
+        except Exception as error:  # it is advice: without it jobs still run, by reservations
             if service not in self._failing:
                 log.say("maintenance_failed", service=service, error=error, session=self._session)
             self._failing.add(service)

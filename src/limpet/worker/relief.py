@@ -76,7 +76,8 @@ class Relief:
         if self._youngest not in (None, holder):
             self._wait_until = moment + _REST_MICROSECONDS
         self._youngest = holder
-        if youngest is None or youngest.session != self._session:
+        # Alone it would be pressed again at once, wherever it began anew.
+        if youngest is None or youngest.session != self._session or len(permits) == 1:
             return
         if moment < self._wait_until or self._in_a_row < _IN_A_ROW:
             return

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from limpet.domain.permit import RESERVED_FOR, Gate, Taken, fits
+from limpet.domain.permit import RESERVED_FOR, Gate, Taken, fits, helped_by_an_end
 from limpet.domain.weight import Weight
 from limpet.storage.sqlite.permits import columns, reserved_for, taken_of
 from limpet.storage.sqlite.transaction import Transaction
@@ -32,15 +32,15 @@ class Admission:
             self._known = taken.plus(weight), None
             self._admitted[n] = weight
             return True
-        if reserved == n or (reserved is None and self._may_reserve(n, weight, self._gate)):
+        if not helped_by_an_end(room, taken, weight):
+            return False
+        if reserved == n or (reserved is None and self._may_reserve(n, self._gate)):
             self._tx.run("gate", "reserve", server=room.server, n=n, now=self._tx.now)
             self._known = taken, n
         return False
 
-    def _may_reserve(self, n: int, weight: Weight, gate: Gate) -> bool:
+    def _may_reserve(self, n: int, gate: Gate) -> bool:
         tx = self._tx
-        if not gate.room.carries(weight):
-            return False
         ((ready_at,),) = tx.run("gate", "ready_at", n=n)
         if ready_at > tx.now - gate.patience:
             return False

@@ -17,9 +17,9 @@ from limpet.storage.sqlite.transaction import PACKAGE
 # The version that this code writes, and the oldest one that it can work on.
 NEWEST = 7
 OLDEST = 7
-# The oldest code that can work on what this one writes: code of version 4 ends a job that has a
-# turn of its key, or a parent, and gives nothing back, so that others would wait for ever.
-OLDEST_BESIDE = 5
+# The oldest code that can work on what this one writes: older code ends a job that has a turn of
+# its key, a parent or a permit, and gives nothing back, so that others would wait for ever.
+OLDEST_BESIDE = 7
 
 
 def migrations(package: str = PACKAGE) -> list[tuple[int, str]]:

@@ -66,6 +66,19 @@ BEGIN
         CROSS JOIN jsonb_to_record(p_weight) AS w (cpu bigint, memory bigint, heavy boolean));
 END $$;
 
+-- helped: whether what does not fit might once the permits of others are gone, as
+-- domain.permit.helped_by_an_end has it.
+CREATE OR REPLACE FUNCTION limpet.v1_helped(p_room jsonb, p_carried jsonb, p_weight jsonb)
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN (
+        SELECT c.permits > 0 AND w.cpu <= r.cpu AND w.memory <= r.memory
+           AND (r.free_memory IS NULL OR r.free_memory + c.memory >= w.memory)
+        FROM jsonb_to_record(p_room) AS r (cpu bigint, memory bigint, free_memory bigint)
+        CROSS JOIN jsonb_to_record(p_carried) AS c (permits bigint, memory bigint)
+        CROSS JOIN jsonb_to_record(p_weight) AS w (cpu bigint, memory bigint));
+END $$;
+
 -- reserved: the job for which a host is reserved.
 CREATE OR REPLACE FUNCTION limpet.v1_reserved(p_room jsonb, p_now bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
@@ -153,11 +166,11 @@ BEGIN
                     v_carried := limpet.v1_plus(v_carried, v_weight);
                     v_reserved := NULL;
                 ELSE
-                    IF v_reserved = v_each.id THEN
+                    IF NOT limpet.v1_helped(v_host, v_carried, v_weight) THEN
+                        NULL;
+                    ELSIF v_reserved = v_each.id THEN
                         PERFORM limpet.v1_reserve(v_host, v_each.id, v_each.token, p_now);
                     ELSIF v_reserved IS NULL AND v_each.ready_at <= v_patient
-                          AND (v_weight ->> 'cpu')::bigint <= (v_host ->> 'cpu')::bigint
-                          AND (v_weight ->> 'memory')::bigint <= (v_host ->> 'memory')::bigint
                           AND limpet.v1_reserve(v_host, v_each.id, v_each.token, p_now) THEN
                         v_reserved := v_each.id;
                     END IF;
@@ -186,7 +199,10 @@ BEGIN
            (w.value ->> 'memory')::bigint, (w.value ->> 'heavy')::boolean, p_now
     FROM limpet.running r CROSS JOIN LATERAL (SELECT p_gate -> 'weights' -> r.task AS value) w
     WHERE r.id = ANY (p_jobs) AND w.value IS NOT NULL
-    ORDER BY r.place;
+    ORDER BY r.place
+    ON CONFLICT (holder) DO UPDATE
+    SET server = excluded.server, session = excluded.session, what = excluded.what,
+        cpu = excluded.cpu, memory = excluded.memory, heavy = excluded.heavy, at = excluded.at;
 END $$;
 
 CREATE OR REPLACE FUNCTION limpet.v1_give_back(p_session text, p_jobs text[]) RETURNS void

@@ -33,6 +33,9 @@ ON CONFLICT (server) DO UPDATE SET n = excluded.n, token = excluded.token, at = 
 -- statement: give
 INSERT INTO limpet_permit (holder, n, server, session, what, cpu, memory, heavy, at)
 SELECT j.id, j.n, ?, j.session, j.task, ?, ?, ?, ? FROM limpet_job j WHERE j.n = ?
+ON CONFLICT (holder) DO UPDATE
+SET n = excluded.n, server = excluded.server, session = excluded.session, what = excluded.what,
+    cpu = excluded.cpu, memory = excluded.memory, heavy = excluded.heavy, at = excluded.at
 
 -- statement: give_caller
 INSERT INTO limpet_permit (holder, server, session, what, cpu, memory, heavy, at)

@@ -25,8 +25,7 @@ local function look()
     reserved = gates.reserved_for(reservations[room[1]])
 end
 
-local function may_reserve(id, weight)
-    if not gates.carries(room, weight) then return false end
+local function may_reserve(id)
     for server, reservation in pairs(reservations) do
         if server ~= room[1] and reservation.job == id and gates.reserved_for(reservation) then
             return false
@@ -45,7 +44,8 @@ function admission.admits(id, weight)
         admission.admitted[id] = weight
         return true
     end
-    if reserved == id or (not reserved and may_reserve(id, weight)) then
+    if gates.helped_by_an_end(room, taken, weight)
+        and (reserved == id or (not reserved and may_reserve(id))) then
         local token = string.sub(redis.call('HGET', P .. 'row', id), 3, 10)
         redis.call('HSET', P .. 'reserved', room[1], struct.pack('>d', now) .. token .. id)
         reserved = id

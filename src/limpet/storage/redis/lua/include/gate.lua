@@ -38,6 +38,12 @@ function gates.fits(room, taken, weight)
     return not (memory > 0 and free_memory and taken.unseen_memory + memory > free_memory)
 end
 
+-- Whether what does not fit might once the permits of others are gone.
+function gates.helped_by_an_end(room, taken, weight)
+    if taken.permits == 0 or not gates.carries(room, weight) then return false end
+    return not room[5] or room[5] + taken.memory >= weight[2]
+end
+
 -- What was confirmed since then, by server; `old` are the servers whose reservation was not.
 function gates.reservations(since)
     local found, old = {}, {}
