@@ -86,7 +86,8 @@ def test_caller_that_ends_while_it_is_admitted_has_no_permit(
 
 def test_job_that_was_claimed_does_not_go_on_reserving(store: PostgresStore) -> None:
     job = add(store, task="render")
-    busy = Gated(store, room=ROOM._replace(free_cpu=0))
+    busy = Gated(store, room=ROOM._replace(cpu=1_000))
+    assert store.take_permit(caller(store), CORE, busy.room)
     hasty = Want((busy.pool(1),), busy.gate()._replace(patience=0))
     assert busy.exchange(want=hasty).claimed == ()
     assert [each.job for each in store.reservations()] == [job]

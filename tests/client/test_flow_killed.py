@@ -28,11 +28,11 @@ def work(n: int) -> int:
 store, calls = app.client.store, []
 real = getattr(store, verb)
 
-def dying(*args):
+def dying(*args, **more):
     calls.append(args)
     if len(calls) == int(count) and moment == "before":
         os.kill(os.getpid(), signal.SIGKILL)
-    answer = real(*args)
+    answer = real(*args, **more)
     if len(calls) == int(count):
         os.kill(os.getpid(), signal.SIGKILL)
     return answer

@@ -148,7 +148,9 @@ def test_job_that_several_hosts_meet_at_once_reserves_one_of_them(
     url = BACKENDS[backend](tmp_path)
     store = open_store(url, FakeClock())
     store.migrate()
-    hosts = [Gated(store, room=ROOM._replace(server=f"web-{n}", free_cpu=0)) for n in range(4)]
+    hosts = [Gated(store, room=ROOM._replace(server=f"web-{n}", cpu=1_000)) for n in range(4)]
+    for host in hosts:
+        assert store.take_permit(caller(store), CORE, host.room)
     with racers(url, 4) as racing:
         for _ in range(25):
             (job,) = add_many(store, 1, task="render")

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -35,10 +36,29 @@ class Lease:
         self._page.moment = 1
 
 
-def run_contained(permit: Permit, lease: Lease, words: Sequence[str]) -> int:
+class Asked:
+    """Signals that come before the command runs.
+
+    They are noted, and nothing is raised where they strike: that might be in the middle of a write,
+    with locks in hand that giving the permit back needs.
+    """
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.code = 0
+
+    def hear(self, number: int, frame: object) -> None:
+        """As a handler of signals."""
+        self.code = self.code or KILLED + number
+        self.stop.set()
+
+
+def run_contained(permit: Permit, lease: Lease, words: Sequence[str], asked: Asked) -> int:
     """Run the command; when this returns nothing of it is left. The answer is its exit code."""
     processes.adopt_orphans()  # where the guardian is killed, what it kept is left to us
     with _signals() as wake:
+        if asked.stop.is_set():  # in the moment before they were heard here
+            return asked.code
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:

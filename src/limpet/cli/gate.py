@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any
 
 from limpet.cli.host_picture import status_lines, status_text
 from limpet.cli.output import say, say_json
@@ -153,10 +153,11 @@ def _tell(status: Record, *, as_json: bool) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from limpet.cli.contained import Lease, run_contained
+    from limpet.cli.contained import Asked, Lease, run_contained
     from limpet.host import processes
     from limpet.host.here import here
     from limpet.permits.permit import Permit, as_name
+    from limpet.permits.waiting import Stopped
 
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     if not words:
@@ -168,7 +169,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if shutil.which(words[0]) is None:
         print(f"limpet: there is no command {words[0]!r} to run.", file=sys.stderr)
         return _NO_SUCH_COMMAND
-    lease = Lease()
+    lease, asked = Lease(), Asked()
     permit = Permit(
         find_store(arguments),
         lambda: here(arguments.server_id),
@@ -178,12 +179,16 @@ def _run(arguments: argparse.Namespace) -> int:
         on_wait=_Teller(),
         on_renewed=lease.renewed,
         on_lost=lease.lost,
+        stop=asked.stop,
     )
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _leave)
-    with permit:
-        return run_contained(permit, lease, words)
+            signal.signal(number, asked.hear)
+    try:
+        with permit:
+            return run_contained(permit, lease, words, asked)
+    except Stopped:
+        return asked.code
 
 
 def _weight(arguments: argparse.Namespace) -> Weight:
@@ -192,11 +197,6 @@ def _weight(arguments: argparse.Namespace) -> Weight:
     plain = arguments.memory is None and not arguments.heavy
     cpu = arguments.cpu if arguments.cpu is not None else float(plain)
     return Weight(cpu, memory, heavy=arguments.heavy)
-
-
-def _leave(number: int, frame: object) -> NoReturn:
-    """While it waits: as the signal would, but with the permit given back."""
-    raise SystemExit(128 + number)
 
 
 class _Teller:

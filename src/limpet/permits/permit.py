@@ -52,9 +52,10 @@ class Permit:
         on_renewed: Callable[[int], None] = lambda moment: None,
         lease: timedelta = DEFAULT_LEASE,
         clock: Clock | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
         """`on_wait`: hears why it waits, when that changes. `on_renewed`: hears until when it is
-        certainly held, in microseconds of boot time.
+        certainly held, in microseconds of boot time. `stop`: set to wait no longer.
         """
         self._store = store
         self._here = here
@@ -66,6 +67,7 @@ class Permit:
         self._on_renewed = on_renewed
         self._lease = lease
         self._clock = clock or SystemClock()
+        self._stop = stop or threading.Event()
         self._lock = threading.Lock()
         self._entered = False
         self._holding: Holding | None = None
@@ -100,7 +102,7 @@ class Permit:
     # -- with
 
     def __enter__(self) -> "Permit":
-        self._begin(threading.Event())
+        self._begin(self._stop)
         return self
 
     def __exit__(

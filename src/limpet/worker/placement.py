@@ -13,7 +13,7 @@ from limpet.worker.plan import Plan
 # How many suspects of the loop may run alone at a time, each in a lane of its own.
 _SUSPECT_LANES = 2
 # How many files of the supervisor's an executor takes, and how many it needs besides.
-_FILES_EACH, _OTHER_FILES = 5, 64
+_FILES_EACH, _OTHER_FILES = 5, 80
 
 
 class Room(NamedTuple):

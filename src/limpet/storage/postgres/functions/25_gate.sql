@@ -199,10 +199,7 @@ BEGIN
            (w.value ->> 'memory')::bigint, (w.value ->> 'heavy')::boolean, p_now
     FROM limpet.running r CROSS JOIN LATERAL (SELECT p_gate -> 'weights' -> r.task AS value) w
     WHERE r.id = ANY (p_jobs) AND w.value IS NOT NULL
-    ORDER BY r.place
-    ON CONFLICT (holder) DO UPDATE
-    SET server = excluded.server, session = excluded.session, what = excluded.what,
-        cpu = excluded.cpu, memory = excluded.memory, heavy = excluded.heavy, at = excluded.at;
+    ORDER BY r.place;
 END $$;
 
 CREATE OR REPLACE FUNCTION limpet.v1_give_back(p_session text, p_jobs text[]) RETURNS void
