@@ -143,7 +143,7 @@ def test_a_herd_that_asks_on_one_reading_does_not_all_pass() -> None:
             admitted.append(held(Weight(cpu=0.6), age=0))
     assert len(admitted) == 2  # 50 % and twice 15 % are 80 %
     assert reason(Weight(cpu=0.6), half, *admitted) == (
-        "waiting: web-2 CPU 1.2 cores idle, 1.2 just admitted"
+        "waiting: web-2 CPU 1.2 cores free, 1.2 admitted there"
     )
 
 

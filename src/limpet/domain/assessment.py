@@ -91,7 +91,7 @@ def _measured(weight: Weight, host: Assessment, taken: Taken) -> str:
     free_cpu, free_memory = room.free_cpu, room.free_memory or 0
     if weight.cpu and free_cpu is not None and taken.unseen_cpu >= free_cpu:
         idle, fresh = _cores(free_cpu), _cores(taken.unseen_cpu)
-        said = f"waiting: {room.server} CPU {idle} cores idle, {fresh} just admitted"
+        said = f"waiting: {room.server} CPU {idle} cores free, {fresh} admitted there"
         return host.cpu_reason or said
     amount, unit = in_unit(max(0, free_memory - taken.unseen_memory), weight.memory)
     needs, _ = in_unit(weight.memory, weight.memory)

@@ -18,7 +18,7 @@ class Room(NamedTuple):
     all permits may take together. `free_cpu`, `free_memory`: how much more work may begin before
     the host is too busy, as measured; nothing or less where it is; None where that is not known.
     `calm`: heavy work may begin. `unseen`: permits younger than that, in microseconds, do not show
-    in what was measured yet.
+    in what was measured.
     """
 
     server: str

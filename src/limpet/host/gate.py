@@ -12,6 +12,8 @@ POLL_MICROSECONDS = 1_000_000
 LIFETIME_MICROSECONDS = 10 * POLL_MICROSECONDS
 # A job forks and imports first, and is in full in the sample after; two more bring the average up.
 _SETTLED_MICROSECONDS = 4 * POLL_MICROSECONDS
+# Of which all permits are younger: where what their holders use is not in what was measured.
+_EVER_MICROSECONDS = 1 << 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,10 @@ def assess(
 ) -> Assessment:
     """What the host has room for; `now` is boot time, of the machine that made the reading.
 
-    Where nothing is known, reservations alone decide: `capacity` is what may be reserved.
+    Where nothing is known, reservations alone decide: `capacity` is what may be reserved. Where the
+    use of those who hold permits is known apart, what is free is free of others, and every permit
+    counts beside it with what it has declared. Else a permit does so while it is young, and after
+    that by what is measured.
     """
     age = 0 if reading is None else max(0, now - reading.at_boot)
     if reading is None or age >= LIFETIME_MICROSECONDS:
@@ -72,7 +77,7 @@ def assess(
         free_cpu,
         free_memory,
         calm=not (cpu_reason or memory_reason),
-        unseen=age + _SETTLED_MICROSECONDS,
+        unseen=age + _SETTLED_MICROSECONDS if reading.cpu_others is None else _EVER_MICROSECONDS,
     )
     return Assessment(room, cpu_reason, memory_reason, "; ".join(unknown))
 
@@ -104,6 +109,7 @@ def _free_memory(server: str, reading: Reading, thresholds: Thresholds) -> tuple
         return None, ""
     full = memory_full(reading, thresholds)
     free = reading.memory_free - _headroom(reading.memory_total, thresholds)
+    free += reading.memory_held or 0
     return free, f"waiting: {server} {full}" if full else ""
 
 
@@ -124,10 +130,12 @@ def memory_full(reading: Reading, thresholds: Thresholds) -> str:
 
 
 def _busiest(reading: Reading) -> tuple[float | None, str]:
-    """The CPU in percent of all, or the periods in which the limit held work up: then there was
-    no room either, though the average over the second shows some.
+    """The CPU that others use, in percent of all, or the periods in which the limit held work up:
+    then there was no room either, though the average over the second shows some.
     """
     busy, throttled = reading.cpu_busy, reading.throttled
+    if reading.cpu_others is not None:
+        busy = reading.cpu_others / reading.cores
     if throttled is not None and (busy is None or throttled > busy):
         return throttled, "CPU throttled"
     return busy, "CPU"

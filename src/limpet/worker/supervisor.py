@@ -190,8 +190,7 @@ class Supervisor:
             self._session, line, self._ledger, self._dispatcher, self._claimer
         )
         self._gatekeeper = Gatekeeper(
-            self._plan, self._session, line, catalog, lambda: self._crew.zygote,
-            self._dispatcher.give_way,
+            self._plan, self._session, line, catalog, self._dispatcher.give_way,
         )  # fmt: skip
         self._drain = Drain(
             self._plan, self._session, line, self._ledger, self._crew, self._dispatcher,
