@@ -101,6 +101,16 @@ def test_memory_pressure_stops_all_weighted_work(weight: Weight) -> None:
     assert reason(weight, pressed) == "waiting: web-2 memory pressure 31 % of 10 %"
 
 
+def test_pressure_on_the_disk_keeps_heavy_work_off_alone() -> None:
+    pressed = replace(IDLE, pressure=Pressure(99.0, 0.0, 55.0))
+    assert reason(HEAVY, pressed) == "waiting: web-2 disk pressure 55 % of 40 %"
+    assert answer(Weight(cpu=1, memory="1GiB"), pressed) == Admitted()
+
+
+def test_programs_that_take_turns_on_the_cpu_keep_nothing_off() -> None:
+    assert answer(HEAVY, replace(IDLE, pressure=Pressure(99.0, 0.0, 0.0))) == Admitted()
+
+
 def test_declared_weights_must_fit_together() -> None:
     four = [held(Weight(cpu=1.5)), held(Weight(cpu=1.5))]
     assert reason(Weight(cpu=1.5), IDLE, *four) == "waiting: web-2 reserved 3 of 4 cores"

@@ -22,19 +22,20 @@ class Capacity:
 class Assessment:
     """Room on a host, and in words what keeps work off.
 
-    `cpu_reason` and `memory_reason`: which threshold does, "" if none. `warning`: what could not be
-    measured, "" if all was.
+    `cpu_reason`, `memory_reason` and, for heavy work, `disk_reason`: which threshold does, "" if
+    none. `warning`: what could not be measured, "" if all was.
     """
 
     room: Room
     cpu_reason: str = ""
     memory_reason: str = ""
+    disk_reason: str = ""
     warning: str = ""
 
     @property
     def reason(self) -> str:
         """What keeps the host from being calm, "" if nothing does."""
-        return self.cpu_reason or self.memory_reason
+        return self.cpu_reason or self.memory_reason or self.disk_reason
 
 
 @dataclass(frozen=True, slots=True)

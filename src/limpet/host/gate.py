@@ -22,15 +22,20 @@ class Thresholds:
 
     `cpu`: of all cores; what is above it is for light jobs, the worker and the machine itself.
     `memory`: of all memory, the same. `pressure`: of the last ten seconds, those in which some work
-    waited for memory.
+    waited for memory. `io`: those in which some waited for a disk, for heavy work alone: it begins
+    where it is calm, while other work says itself what it takes.
+
+    That some work waits for a CPU is no sign of its own: it does so wherever there are more
+    programs than cores, also on a host with room.
     """
 
     cpu: float = 80.0
     memory: float = 90.0
     pressure: float = 10.0
+    io: float = 40.0
 
     def __post_init__(self) -> None:
-        for name in ("cpu", "memory", "pressure"):
+        for name in ("cpu", "memory", "pressure", "io"):
             value = getattr(self, name)
             if not 1 <= value <= 100:  # and not a NaN
                 raise InvalidOption(
@@ -62,6 +67,7 @@ def assess(
     cpu, memory = _whole(Capacity(reading.cores, reading.memory_total), thresholds)
     free_cpu, cpu_reason = _free_cpu(server, reading, thresholds)
     free_memory, memory_reason = _free_memory(server, reading, thresholds)
+    disk_reason = _disk_pressure(server, reading, thresholds)
     if memory_reason:
         # Whatever begins now would take the last of it.
         free_cpu, cpu_reason = 0, cpu_reason or memory_reason
@@ -76,10 +82,10 @@ def assess(
         memory,
         free_cpu,
         free_memory,
-        calm=not (cpu_reason or memory_reason),
+        calm=not (cpu_reason or memory_reason or disk_reason),
         unseen=age + _SETTLED_MICROSECONDS if reading.cpu_others is None else _EVER_MICROSECONDS,
     )
-    return Assessment(room, cpu_reason, memory_reason, "; ".join(unknown))
+    return Assessment(room, cpu_reason, memory_reason, disk_reason, "; ".join(unknown))
 
 
 def _whole(capacity: Capacity, thresholds: Thresholds) -> tuple[int, int]:
@@ -111,6 +117,13 @@ def _free_memory(server: str, reading: Reading, thresholds: Thresholds) -> tuple
     free = reading.memory_free - _headroom(reading.memory_total, thresholds)
     free += reading.memory_held or 0
     return free, f"waiting: {server} {full}" if full else ""
+
+
+def _disk_pressure(server: str, reading: Reading, thresholds: Thresholds) -> str:
+    pressure, most = reading.pressure.io, thresholds.io
+    if pressure is None or pressure < most:
+        return ""
+    return f"waiting: {server} disk pressure {pressure:.0f} % of {most:g} %"
 
 
 def memory_pressure(reading: Reading, thresholds: Thresholds) -> str:

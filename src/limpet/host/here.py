@@ -27,6 +27,6 @@ def here(given: str | None = None) -> Here:
     found = settings.load_worker(given={"server_id": given})
     return Here(
         server_id(found.server_id, bounds_of_self(), boot_id(), socket.gethostname()),
-        Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure),
+        Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure, found.gate_io),
         Smoothing(found.gate_rise, found.gate_fall),
     )

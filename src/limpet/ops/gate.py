@@ -154,7 +154,12 @@ def reading_record(reading: Reading) -> Record:
 
 def threshold_record(limits: Thresholds) -> Record:
     """From where no more weighted work begins, in percent."""
-    return {"cpu": limits.cpu, "memory": limits.memory, "pressure": limits.pressure}
+    return {
+        "cpu": limits.cpu,
+        "memory": limits.memory,
+        "pressure": limits.pressure,
+        "io": limits.io,
+    }
 
 
 def permit_record(permit: Permit) -> Record:

@@ -67,7 +67,9 @@ class Gatekeeper:
         self._session = session
         self._line = line
         self._capacity = within.capacity
-        self._thresholds = Thresholds(plan.gate_cpu, plan.gate_memory, plan.gate_pressure)
+        self._thresholds = Thresholds(
+            plan.gate_cpu, plan.gate_memory, plan.gate_pressure, plan.gate_io
+        )
         self._weights = catalog.weights()
         giving_way = catalog.giving_way()
         self._relief = Relief(session, self.server, giving_way, self._thresholds, stop)
