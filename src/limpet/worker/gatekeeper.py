@@ -12,7 +12,7 @@ from typing import Any
 
 from limpet import log
 from limpet.domain.assessment import Assessment
-from limpet.domain.cause import Cause
+from limpet.domain.cause import Cause, HostPressed
 from limpet.domain.clock import SystemClock
 from limpet.domain.load import Smoothing
 from limpet.domain.permit import Gate, Permit, Room
@@ -204,7 +204,13 @@ class Gatekeeper:
             self._relief.heard(reading)
 
     async def _relieve(self) -> None:
-        self._relief.look(await self._permits())
+        """See who may go; all workers of the host must come to the same answer."""
+        permits = await self._permits()
+        gone = {}
+        for job in self._relief.may_go(permits):
+            events = await self._line.do(partial(self._line.store.events, job))
+            gone[job] = sum(isinstance(each.cause, HostPressed) for each in events)
+        self._relief.look(permits, gone)
 
     def _warn(self) -> None:
         """Say once what is not known, if that lasts and anything depends on it."""
