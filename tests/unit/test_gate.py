@@ -77,6 +77,14 @@ def test_a_group_throttled_within_the_second_has_no_room() -> None:
     assert reason(Weight(cpu=1), throttled) == "waiting: web-2 CPU throttled 90 % of 80 %"
 
 
+def test_throttling_is_known_where_the_use_is_not() -> None:
+    unknown = replace(IDLE, cpu_raw=None, cpu_ema=None, throttled=90.0)
+    assert reason(Weight(cpu=1), unknown) == "waiting: web-2 CPU throttled 90 % of 80 %"
+    calm = seen(replace(unknown, throttled=0.0))
+    assert calm.room.free_cpu is None
+    assert calm.warning == "CPU of web-2 is not measured"
+
+
 def test_memory_must_be_free_and_the_headroom_with_it() -> None:
     scarce = replace(IDLE, memory_free=int(2.2 * GIB))
     assert reason(Weight(memory="2GiB"), scarce) == "waiting: web-2 memory 1.2 of 2 GiB free"

@@ -101,8 +101,8 @@ def _headroom(memory: int, thresholds: Thresholds) -> int:
 
 def _free_cpu(server: str, reading: Reading, thresholds: Thresholds) -> tuple[int | None, str]:
     busy, what = _busiest(reading)
-    if busy is None:
-        return None, ""
+    if busy is None or (reading.cpu_raw is None and busy < thresholds.cpu):
+        return None, ""  # that nothing was held up does not tell how much is used
     free = int(reading.cores * 10 * (thresholds.cpu - busy))
     too_busy = f"waiting: {server} {what} {busy:.0f} % of {thresholds.cpu:g} %"
     return free, "" if free > 0 else too_busy
