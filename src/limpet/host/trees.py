@@ -15,8 +15,9 @@ from limpet.host.marks import MARK, ZYGOTE
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MARKED = f"{MARK}=".encode()
-# As much as an environment may hold, and more than anybody has.
-_MOST_BYTES = 1 << 20
+# Of an environment, more than anybody has; a buffer of that size for each number would cost more
+# than to read it.
+_LONG_BYTES, _SHORT_BYTES = 1 << 20, 4096
 # The parent of the kernel's own threads.
 _KERNEL = 2
 
@@ -156,7 +157,7 @@ class SessionTrees:
         return place
 
     def _mark(self, pid: int) -> str | None:
-        text = self._read(pid, "environ")
+        text = self._read(pid, "environ", _LONG_BYTES)
         if _MARKED not in text:
             return None
         for each in text.split(b"\0"):
@@ -202,14 +203,14 @@ class SessionTrees:
         begin, end = text.find(b"("), text.rfind(b")")
         return text[begin + 1 : end].decode(errors="replace"), text[end + 2 :].split()
 
-    def _read(self, pid: int, name: str) -> bytes:
+    def _read(self, pid: int, name: str, most: int = _SHORT_BYTES) -> bytes:
         """One of its files; nothing if it is gone, or not for us to see."""
         try:
             descriptor = os.open(f"{self._proc}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return b""
         try:
-            return os.read(descriptor, _MOST_BYTES)
+            return os.read(descriptor, most)
         except OSError:
             return b""
         finally:
