@@ -125,10 +125,12 @@ def measure(task: str, jobs: int) -> Run:
             time.sleep(3)  # the monitor has looked
             began = time.monotonic()
             watch = _Watch(group, began)
-            _hand_in(url, task, jobs)
-            _wait(lambda: _over(store) == jobs, PATIENCE_SECONDS, "the jobs did not end")
-            run.seconds = time.monotonic() - began
-            run.memory = watch.stop()
+            try:
+                _hand_in(url, task, jobs)
+                _wait(lambda: _over(store) == jobs, PATIENCE_SECONDS, "the jobs did not end")
+                run.seconds = time.monotonic() - began
+            finally:
+                run.memory = watch.stop()
             run.killed = group.killed()
         for job in store.jobs(JobFilter(), limit=jobs).jobs:
             run.succeeded += job.state is State.SUCCEEDED
