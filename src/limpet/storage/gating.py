@@ -87,8 +87,8 @@ class GateVerbs(Protocol):
         """
         ...
 
-    def hosts(self) -> tuple[Host, ...]:
-        """What hosts said of themselves and still holds, by server. Reads only."""
+    def hosts(self, server: str | None = None) -> tuple[Host, ...]:
+        """What hosts, or one of them, said of themselves and still holds, by server. Reads only."""
         ...
 
     def samples(self, server: str, span: Span) -> tuple[Sample, ...]:

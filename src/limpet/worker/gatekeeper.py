@@ -194,9 +194,8 @@ class Gatekeeper:
                 self._untold.popleft()
 
     async def _learn(self) -> None:
-        hosts = await self._line.do(self._line.store.hosts)
-        said = next((each.body for each in hosts if each.server == self.server), None)
-        published = None if said is None else published_of(said)
+        hosts = await self._line.do(partial(self._line.store.hosts, self.server))
+        published = published_of(hosts[0].body) if hosts else None
         # Of another machine with the same name it would say nothing about this one.
         if published is not None and published.boot == boot_id():
             self._heard(published.reading)

@@ -50,8 +50,8 @@ class Gates:
     ) -> None:
         self._db.write(lambda tx: hosts.publish_host(tx, server, body, lifetime, samples))
 
-    def hosts(self) -> tuple[Host, ...]:
-        return self._db.once(hosts.hosts, reading=True)
+    def hosts(self, server: str | None = None) -> tuple[Host, ...]:
+        return self._db.once(lambda tx: hosts.hosts(tx, server), reading=True)
 
     def samples(self, server: str, span: Span) -> tuple[Sample, ...]:
         return self._db.once(lambda tx: hosts.samples(tx, server, span), reading=True)

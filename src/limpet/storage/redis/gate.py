@@ -43,8 +43,8 @@ class Gates:
     ) -> None:
         hosts.publish_host(self._link, server, body, lifetime, samples)
 
-    def hosts(self) -> tuple[Host, ...]:
-        return hosts.hosts(self._link)
+    def hosts(self, server: str | None = None) -> tuple[Host, ...]:
+        return hosts.hosts(self._link, server)
 
     def samples(self, server: str, span: Span) -> tuple[Sample, ...]:
         return hosts.samples(self._link, server, span)

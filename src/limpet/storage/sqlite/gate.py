@@ -62,8 +62,8 @@ class Gates:
             lambda tx: hosts.publish_host(tx, server, body, lifetime, samples), synced=False
         )
 
-    def hosts(self) -> tuple[Host, ...]:
-        return self._db.read(hosts.hosts)
+    def hosts(self, server: str | None = None) -> tuple[Host, ...]:
+        return self._db.read(lambda tx: hosts.hosts(tx, server))
 
     def samples(self, server: str, span: Span) -> tuple[Sample, ...]:
         return self._db.read(lambda tx: hosts.samples(tx, server, span))
