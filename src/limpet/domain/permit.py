@@ -1,6 +1,7 @@
 """Permits: what is reserved of a host, and the arithmetic by which every store admits work."""
 
 from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from typing import NamedTuple
 
 from limpet.domain.weight import Weight
@@ -43,6 +44,18 @@ class Gate(NamedTuple):
     room: Room
     weights: Mapping[str, Weight]
     patience: int = PATIENCE
+
+
+class PassedOver(IntEnum):
+    """What a claim left where it was because its host had no room for it; of several the highest.
+
+    `FOR_EVER`: what that host could not carry with nothing else there. `FOR_NOW`: what may begin
+    there once there is room.
+    """
+
+    NOTHING = 0
+    FOR_EVER = 1
+    FOR_NOW = 2
 
 
 class Permit(NamedTuple):

@@ -15,7 +15,7 @@ from limpet.domain.assessment import Assessment
 from limpet.domain.cause import Cause
 from limpet.domain.clock import SystemClock
 from limpet.domain.load import Smoothing
-from limpet.domain.permit import Gate, Room
+from limpet.domain.permit import Gate
 from limpet.domain.reading import Reading
 from limpet.host.capacity import bounds_of_self
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
@@ -123,7 +123,8 @@ class Gatekeeper:
         if not self._weights:
             return None
         if self._reading is None and now() - self._began < _FIRST_LOOK_MICROSECONDS:
-            return Gate(Room(self.server, 0, 0, calm=False), self._weights)
+            unseen = self._assessed().room._replace(free_cpu=0, free_memory=0, calm=False)
+            return Gate(unseen, self._weights)
         return Gate(self._assessed().room, self._weights)
 
     def _assessed(self) -> Assessment:

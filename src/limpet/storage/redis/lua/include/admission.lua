@@ -1,7 +1,8 @@
 -- admission: one claim at the gate of its host; see storage/gating.py. Needs gate.lua.
 
--- `admitted`: what was let in, and what each of them weighs.
-local admission = {admitted = {}}
+-- `admitted`: what was let in, and what each of them weighs. `passed_over`: what was not, as
+-- domain.permit.PassedOver.
+local admission = {admitted = {}, passed_over = 0}
 do
 
 -- What the holder said, nil without a gate; what is taken and reserved on its host, nil until it is asked.
@@ -44,6 +45,7 @@ function admission.admits(id, weight)
         admission.admitted[id] = weight
         return true
     end
+    admission.passed_over = math.max(admission.passed_over, gates.carries(room, weight) and 2 or 1)
     if gates.helped_by_an_end(room, taken, weight)
         and (reserved == id or (not reserved and may_reserve(id))) then
         local token = string.sub(redis.call('HGET', P .. 'row', id), 3, 10)
