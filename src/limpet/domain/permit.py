@@ -74,11 +74,21 @@ class Permit(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """A host on which nothing else is admitted until this job begins; confirmed at `at`."""
+    """A host on which nothing else is admitted until its holder begins; confirmed at `at`.
+
+    `holder`: a job, or the session of a caller outside of any worker. `caller`: what that calls
+    itself; None for a job.
+    """
 
     server: str
-    job: str
+    holder: str
     at: int
+    caller: str | None = None
+
+    @property
+    def whom(self) -> str:
+        """For whom it is, in words."""
+        return f"job {self.holder}" if self.caller is None else self.caller
 
 
 class Taken(NamedTuple):

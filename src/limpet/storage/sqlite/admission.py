@@ -14,7 +14,7 @@ class Admission:
     def __init__(self, tx: Transaction, gate: Gate | None) -> None:
         self._tx = tx
         self._gate = gate
-        self._known: tuple[Taken, int | None] | None = None
+        self._known: tuple[Taken, int | str | None] | None = None
         self._admitted: dict[int, Weight] = {}
         self.passed_over = PassedOver.NOTHING
 

@@ -2,9 +2,9 @@
 -- purpose: enter: ask for the gate of a host. pick_admitted: which jobs a claim takes where some of them
 --          have a weight. carries: whether a host could with nothing else there. permit: write the permits of those that were taken. take_permit: one for a caller
 --          outside. give_back: take away those of jobs that have left running.
--- params:  the room of a host as JSON (domain.permit.Room, and how long a reservation lasts), or the gate,
---          which is that with what tasks weigh and the patience of jobs; what a job weighs (cpu in
---          thousandths of a core, memory, heavy); the wall time.
+-- params:  the room of a host as JSON (domain.permit.Room, how long a reservation lasts, and the patience of
+--          a caller), or the gate, which is that with what tasks weigh and the patience of jobs; what a
+--          job weighs (cpu in thousandths of a core, memory, heavy); the wall time.
 -- returns: enter: whether nobody else has it; then this transaction has it. pick_admitted: the jobs, and what
 --          was left for the gate, as domain.permit.PassedOver.
 --          take_permit: the standing (NULL for no such session), and whether it has a permit.
@@ -87,17 +87,29 @@ BEGIN
         CROSS JOIN jsonb_to_record(p_weight) AS w (memory bigint));
 END $$;
 
--- reserved: the job for which a host is reserved.
+-- waits: whether who has a host reserved has not begun: a job that is ready with this token, or, if that is
+-- -1, the session of a caller that has no permit.
+CREATE OR REPLACE FUNCTION limpet.v1_waits(p_holder text, p_token bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF p_token = -1 THEN
+        RETURN EXISTS (SELECT FROM limpet.session s WHERE s.id = p_holder AND s.state <> 'dead')
+           AND NOT EXISTS (SELECT FROM limpet.permit p WHERE p.holder = p_holder);
+    END IF;
+    RETURN EXISTS (SELECT FROM limpet.ready r WHERE r.id = p_holder AND r.token = p_token);
+END $$;
+
+-- reserved: the job, or the session of the caller, for which a host is reserved.
 CREATE OR REPLACE FUNCTION limpet.v1_reserved(p_room jsonb, p_now bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RETURN (
         SELECT v.job FROM limpet.reservation v
-        JOIN limpet.ready r ON r.id = v.job AND r.token = v.token
-        WHERE v.server = p_room ->> 'server' AND v.at > p_now - (p_room ->> 'reserved_for')::bigint);
+        WHERE v.server = p_room ->> 'server' AND v.at > p_now - (p_room ->> 'reserved_for')::bigint
+          AND limpet.v1_waits(v.job, v.token));
 END $$;
 
--- reserve: reserve a host for a job, or confirm that; whether it is. Two hosts that meet the job in the same
+-- reserve: reserve a host for a job or a caller, or confirm that; whether it is. Two hosts that meet the job in the same
 -- moment would both see that no other is reserved for it, so one has the job for itself.
 CREATE OR REPLACE FUNCTION limpet.v1_reserve(
     p_room jsonb, p_job text, p_token bigint, p_now bigint)
@@ -224,6 +236,8 @@ CREATE OR REPLACE FUNCTION limpet.v1_take_permit(
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now bigint;
+    v_carried jsonb;
+    v_reserved text;
 BEGIN
     PERFORM limpet.v1_pass(false);
     PERFORM pg_advisory_xact_lock(hashtextextended('limpet.gate ' || (p_room ->> 'server'), 0));
@@ -231,13 +245,23 @@ BEGIN
     standing := limpet.v1_standing(p_session, p_lease);
     given := standing = 'live' AND EXISTS (
         SELECT FROM limpet.permit p WHERE p.holder = p_session);
-    IF standing = 'live' AND NOT given AND limpet.v1_reserved(p_room, v_now) IS NULL
-       AND limpet.v1_fits(p_room, limpet.v1_carried(p_room, v_now), p_weight) THEN
+    IF standing IS DISTINCT FROM 'live' OR given THEN
+        RETURN;
+    END IF;
+    v_carried := limpet.v1_carried(p_room, v_now);
+    v_reserved := limpet.v1_reserved(p_room, v_now);
+    IF (v_reserved IS NULL OR v_reserved = p_session)
+       AND limpet.v1_fits(p_room, v_carried, p_weight) THEN
         INSERT INTO limpet.permit (holder, server, session, what, cpu, memory, heavy, at)
         SELECT s.id, p_room ->> 'server', s.id, s.name, (p_weight ->> 'cpu')::bigint,
                (p_weight ->> 'memory')::bigint, (p_weight ->> 'heavy')::boolean, v_now
         FROM limpet.session s WHERE s.id = p_session
         ON CONFLICT (holder) DO NOTHING; -- it asked at another host too
         given := true;
+    ELSIF limpet.v1_helped(p_room, v_carried, p_weight)
+          AND (v_reserved = p_session OR (v_reserved IS NULL AND EXISTS (
+              SELECT FROM limpet.session s WHERE s.id = p_session
+              AND s.registered_at <= v_now - (p_room ->> 'patience')::bigint))) THEN
+        PERFORM limpet.v1_reserve(p_room, p_session, -1, v_now);
     END IF;
 END $$;
