@@ -1,6 +1,7 @@
 """Reservations: a heavy job that was passed over for long enough is let in before all others."""
 
 from datetime import timedelta
+from typing import Protocol
 
 import pytest
 from contract.driver import Holder, add, add_many, state
@@ -18,7 +19,13 @@ from limpet.testing.clock import FakeClock
 WEIGHTS = {"big": Weight(cpu=4.0), "small": CORE}
 
 
-def wait(clock: FakeClock, microseconds: int, *holders: Holder) -> None:
+class Renewing(Protocol):
+    """One who has a session."""
+
+    def renew(self) -> object: ...
+
+
+def wait(clock: FakeClock, microseconds: int, *holders: Renewing) -> None:
     """Let time pass in which these sessions stay alive."""
     while microseconds > 0:
         step = min(microseconds, 5_000_000)
@@ -100,7 +107,7 @@ def test_job_that_the_host_could_never_carry_reserves_nothing(
 def test_busy_host_is_reserved_too(store: Store, clock: FakeClock) -> None:
     holder, job = crowd(store, clock)
     assert holder.gated_ids(room=ROOM._replace(free_cpu=0)) == []
-    assert [each.job for each in store.reservations()] == [job]
+    assert [each.holder for each in store.reservations()] == [job]
 
 
 def test_the_oldest_reserves(store: Store, clock: FakeClock) -> None:
@@ -108,7 +115,7 @@ def test_the_oldest_reserves(store: Store, clock: FakeClock) -> None:
     add(store, task="big")
     wait(clock, PATIENCE, holder)
     holder.gated()
-    assert [each.job for each in store.reservations()] == [first]
+    assert [each.holder for each in store.reservations()] == [first]
 
 
 def test_job_reserves_one_host_and_is_taken_by_any(store: Store, clock: FakeClock) -> None:
@@ -144,7 +151,7 @@ def test_reservation_is_confirmed_by_each_claim_that_meets_its_job(
         wait(clock, RESERVED_FOR - 1, holder)
         add(store, task="small")
         assert holder.gated_ids() == []
-    assert [each.job for each in store.reservations()] == [job]
+    assert [each.holder for each in store.reservations()] == [job]
 
 
 def test_job_of_a_host_that_is_gone_reserves_another(store: Store, clock: FakeClock) -> None:

@@ -228,6 +228,11 @@ def fills_its_host(ctx: Context, word: str) -> int:
     return ctx.token
 
 
+@app.task(weight=Weight(cpu=50_000))
+def weighs_more_than_any_host(ctx: Context) -> int:
+    return ctx.token
+
+
 @app.task(weight=Weight(cpu=0.1), on_pressure="release")
 def gives_way(ctx: Context, word: str) -> int:
     with recording(ctx) as record:

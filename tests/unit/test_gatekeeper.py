@@ -112,7 +112,7 @@ def room_of(worker: Gatekeeper) -> Room:
 
 def is_pressed(worker: Gatekeeper) -> bool:
     room = room_of(worker)
-    return room.cpu > 0 and not room.calm
+    return room.unseen > 0 and not room.calm  # not the one of a host that nobody has seen
 
 
 def session_of(machine: Machine, server: str = "web-2") -> str:

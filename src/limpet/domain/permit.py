@@ -1,6 +1,7 @@
 """Permits: what is reserved of a host, and the arithmetic by which every store admits work."""
 
 from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from typing import NamedTuple
 
 from limpet.domain.weight import Weight
@@ -45,6 +46,18 @@ class Gate(NamedTuple):
     patience: int = PATIENCE
 
 
+class PassedOver(IntEnum):
+    """What a claim left where it was because its host had no room for it; of several the highest.
+
+    `FOR_EVER`: what that host could not carry with nothing else there. `FOR_NOW`: what may begin
+    there once there is room.
+    """
+
+    NOTHING = 0
+    FOR_EVER = 1
+    FOR_NOW = 2
+
+
 class Permit(NamedTuple):
     """A reservation of some of a host's capacity, for as long as its holder has it.
 
@@ -61,11 +74,21 @@ class Permit(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """A host on which nothing else is admitted until this job begins; confirmed at `at`."""
+    """A host on which nothing else is admitted until its holder begins; confirmed at `at`.
+
+    `holder`: a job, or the session of a caller outside of any worker. `caller`: what that calls
+    itself; None for a job.
+    """
 
     server: str
-    job: str
+    holder: str
     at: int
+    caller: str | None = None
+
+    @property
+    def whom(self) -> str:
+        """For whom it is, in words."""
+        return f"job {self.holder}" if self.caller is None else self.caller
 
 
 class Taken(NamedTuple):

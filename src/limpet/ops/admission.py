@@ -8,7 +8,7 @@ from limpet.domain.assessment import Admitted, Waiting, admit
 from limpet.domain.clock import SystemClock
 from limpet.domain.errors import InvalidOption
 from limpet.domain.job import Job
-from limpet.domain.permit import taken
+from limpet.domain.permit import Reservation, taken
 from limpet.domain.weight import Weight, weight_of
 from limpet.host.wire import assess_published
 from limpet.ops.record import Record
@@ -49,10 +49,10 @@ def kept_off(store: GateVerbs, job: Job, weight: Weight, now: int) -> Kept | Non
     if not hosts:
         text = "no host says what it has room for; one does soon after a worker has started there"
         return Kept(_WAITING + text, facts)
-    reserved = {each.server: each.job for each in store.reservations()}
+    reserved = {each.server: each for each in store.reservations()}
     every: list[Waiting] = []
     for host in hosts:
-        answer = _asked(store, host, weight, reserved.get(host.server, job.id), job.id, now)
+        answer = _asked(store, host, weight, reserved.get(host.server), job.id, now)
         if isinstance(answer, Admitted):
             return None
         every.append(answer)
@@ -63,7 +63,7 @@ def kept_off(store: GateVerbs, job: Job, weight: Weight, now: int) -> Kept | Non
         told += f"; and {len(reasons) - MOST_NAMED} hosts more"
     if all(each.never for each in every):
         return Kept(f"no host can carry it: {told}", facts)
-    own = [server for server, holder in reserved.items() if holder == job.id]
+    own = [each.server for each in reserved.values() if each.holder == job.id]
     if own:
         facts["reserved"] = own[0]
         told += f"; {own[0]} is reserved for it"
@@ -71,14 +71,15 @@ def kept_off(store: GateVerbs, job: Job, weight: Weight, now: int) -> Kept | Non
 
 
 def _asked(
-    store: GateVerbs, host: Host, weight: Weight, reserved: str, job: str, now: int
+    store: GateVerbs, host: Host, weight: Weight, reserved: Reservation | None, job: str, now: int
 ) -> Admitted | Waiting:
-    """What one host would say, where `reserved` is the job that it is kept for."""
+    """What one host would say to the job, where `reserved` tells for whom it is kept."""
     found = assess_published(host, now, boot_id(), SystemClock().boot())
     if found is None:
         return Waiting(f"{host.server} says what this version cannot read")
     beside = taken(store.permits(host.server), now, found.room.unseen)
     answer = admit(weight, found, beside)
-    if reserved != job and not (isinstance(answer, Waiting) and answer.never):
-        return Waiting(f"{host.server} is reserved for job {reserved}")
+    never = isinstance(answer, Waiting) and answer.never
+    if reserved is not None and reserved.holder != job and not never:
+        return Waiting(f"{host.server} is reserved for {reserved.whom}")
     return answer

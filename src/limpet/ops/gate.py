@@ -56,8 +56,8 @@ class Gauge:
 
     def look(self) -> Look:
         """Look now; the first time that may take as long as it must measure."""
-        for host in self._store.hosts():
-            if host.server == self._here.server and (look := told_by(host, self._clock)):
+        for host in self._store.hosts(self._here.server):
+            if look := told_by(host, self._clock):
                 return look
         reading, here = self._measure(), self._here
         capacity = Capacity(reading.cores, reading.memory_total)
@@ -95,10 +95,12 @@ def told_by(host: Host, clock: Clock) -> Look | None:
     return None if judged is None else Look(told.reading, judged, told.thresholds)
 
 
-def waits_for(store: GateVerbs, assessment: Assessment, weight: Weight, now: int) -> Waiting | None:
+def waits_for(
+    store: GateVerbs, assessment: Assessment, weight: Weight, now: int, session: str = ""
+) -> Waiting | None:
     """What keeps a caller of this weight back, in words; None if nothing does by now.
 
-    `now` is wall time.
+    `now` is wall time. `session`: that of the caller, for whom a host may be reserved.
     """
     server = assessment.room.server
     beside = taken(store.permits(server), now, assessment.room.unseen)
@@ -106,8 +108,8 @@ def waits_for(store: GateVerbs, assessment: Assessment, weight: Weight, now: int
     if isinstance(verdict, Waiting) and verdict.never:
         return verdict
     for each in store.reservations():
-        if each.server == server:
-            return Waiting(f"waiting: {server} is reserved for job {each.job}")
+        if each.server == server and each.holder != session:
+            return Waiting(f"waiting: {server} is reserved for {each.whom}")
     return verdict if isinstance(verdict, Waiting) else None
 
 

@@ -22,7 +22,7 @@ def list_hosts(store: GateVerbs, clock: Clock | None = None) -> list[Record]:
     permits: dict[str, list[Permit]] = {}
     for each in store.permits():
         permits.setdefault(each.server, []).append(each)
-    reserved = {each.server: each.job for each in store.reservations()}
+    reserved = {each.server: each.caller or each.holder for each in store.reservations()}
     return [
         {
             "server": server,

@@ -101,7 +101,8 @@ class Asker:
             assessment = gauge.look().assessment
             if self._store.take_permit(holding.session, self._weight, assessment.room):
                 return None if holding.held else "the lease ran out while it waited"
-            waiting = waits_for(self._store, assessment, self._weight, self._clock.wall())
+            asked = self._store, assessment, self._weight, self._clock.wall(), holding.session
+            waiting = waits_for(*asked)
         except (SessionLost, StoreRolledBack) as error:
             holding.end()
             return str(error)

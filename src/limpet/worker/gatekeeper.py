@@ -15,7 +15,7 @@ from limpet.domain.assessment import Assessment
 from limpet.domain.cause import Cause, HostPressed
 from limpet.domain.clock import SystemClock
 from limpet.domain.load import Smoothing
-from limpet.domain.permit import Gate, Permit, Room
+from limpet.domain.permit import Gate, Permit
 from limpet.domain.reading import Reading
 from limpet.host.capacity import bounds_of_self
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
@@ -102,7 +102,8 @@ class Gatekeeper:
         if not self._weights:
             return None
         if self._reading is None and now() - self._began < _FIRST_LOOK_MICROSECONDS:
-            return Gate(Room(self.server, 0, 0, calm=False), self._weights)
+            unseen = self._assessed().room._replace(free_cpu=0, free_memory=0, calm=False)
+            return Gate(unseen, self._weights)
         return Gate(self._assessed().room, self._weights)
 
     def _assessed(self) -> Assessment:
@@ -191,9 +192,8 @@ class Gatekeeper:
                 self._untold.popleft()
 
     async def _learn(self) -> None:
-        hosts = await self._line.do(self._line.store.hosts)
-        said = next((each.body for each in hosts if each.server == self.server), None)
-        published = None if said is None else published_of(said)
+        hosts = await self._line.do(partial(self._line.store.hosts, self.server))
+        published = published_of(hosts[0].body) if hosts else None
         # Of another machine with the same name it would say nothing about this one.
         if published is not None and published.boot == boot_id():
             self._heard(published.reading)
