@@ -8,6 +8,7 @@ from contract.driver import Holder, add, add_many, state
 from contract.gates import CORE, GIB, ROOM, Gated
 from contract.test_permits import caller
 
+from limpet.domain.assessment import UNBOUNDED
 from limpet.domain.cause import Drained
 from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation
 from limpet.domain.state import State
@@ -178,6 +179,21 @@ def test_host_is_not_reserved_for_what_no_end_of_a_permit_would_let_begin(
     assert holder.gated_ids(room=room) == small[1:]
     assert store.reservations() == ()
     assert state(store, job) is State.READY
+
+
+@pytest.mark.parametrize(("unseen", "reserved"), [(0, True), (UNBOUNDED, False)])
+def test_memory_of_permits_comes_back_only_where_it_was_measured_as_taken(
+    store: Store, clock: FakeClock, unseen: int, reserved: bool
+) -> None:
+    """Where what is free is free of others alone, an end of permits does not make it more."""
+    add(store, task="small")
+    holder = Gated(store, {"big": Weight(memory="7GiB"), "small": Weight(memory="2GiB")})
+    holder.gated()
+    add(store, task="big")
+    wait(clock, PATIENCE, holder)
+    room = ROOM._replace(free_memory=6 * GIB, unseen=unseen)
+    assert holder.gated_ids(room=room) == []
+    assert bool(store.reservations()) is reserved
 
 
 def test_reservation_is_not_kept_up_once_nothing_is_left_to_wait_for(

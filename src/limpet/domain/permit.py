@@ -119,7 +119,9 @@ def helped_by_an_end(room: Room, beside: Taken, weight: Weight) -> bool:
     """
     if beside.permits == 0 or not room.carries(weight):
         return False
-    return room.free_memory is None or room.free_memory + beside.memory >= weight.memory
+    # What does not show as taken is not given back either.
+    back = beside.memory - beside.unseen_memory
+    return room.free_memory is None or room.free_memory + back >= weight.memory
 
 
 def taken(permits: Iterable[Permit], now: int, unseen: int) -> Taken:

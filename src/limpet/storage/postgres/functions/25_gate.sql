@@ -81,9 +81,9 @@ RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN (
         SELECT c.permits > 0 AND limpet.v1_carries(p_room, p_weight)
-           AND (r.free_memory IS NULL OR r.free_memory + c.memory >= w.memory)
+           AND (r.free_memory IS NULL OR r.free_memory + c.memory - c.unseen_memory >= w.memory)
         FROM jsonb_to_record(p_room) AS r (free_memory bigint)
-        CROSS JOIN jsonb_to_record(p_carried) AS c (permits bigint, memory bigint)
+        CROSS JOIN jsonb_to_record(p_carried) AS c (permits bigint, memory bigint, unseen_memory bigint)
         CROSS JOIN jsonb_to_record(p_weight) AS w (memory bigint));
 END $$;
 

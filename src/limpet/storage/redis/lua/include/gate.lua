@@ -41,7 +41,7 @@ end
 -- Whether what does not fit might once the permits of others are gone.
 function gates.helped_by_an_end(room, taken, weight)
     if taken.permits == 0 or not gates.carries(room, weight) then return false end
-    return not room[5] or room[5] + taken.memory >= weight[2]
+    return not room[5] or room[5] + taken.memory - taken.unseen_memory >= weight[2]
 end
 
 -- What was confirmed since then, by server; `old` are the servers whose reservation was not.
