@@ -72,6 +72,11 @@ class Permit(NamedTuple):
     weight: Weight
     at: int
 
+    @property
+    def is_callers(self) -> bool:
+        """Whether its holder is outside of any worker."""
+        return self.holder == self.session
+
 
 class Reservation(NamedTuple):
     """A host on which nothing else is admitted until its holder begins; confirmed at `at`.

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from limpet.host import marks
@@ -97,6 +98,30 @@ def _tidy(folder: str) -> None:
                     os.unlink(path)
                 finally:
                     os.close(descriptor)
+
+
+def owners(sessions: Iterable[str], root: str = "/") -> dict[str, int]:
+    """Session → the process that has taken its lock, of those that live and can be seen here."""
+    folder = run_directory()
+    found: dict[str, str] = {}
+    for session in sessions:
+        with contextlib.suppress(OSError):
+            about = os.stat(os.path.join(folder, session + _LOCK))
+            device = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}"
+            found[f"{device}:{about.st_ino}"] = session
+    if not found:
+        return {}
+    try:
+        with open(os.path.join(root, "proc/locks"), encoding="ascii") as file:
+            lines = [line.split() for line in file]
+    except OSError:
+        return {}
+    # 7: FLOCK ADVISORY WRITE, the process, the file, from where to where.
+    return {
+        found[line[5]]: int(line[4])
+        for line in lines
+        if len(line) > 5 and line[1] == "FLOCK" and line[5] in found and int(line[4]) > 0
+    }
 
 
 def _make(path: str, nonce: str) -> int:

@@ -95,6 +95,24 @@ class SessionTrees:
             },
         )
 
+    def below(self, pid: int) -> tuple[int, int]:
+        """The seconds that a process and those below it have ever used, in microseconds, and the
+        bytes that they hold alone; without those of sessions, as of the last look.
+        """
+        children: dict[int, list[int]] = {}
+        for each, parent in self._parents.items():
+            children.setdefault(parent, []).append(each)
+        found: list[int] = []
+        wanted = [pid]
+        while wanted:
+            each = wanted.pop()
+            if self._places.get(each) is None:
+                found.append(each)
+                wanted += children.get(each, ())
+        stats = {each: stat for each in found if (stat := self._stat(each)) is not None}
+        spent = sum(stat.ticks for stat in stats.values()) * 1_000_000 // _TICKS_PER_SECOND
+        return spent, sum(self._own_bytes(each, stat, stats) for each, stat in stats.items())
+
     @staticmethod
     def _executors(mine: dict[int, _Place], stats: dict[int, _Stat]) -> dict[int, int | None]:
         """Pid → the executor that it belongs to: a child of a zygote, or a command that holds a

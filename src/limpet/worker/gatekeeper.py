@@ -16,7 +16,8 @@ from limpet.domain.cause import Cause, HostPressed
 from limpet.domain.clock import SystemClock
 from limpet.domain.load import Smoothing
 from limpet.domain.permit import Gate, Permit
-from limpet.domain.reading import Reading
+from limpet.domain.reading import Reading, Use
+from limpet.host.callers import Callers
 from limpet.host.capacity import bounds_of_self
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
 from limpet.host.history import History
@@ -24,7 +25,7 @@ from limpet.host.holders import Holders
 from limpet.host.identity import capacity_id, server_id
 from limpet.host.monitor import Monitor
 from limpet.host.post import Post
-from limpet.host.trees import SessionTrees, Uses
+from limpet.host.trees import SessionTrees
 from limpet.host.wire import Published, published_of, written
 from limpet.storage.boot import boot_id
 from limpet.storage.gating import Sample
@@ -78,6 +79,8 @@ class Gatekeeper:
         self._post: Post | None = None
         self._monitor: Monitor | None = None
         self._trees = SessionTrees(self._root)
+        self._callers = Callers(self._trees, self._root)
+        self._calling: frozenset[str] = frozenset()
         self._holders = Holders(Smoothing(plan.gate_rise, plan.gate_fall))
         self._history = History()
         self._reading: Reading | None = None
@@ -125,7 +128,7 @@ class Gatekeeper:
             left = (begun + POLL_MICROSECONDS - now()) / 1e6
             await asyncio.sleep(max(left, POLL_MICROSECONDS / 1e7))
 
-    def _measure(self) -> tuple[Reading, Uses] | None:
+    def _measure(self) -> tuple[Reading, dict[str, Use]] | None:
         """In a thread: a reading, if this worker is the monitor.
 
         One that has just become it tells nothing before it has seen a second: until then what the
@@ -144,10 +147,11 @@ class Gatekeeper:
             log.say("gate_measures", server=self.server, session=self._session)
             return None
         reading = self._monitor.poll()
-        uses = self._trees.sample(reading.at_boot)
-        return replace(reading, executors=uses.executors), uses
+        executors, uses = self._trees.sample(reading.at_boot)
+        uses |= self._callers.sample(self._calling - uses.keys(), reading.at_boot)
+        return replace(reading, executors=executors), uses
 
-    async def _talk(self, measured: tuple[Reading, Uses] | None) -> None:
+    async def _talk(self, measured: tuple[Reading, dict[str, Use]] | None) -> None:
         """With the store: tell what was measured, or ask; then see whether something must go."""
         if measured is not None:
             await self._tell(*measured)
@@ -156,14 +160,15 @@ class Gatekeeper:
         if self._relief.must_look and self._line.failing_since is None:
             await self._try("gate", self._relieve)
 
-    async def _tell(self, reading: Reading, uses: Uses) -> None:
+    async def _tell(self, reading: Reading, uses: dict[str, Use]) -> None:
         """Tell ourselves what was measured, whether or not the store answers, and it too."""
         if self._line.failing_since is not None:
             self._heard(reading)  # it is left to the renewals to ask
             return
         permits = await self._try("gate", self._permits)
         if permits is not None:
-            reading = self._holders.apart(reading, uses.sessions, permits)
+            reading = self._holders.apart(reading, uses, permits)
+            self._calling = frozenset(each.session for each in permits if each.is_callers)
         self._heard(reading)
         if permits is not None:
             await self._try("gate", partial(self._publish, reading))
