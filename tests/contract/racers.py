@@ -14,7 +14,7 @@ from contract.driver import KILLED
 from limpet.domain.errors import MoveRefused
 from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
-from limpet.domain.permit import Room
+from limpet.domain.permit import PATIENCE, Room
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Settlement
 from limpet.domain.weight import Weight
@@ -74,8 +74,10 @@ def end_and_recover(store: Store, session: str) -> Recovered:
     return store.recover(session)
 
 
-def take_permit(store: Store, session: str, weight: Weight, room: Room) -> bool:
-    return store.take_permit(session, weight, room)
+def take_permit(
+    store: Store, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+) -> bool:
+    return store.take_permit(session, weight, room, patience)
 
 
 def cancel(store: Store, job: str) -> State:

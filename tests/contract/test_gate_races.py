@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from contract.driver import BACKENDS, KILLED, add_many, counts
+from contract.driver import BACKENDS, KILLED, add, add_many, counts
 from contract.gates import CORE, ROOM, Gated
-from contract.racers import claim, end_and_recover, exchange, racers, take_permit
+from contract.racers import claim, end_and_recover, exchange, promote, racers, take_permit
 from contract.test_permits import caller
 
 from limpet.domain.state import State
@@ -164,4 +164,53 @@ def test_job_that_several_hosts_meet_at_once_reserves_one_of_them(
             store.cancel(job)
             for host in hosts:
                 host.seq += 1
+    store.close()
+
+
+@on_processes
+@pytest.mark.parametrize("backend", SHARED)
+def test_jobs_and_callers_that_wait_for_one_host_have_it_one_by_one(
+    backend: str, tmp_path: Path
+) -> None:
+    """Whoever has reserved it is next, however they meet, and each of them is."""
+    url = BACKENDS[backend](tmp_path)
+    store = open_store(url, FakeClock())
+    store.migrate()
+    room = ROOM._replace(cpu=1_000)
+    hosts = [Gated(store, {f"render-{n}": CORE}, room) for n in range(2)]
+    with racers(url, 4) as racing:
+        for _ in range(8):
+            user = caller(store)
+            assert store.take_permit(user, CORE, room)
+            jobs = [add(store, task=f"render-{n}") for n in range(2)]
+            left = {*jobs, caller(store), caller(store)}
+            for _ in range(60):
+                before = {each.holder for each in store.reservations()}
+                asked = [
+                    (each.id, each.seq + 1, Want((each.pool(1),), each.gate()._replace(patience=0)))
+                    for each in hosts
+                ]
+                callers = sorted(left.difference(jobs))
+                racing.round(
+                    *((claim, each) for each in asked),
+                    *((take_permit, (each, CORE, room, 0)) for each in callers),
+                    *((promote, ()) for _ in range(2 - len(callers))),
+                )
+                for host in hosts:
+                    host.seq += 1
+                held = store.permits()
+                assert len(held) <= 1
+                assert len(store.reservations()) <= 1
+                begun = {each.holder for each in held} - {user}
+                assert not before or begun <= before
+                left -= begun
+                store.end(user, KILLED)
+                for each in held:
+                    if each.holder == each.session:
+                        store.end(each.session, KILLED)
+                for host in hosts:
+                    host.exchange(*(Complete(lease) for lease in store.held(host.id)))
+                if not left:
+                    break
+            assert not left
     store.close()
