@@ -225,6 +225,40 @@ def test_second_signal_ends_a_command_that_will_not_stop(run: Run, measure: Meas
         front.nothing_is_left(0.0)
 
 
+def test_two_different_signals_leave_the_command_its_grace(run: Run, measure: Measure) -> None:
+    """As a service manager sends them, or a terminal that is closed."""
+    script = (
+        "import signal, sys, time\n"
+        "told = []\n"
+        "for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):\n"
+        "    signal.signal(each, lambda number, frame: told.append(number))\n"
+        "print('started', flush=True)\n"
+        "while len(told) < 3: time.sleep(0.01)\n"
+        "time.sleep(0.5)\n"
+        "print('tidied', flush=True)\n"
+        "sys.exit(9)\n"
+    )
+    with measure():
+        front = run(sys.executable, "-c", script)
+        assert front.line() == "started"
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            front.process.send_signal(number)
+        assert front.end()[:2] == (9, "tidied\n")
+
+
+def test_signal_that_its_sender_sends_twice_at_once_is_one(run: Run, measure: Measure) -> None:
+    """As `timeout` does: to the process, then to its group."""
+    tidy = "trap 'sleep 0.5; echo tidied; exit 9' TERM"
+    script = f"{tidy}; echo started; while :; do sleep 0.05; done"
+    with measure():
+        front = run("sh", "-c", script)
+        assert front.line() == "started"
+        front.process.terminate()
+        time.sleep(0.02)  # so that the two do not become one on their way
+        front.process.terminate()
+        assert front.end()[:2] == (9, "tidied\n")
+
+
 def test_command_is_ended_when_its_permit_is_lost(run: Run, store: Store, measure: Measure) -> None:
     with measure():
         front = run("sh", "-c", TREE)
