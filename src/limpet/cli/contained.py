@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from limpet.cli.run_guardian import ORDER, heard
 from limpet.host import marks, processes
 from limpet.permits.permit import Permit
+from limpet.permits.stop import Stop
 from limpet.worker.page import Page, create
 
 KILLED = 128
@@ -47,7 +47,7 @@ class Asked:
     """
 
     def __init__(self) -> None:
-        self.stop = threading.Event()
+        self.stop = Stop()
         self.code = 0
 
     def hear(self, number: int, frame: object) -> None:

@@ -157,7 +157,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from limpet.host import processes
     from limpet.host.here import here
     from limpet.permits.permit import Permit, as_name
-    from limpet.permits.waiting import Stopped
+    from limpet.permits.stop import Stopped
 
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     if not words:
