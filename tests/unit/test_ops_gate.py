@@ -17,7 +17,7 @@ from limpet.domain.weight import Weight
 from limpet.host.gate import LIFETIME_MICROSECONDS, Thresholds
 from limpet.host.here import Here
 from limpet.host.wire import Published, written
-from limpet.ops.gate import Gauge, Look, gate_status, told_by, waits_for
+from limpet.ops.gate import Gauge, Look, gate_status, given_by, told_by, waits_for
 from limpet.ops.hosts import list_hosts
 from limpet.storage.base import Store
 from limpet.storage.boot import boot_id
@@ -98,10 +98,12 @@ def test_silent_monitor_is_replaced_by_own_eyes(store: Store, clock: FakeClock) 
 def test_reservation_is_the_reason(store: Store, clock: FakeClock) -> None:
     holder, job = crowd(store, clock)
     holder.gated()
-    waiting = waits_for(store, Assessment(ROOM), CORE, clock.wall())
+    given = given_by(store, ROOM.server)
+    waiting = waits_for(Assessment(ROOM), given, CORE, clock.wall())
     assert waiting is not None
     assert waiting.reason == f"waiting: web-1 is reserved for job {job}"
-    never = waits_for(store, Assessment(ROOM), Weight(64), clock.wall())
+    assert waits_for(Assessment(ROOM), given, CORE, clock.wall(), job) != waiting
+    never = waits_for(Assessment(ROOM), given, Weight(64), clock.wall())
     assert never is not None
     assert never.never
     (host,) = list_hosts(store, clock)

@@ -64,9 +64,10 @@ class Errand(Generic[T]):
         try:
             self._begin()
             await through.wait()
-        except BaseException:
+        except BaseException as error:
             self._interrupted()
-            while not through.is_set():
+            # What else is raised in here ends the loop, in which nothing could be waited for.
+            while isinstance(error, asyncio.CancelledError) and not through.is_set():
                 with contextlib.suppress(asyncio.CancelledError):
                     await through.wait()
             raise

@@ -1,5 +1,6 @@
 """A permit as a caller outside of any worker has it: `with app.permit(cpu=1.0) as permit:`."""
 
+import asyncio
 import os
 import re
 import sys
@@ -130,7 +131,7 @@ class Permit:
         entering = self._entering()
         try:
             await entering.ado()
-        except BaseException:
+        except asyncio.CancelledError:
             if entering.answer is not None:  # it was given at the very moment
                 await self._leaving().ado()
             raise

@@ -20,7 +20,7 @@ from limpet.domain.weight import Weight
 from limpet.host.here import Here
 from limpet.host.neighbours import forget, proof
 from limpet.maintenance.sweeper import Sweeper
-from limpet.ops.gate import Gauge, waits_for
+from limpet.ops.gate import Gauge, given_by, waits_for
 from limpet.permits.holding import Holding
 from limpet.permits.stop import Stop, Stopped
 from limpet.storage.base import Bell, Store, Topic
@@ -99,7 +99,8 @@ class Asker:
             assessment = gauge.look().assessment
             if self._store.take_permit(holding.session, self._weight, assessment.room):
                 return None if holding.held else "the lease ran out while it waited"
-            waiting = waits_for(self._store, assessment, self._weight, self._clock.wall())
+            given = given_by(self._store, assessment.room.server)
+            waiting = waits_for(assessment, given, self._weight, self._clock.wall())
         except (SessionLost, StoreRolledBack) as error:
             holding.end()
             return str(error)

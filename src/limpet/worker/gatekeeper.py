@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import os
-import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -14,13 +13,13 @@ from limpet import log
 from limpet.domain.assessment import Assessment
 from limpet.domain.cause import Cause
 from limpet.domain.clock import SystemClock
-from limpet.domain.load import Smoothing
 from limpet.domain.permit import Gate, Room
 from limpet.domain.reading import Reading
 from limpet.host.capacity import bounds_of_self
-from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
+from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, assess
+from limpet.host.here import here_by
 from limpet.host.history import History
-from limpet.host.identity import capacity_id, server_id
+from limpet.host.identity import capacity_id
 from limpet.host.locks import run_directory
 from limpet.host.monitor import Monitor
 from limpet.host.wire import Published, published_of, written
@@ -85,14 +84,15 @@ class Gatekeeper:
         """`zygote`: tells the process whose children are measured. `stop`: stops a job."""
         self._root = os.environ.get(ROOT_VARIABLE, "/")
         within = bounds_of_self(self._root)
-        name = socket.gethostname()
-        self.server = server_id(plan.server_id, within, boot_id(), name, root=self._root)
+        here = here_by(plan, within, self._root)
+        self.server = here.server
         self._plan = plan
         self._session = session
         self._line = line
         self._zygote = zygote
         self._capacity = within.capacity
-        self._thresholds = Thresholds(plan.gate_cpu, plan.gate_memory, plan.gate_pressure)
+        self._thresholds = here.thresholds
+        self._smoothing = here.smoothing
         self._weights = catalog.weights()
         giving_way = catalog.giving_way()
         self._relief = Relief(session, self.server, giving_way, self._thresholds, stop)
@@ -155,9 +155,8 @@ class Gatekeeper:
         if not self._post.is_ours():
             return None
         if self._monitor is None:
-            smoothing = Smoothing(self._plan.gate_rise, self._plan.gate_fall)
             self._monitor = Monitor(
-                self.server, SystemClock(), root=self._root, smoothing=smoothing
+                self.server, SystemClock(), root=self._root, smoothing=self._smoothing
             )
             log.say("gate_measures", server=self.server, session=self._session)
             return None
