@@ -3,7 +3,9 @@
     python benchmarks/gate.py [--runs 3] [--jobs 8]
 
 Four workers with two lanes each share one control group with a limit of memory; each job takes half
-a gigabyte and two seconds of a core. Writes benchmarks/results/gate.md and gate.svg. Needs root.
+a gigabyte and two seconds of a core. A third way: jobs that take it six seconds after they began,
+beside a program that is none of Limpet's and holds some already. Writes benchmarks/results/gate.md
+and gate.svg. Needs root.
 """
 
 import argparse
@@ -37,6 +39,13 @@ MEGABYTES, CPU_SECONDS = 500, 2.0
 WORKERS, LANES = 4, 2
 PATIENCE_SECONDS = 300.0
 SAMPLE_SECONDS = 0.05
+# What a program beside the late ones holds.
+BESIDE_MEGABYTES = 700
+WAYS = {
+    "gated": "with the gate",
+    "ungated": "without",
+    "late": f"with the gate, late, beside {BESIDE_MEGABYTES} MB of others",
+}
 
 
 @dataclass
@@ -86,6 +95,21 @@ def workers(url: str, group: MemoryGroup, record: Path) -> Iterator[None]:
             processes.stop(each)
 
 
+@contextmanager
+def bystander(group: MemoryGroup, megabytes: int) -> Iterator[None]:
+    """A program in the group that holds so much."""
+    hold = f"held = bytearray({megabytes} * 1_000_000); print(flush=True); input()"
+    program = subprocess.Popen(
+        group.within([sys.executable, "-c", hold]), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert program.stdout is not None
+    program.stdout.readline()
+    try:
+        yield
+    finally:
+        processes.stop(program)
+
+
 def measure(task: str, jobs: int) -> Run:
     """All jobs, from the moment they are handed in to the end of the last."""
     run = Run(task, jobs)
@@ -95,15 +119,18 @@ def measure(task: str, jobs: int) -> Run:
         url = f"sqlite:///{folder}/jobs.db"
         store = open_store(url)
         store.migrate()
-        with workers(url, group, record):
+        beside = BESIDE_MEGABYTES if task == "late" else 0
+        with bystander(group, beside), workers(url, group, record):
             _wait(lambda: len(store.sessions()) == WORKERS, 60, "the workers did not start")
             time.sleep(3)  # the monitor has looked
             began = time.monotonic()
             watch = _Watch(group, began)
-            _hand_in(url, task, jobs)
-            _wait(lambda: _over(store) == jobs, PATIENCE_SECONDS, "the jobs did not end")
-            run.seconds = time.monotonic() - began
-            run.memory = watch.stop()
+            try:
+                _hand_in(url, task, jobs)
+                _wait(lambda: _over(store) == jobs, PATIENCE_SECONDS, "the jobs did not end")
+                run.seconds = time.monotonic() - began
+            finally:
+                run.memory = watch.stop()
             run.killed = group.killed()
         for job in store.jobs(JobFilter(), limit=jobs).jobs:
             run.succeeded += job.state is State.SUCCEEDED
@@ -171,11 +198,11 @@ def _running(record: Path, began: float) -> list[tuple[float, int]]:
 
 def report(runs: list[Run]) -> list[str]:
     rows = []
-    for task in ("gated", "ungated"):
+    for task, name in WAYS.items():
         mine = [run for run in runs if run.task == task]
         rows.append(
             [
-                {"gated": "with the gate", "ungated": "without"}[task],
+                name,
                 f"{median(run.seconds for run in mine):.1f}",
                 _spread([run.attempts for run in mine]),
                 _spread([run.killed for run in mine]),
@@ -203,7 +230,7 @@ def main() -> int:
     runs = []
     try:
         for _ in range(asked.runs):
-            for task in ("gated", "ungated"):
+            for task in WAYS:
                 runs.append(measure(task, asked.jobs))
                 done = runs[-1]
                 print(
@@ -230,7 +257,7 @@ def main() -> int:
     (RESULTS / "gate.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     first = {run.task: run for run in reversed(runs)}
     (RESULTS / "gate.svg").write_text(
-        gate_plot.drawn([("with the gate", first["gated"]), ("without", first["ungated"])], LIMIT),
+        gate_plot.drawn([(name, first[task]) for task, name in WAYS.items()], LIMIT),
         encoding="utf-8",
     )
     return 0

@@ -1,4 +1,4 @@
-"""The jobs of gate.py: each fills memory and computes, once with a weight and once without."""
+"""The jobs of gate.py: each fills memory and computes, with a weight or without, soon or late."""
 
 import hashlib
 import os
@@ -14,9 +14,14 @@ RECORD = os.environ.get("BENCH_RECORD", "")
 WEIGHT = Weight(cpu=1.0, memory=f"{MEGABYTES + 20}MB")
 
 
-def render(job: str) -> int:
+# So long a late one does nothing yet: beyond any time after which it would have to show.
+LATE_SECONDS = 6.0
+
+
+def render(job: str, late: float = 0.0) -> int:
     """Take memory as a decoder does, a piece at a time, and compute for as long as it takes."""
     _note("begin", job)
+    time.sleep(late)
     held = []
     for _ in range(MEGABYTES // 10):
         held.append(bytearray(10_000_000))
@@ -38,6 +43,11 @@ def _note(what: str, job: str) -> None:
 @app.task(weight=WEIGHT)
 def gated(ctx: Context) -> int:
     return render(ctx.job.id)
+
+
+@app.task(weight=Weight(cpu=0.5, memory=WEIGHT.memory))
+def late(ctx: Context) -> int:
+    return render(ctx.job.id, LATE_SECONDS)
 
 
 @app.task

@@ -1,4 +1,5 @@
-"""What the monitor of a host costs: looks once a second at 20 executors and tells a store of it.
+"""What the monitor of a host costs: looks once a second at 20 executors, at as many permits, and
+tells a store of it.
 
 Run by hand, with `tests` on the Python path: `python scripts/monitor_cost.py sqlite 60`; it runs on
 `sqlite`, `redis`, `valkey` and `postgres`, and prints what it found as JSON. Counted is the
@@ -12,24 +13,34 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 from servers import PostgresServer, RedisServer
 
 from limpet.domain.clock import SystemClock
+from limpet.domain.permit import Room
+from limpet.domain.session import NewSession, SessionKind
+from limpet.domain.weight import Weight
 from limpet.host.gate import LIFETIME_MICROSECONDS, USUAL_THRESHOLDS
 from limpet.host.history import History
+from limpet.host.holders import Holders
+from limpet.host.marks import MARK
 from limpet.host.monitor import Monitor
+from limpet.host.trees import SessionTrees
 from limpet.host.wire import Published, written
 from limpet.storage.boot import boot_id
 from limpet.storage.registry import open_store
 
 EXECUTORS = 20
 MOST_PERCENT = 1.0
+SERVER, SESSION = "bench", "session-of-the-executors"
 # A parent of executors, each of which has a process of its own, as when it runs a command.
 ZYGOTE = f"""
 import subprocess, sys
+from limpet.host import marks, processes
+processes.set_name(marks.ZYGOTE)
 each = "import subprocess, sys; subprocess.run(['sleep', '600'])"
 them = [subprocess.Popen([sys.executable, '-c', each]) for _ in range({EXECUTORS})]
 print('ready', flush=True)
@@ -53,26 +64,36 @@ def measured(kind: str, seconds: int) -> dict[str, object]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
+            env={**os.environ, MARK: SESSION},
         )
         stack.callback(lambda: os.killpg(zygote.pid, 9))
         assert zygote.stdout is not None
         zygote.stdout.readline()
         time.sleep(1)
-        monitor = Monitor("bench", SystemClock())
-        history = History()
+        room = Room(SERVER, 1000 * EXECUTORS, 0)
+        for number in range(EXECUTORS):
+            caller = f"caller-{number}"
+            store.register(NewSession(caller, SessionKind.PERMIT, caller, "here", 1))
+            assert store.take_permit(caller, Weight(cpu=1), room)
+        monitor, trees = Monitor(SERVER, SystemClock()), SessionTrees()
+        holders, history = Holders(), History()
         lifetime = timedelta(microseconds=LIFETIME_MICROSECONDS)
         before, at_server = time.process_time(), _seconds_of(server)
         began = time.monotonic()
         for turn in range(seconds):
             time.sleep(max(0.0, began + turn + 1 - time.monotonic()))
-            reading = monitor.poll(zygotes=(zygote.pid,))
+            reading = monitor.poll()
+            uses = trees.sample(reading.at_boot)
+            reading = holders.apart(
+                replace(reading, executors=uses.executors), uses.sessions, store.permits(SERVER)
+            )
             said = Published(
                 reading, monitor.bounds().capacity, USUAL_THRESHOLDS, boot_id(), "w", "session"
             )
-            store.publish_host("bench", written(said), lifetime, history.add(reading))
+            store.publish_host(SERVER, written(said), lifetime, history.add(reading))
         took = time.monotonic() - began
         own, theirs = time.process_time() - before, _seconds_of(server) - at_server
-        executors = len(reading.executors or {})
+        executors = sum(each.session == SESSION for each in reading.executors)
     percent = 100 * (own + theirs) / took
     said_text = (
         f"{percent:.2f} % of a core over {took:.0f} s with {executors} executors "

@@ -185,6 +185,18 @@ def measuring_costs_little(store: str) -> Proof:
     )
 
 
+def limits_of_a_real_control_group() -> Proof:
+    done = _run(str(ROOT / "scripts" / "real_group.py"))
+    found = json.loads(done.stdout)
+    return Proof(
+        "In a control group with half a core and 300 MB, both in use, the monitor tells these "
+        "limits, what is used of them, and that its CPU is held up (root).",
+        done.returncode == 0,
+        found["said"],
+        found["troubles"],
+    )
+
+
 def server_killed_at_random(kind: str) -> Proof:
     done = _run(str(ROOT / "scripts" / "server_crash.py"), kind, str(SERVER_KILLS))
     found = json.loads(done.stdout)
@@ -265,6 +277,7 @@ PROOFS: list[Callable[[], Proof]] = [
     *(partial(a_rate_is_held, store) for store in NAMES),
     *(partial(each_tick_is_fired_once, store) for store in NAMES),
     *(partial(measuring_costs_little, store) for store in NAMES if store != "valkey"),
+    limits_of_a_real_control_group,
     *(partial(server_killed_at_random, kind) for kind in NAMES if kind != "sqlite"),
     contract_on_the_older_postgresql,
     every_store_does_what_the_model_does,

@@ -1,5 +1,6 @@
 """A fake /proc and /sys/fs/cgroup below a directory of the test."""
 
+import shutil
 from pathlib import Path
 
 GIB = 1 << 30
@@ -60,11 +61,33 @@ class MachineTree:
             self.write(f"sys/fs/cgroup/{controller}/{path}/{name.replace('_', '.', 1)}", text)
 
     def process(
-        self, pid: int, parent: int, *, ticks: int = 0, children: int = 0, pages: int = 0
+        self,
+        pid: int,
+        parent: int,
+        *,
+        ticks: int = 0,
+        children: int = 0,
+        pages: int = 0,
+        of_files: int = 0,
+        mark: str | None = None,
+        name: str = "a ) b",
+        image: int = 0,
     ) -> None:
-        """A process that used so many hundredths itself, and its children that ended so many."""
-        before = f"{pid} (a ) b) S {parent} 1 1 0 -1 0 0 0 0 0"
-        self.write(f"proc/{pid}/stat", f"{before} {ticks} 0 {children} 0 30 10 1 0 5 0 {pages} 0")
+        """A process that used so many hundredths itself, and its children that ended so many.
+
+        `pages`: of memory, with those `of_files`. `mark`: the session in its environment. `image`:
+        where its code begins, which a forked child has from its parent.
+        """
+        before = f"{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0"
+        after = f"30 10 1 0 5 0 {pages} 0 {image or pid} 0 {image or pid} 0"
+        self.write(f"proc/{pid}/stat", f"{before} {ticks} 0 {children} 0 {after}")
+        self.write(f"proc/{pid}/statm", f"{pages + 100} {pages} {of_files} 0 0 0 0")
+        marked = "" if mark is None else f"LIMPET_SESSION={mark}\0"
+        self.write(f"proc/{pid}/environ", f"HOME=/\0{marked}PATH=/bin")
+
+    def gone(self, pid: int) -> None:
+        """The process has ended, and was reaped."""
+        shutil.rmtree(self.root / f"proc/{pid}")
 
 
 def pressure(some: float) -> str:

@@ -49,6 +49,11 @@ WORDING: dict[str, tuple[int, str]] = {
     "maintenance_failed": (_W, "{service} could not do its work and will try again: {error}"),
     # The gate
     "gate_measures": (_D, "this worker measures {server} for the gate"),
+    "left_behind": (
+        _W,
+        "jobs are left that {server} cannot carry with nothing else there, of {tasks}; start a "
+        "worker on a larger host, or see `limpet job why`",
+    ),
     "gate_unsure": (_W, "the gate cannot see everything: {what}"),
     # Schedules
     "tick_passed": (

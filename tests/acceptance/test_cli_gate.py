@@ -85,7 +85,7 @@ def test_status_of_a_calm_host_is_ready(say: Say, store: Store) -> None:
     assert (status["cpu_raw"], status["cpu_ema"], status["cpu_effective"]) == (30, 30, 30)
     assert status["memory"] == {"total": 8 * GIB, "free": 8 * GIB, "used_percent": 0}
     assert set(status["pressure"]) == {"cpu", "memory", "io"}
-    assert status["threshold"] == {"cpu": 80, "memory": 90, "pressure": 10}
+    assert status["threshold"] == {"cpu": 80, "memory": 90, "pressure": 10, "io": 40}
     (permit,) = status["permits"]
     assert (permit["holder"], permit["what"], permit["cpu"]) == (holder, "backup", 1.5)
     assert (status["source"], status["reason"]) == ("a test", "")

@@ -90,7 +90,7 @@ def test_job_that_was_claimed_does_not_go_on_reserving(store: PostgresStore) -> 
     assert store.take_permit(caller(store), CORE, busy.room)
     hasty = Want((busy.pool(1),), busy.gate()._replace(patience=0))
     assert busy.exchange(want=hasty).claimed == ()
-    assert [each.job for each in store.reservations()] == [job]
+    assert [each.holder for each in store.reservations()] == [job]
     plain = Holder(store, ["render"])
     (held,) = plain.claim()
     plain.release(held.lease, cause=Drained())

@@ -160,7 +160,7 @@ def test_job_that_several_hosts_meet_at_once_reserves_one_of_them(
             ]
             answers = racing.round(*((claim, each) for each in asked))
             assert [answer.claimed for answer in answers] == [()] * 4
-            assert [each.job for each in store.reservations()] == [job]
+            assert [each.holder for each in store.reservations()] == [job]
             store.cancel(job)
             for host in hosts:
                 host.seq += 1

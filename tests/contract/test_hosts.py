@@ -32,6 +32,18 @@ def test_host_that_says_nothing_more_disappears(store: Store, clock: FakeClock) 
     assert [host.server for host in store.hosts()] == ["web-1", "web-2"]
 
 
+def test_one_host_is_found_by_its_name_while_it_holds(store: Store, clock: FakeClock) -> None:
+    now = clock.wall()
+    for server in ("web-1", "web-10", "web-2"):
+        store.publish_host(server, f'"{server}"', LIFETIME)
+    assert store.hosts("web-1") == (Host("web-1", '"web-1"', now, now + TEN),)
+    assert store.hosts("web") == store.hosts("") == ()
+    clock.advance(LIFETIME - timedelta(microseconds=1))
+    assert [host.server for host in store.hosts("web-1")] == ["web-1"]
+    clock.advance(timedelta(microseconds=1))
+    assert store.hosts("web-1") == ()
+
+
 def test_samples_are_kept_apart_by_host_and_span_in_order(store: Store, clock: FakeClock) -> None:
     now = clock.wall()
     later = Sample(Span.SECOND, now, "[2]")

@@ -1,12 +1,14 @@
 """Reservations: a heavy job that was passed over for long enough is let in before all others."""
 
 from datetime import timedelta
+from typing import Protocol
 
 import pytest
 from contract.driver import Holder, add, add_many, state
 from contract.gates import CORE, GIB, ROOM, Gated
 from contract.test_permits import caller
 
+from limpet.domain.assessment import UNBOUNDED
 from limpet.domain.cause import Drained
 from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation
 from limpet.domain.state import State
@@ -18,7 +20,13 @@ from limpet.testing.clock import FakeClock
 WEIGHTS = {"big": Weight(cpu=4.0), "small": CORE}
 
 
-def wait(clock: FakeClock, microseconds: int, *holders: Holder) -> None:
+class Renewing(Protocol):
+    """One who has a session."""
+
+    def renew(self) -> object: ...
+
+
+def wait(clock: FakeClock, microseconds: int, *holders: Renewing) -> None:
     """Let time pass in which these sessions stay alive."""
     while microseconds > 0:
         step = min(microseconds, 5_000_000)
@@ -100,7 +108,7 @@ def test_job_that_the_host_could_never_carry_reserves_nothing(
 def test_busy_host_is_reserved_too(store: Store, clock: FakeClock) -> None:
     holder, job = crowd(store, clock)
     assert holder.gated_ids(room=ROOM._replace(free_cpu=0)) == []
-    assert [each.job for each in store.reservations()] == [job]
+    assert [each.holder for each in store.reservations()] == [job]
 
 
 def test_the_oldest_reserves(store: Store, clock: FakeClock) -> None:
@@ -108,7 +116,7 @@ def test_the_oldest_reserves(store: Store, clock: FakeClock) -> None:
     add(store, task="big")
     wait(clock, PATIENCE, holder)
     holder.gated()
-    assert [each.job for each in store.reservations()] == [first]
+    assert [each.holder for each in store.reservations()] == [first]
 
 
 def test_job_reserves_one_host_and_is_taken_by_any(store: Store, clock: FakeClock) -> None:
@@ -144,7 +152,7 @@ def test_reservation_is_confirmed_by_each_claim_that_meets_its_job(
         wait(clock, RESERVED_FOR - 1, holder)
         add(store, task="small")
         assert holder.gated_ids() == []
-    assert [each.job for each in store.reservations()] == [job]
+    assert [each.holder for each in store.reservations()] == [job]
 
 
 def test_job_of_a_host_that_is_gone_reserves_another(store: Store, clock: FakeClock) -> None:
@@ -171,6 +179,21 @@ def test_host_is_not_reserved_for_what_no_end_of_a_permit_would_let_begin(
     assert holder.gated_ids(room=room) == small[1:]
     assert store.reservations() == ()
     assert state(store, job) is State.READY
+
+
+@pytest.mark.parametrize(("unseen", "reserved"), [(0, True), (UNBOUNDED, False)])
+def test_memory_of_permits_comes_back_only_where_it_was_measured_as_taken(
+    store: Store, clock: FakeClock, unseen: int, reserved: bool
+) -> None:
+    """Where what is free is free of others alone, an end of permits does not make it more."""
+    add(store, task="small")
+    holder = Gated(store, {"big": Weight(memory="7GiB"), "small": Weight(memory="2GiB")})
+    holder.gated()
+    add(store, task="big")
+    wait(clock, PATIENCE, holder)
+    room = ROOM._replace(free_memory=6 * GIB, unseen=unseen)
+    assert holder.gated_ids(room=room) == []
+    assert bool(store.reservations()) is reserved
 
 
 def test_reservation_is_not_kept_up_once_nothing_is_left_to_wait_for(

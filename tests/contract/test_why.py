@@ -6,6 +6,7 @@ import pytest
 from contract.driver import BOOM, SECOND, Holder, add, add_many, new_id
 from contract.families import KEEP, flow
 from contract.gates import CORE, GIB, Gated
+from contract.test_callers import waiting
 from contract.test_reservations import wait
 
 from limpet.domain.assessment import Capacity
@@ -408,6 +409,16 @@ def test_weighted_job_tells_for_whom_a_host_is_kept(store: Store, clock: FakeClo
     assert reason.text == "waiting: web-1 runs a heavy job; web-1 is reserved for it"
     assert reason.facts["reserved"] == "web-1"
     assert why(store, second, clock).text == f"waiting: web-1 is reserved for job {first}"
+
+
+def test_weighted_job_tells_for_which_caller_a_host_is_kept(store: Store, clock: FakeClock) -> None:
+    user, patient = waiting(store, clock)
+    assert not patient.asks()
+    Gated(store)
+    said(store, clock, "web-1")
+    assert why(store, weighted(store), clock).text == "waiting: web-1 is reserved for backup"
+    user.end()
+    assert why(store, weighted(store), clock).text == "waiting: web-1 is reserved for backup"
 
 
 def test_weighted_job_that_fits_nowhere_says_so(store: Store, clock: FakeClock) -> None:

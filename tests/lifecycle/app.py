@@ -228,6 +228,11 @@ def fills_its_host(ctx: Context, word: str) -> int:
     return ctx.token
 
 
+@app.task(weight=Weight(cpu=50_000))
+def weighs_more_than_any_host(ctx: Context) -> int:
+    return ctx.token
+
+
 @app.task(weight=Weight(cpu=0.1), on_pressure="release")
 def gives_way(ctx: Context, word: str) -> int:
     with recording(ctx) as record:
@@ -240,6 +245,15 @@ def stays(ctx: Context, word: str) -> int:
     with recording(ctx) as record:
         record.run(LONGEST_SECONDS, said(word))
     return ctx.token
+
+
+@app.task(weight=Weight(memory="64MiB"))
+def holds_memory(ctx: Context, word: str) -> int:
+    """Begins on a machine however busy its CPU is."""
+    held = bytearray(64 << 20)
+    with recording(ctx) as record:
+        record.run(LONGEST_SECONDS, said(word))
+    return len(held)
 
 
 # -- failing

@@ -179,6 +179,23 @@ def test_in_a_container_of_version_1_its_limits_count(tree: MachineTree) -> None
     assert (reading.memory_total, reading.memory_free) == (GIB, GIB * 3 // 4)
 
 
+def test_version_1_whose_use_is_counted_elsewhere_still_tells_that_it_is_held_up(
+    tree: MachineTree,
+) -> None:
+    """As where each controller has a tree of its own, and nobody made the group in all of them."""
+    tree.write("proc/self/cgroup", "2:cpuacct:/\n1:cpu:/jobs")
+    tree.group1("cpuacct", "", cpuacct_usage=0)
+    limit = {"cpu_cfs_quota_us": 50_000, "cpu_cfs_period_us": 100_000}
+    tree.group1("cpu", "jobs", **limit, cpu_stat="nr_periods 100\nnr_throttled 10")
+
+    def use() -> None:
+        tree.group1("cpu", "jobs", cpu_stat="nr_periods 110\nnr_throttled 19")
+
+    reading = after_a_second(tree, use)
+    assert (reading.cores, reading.cpu_raw, reading.throttled) == (0.5, None, 90)
+    assert "CPU not known: /jobs does not tell what it uses" in reading.source
+
+
 def test_version_1_on_a_host_has_its_groups_below_the_mount(tree: MachineTree) -> None:
     tree.write("proc/self/cgroup", "3:memory:/jobs\n2:cpu,cpuacct:/jobs\n0::/")
     mount = "30 1 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct"
@@ -279,11 +296,10 @@ def test_nothing_at_all_is_read_without_an_error(tmp_path: Path) -> None:
     clock = FakeClock()
     monitor = Monitor("web-2", clock, root=str(tmp_path), disk="/no/such", cpus=4)
     clock.advance(timedelta(seconds=1))
-    reading = monitor.poll([1])
+    reading = monitor.poll()
     assert reading.cores == 4
     assert reading.cpu_raw is reading.memory_total is reading.memory_free is reading.load is None
     assert reading.disk_free is None
-    assert reading.executors == {}
     for unknown in ("CPU not known", "memory not known", "pressure not known", "disk not known"):
         assert unknown in reading.source
 

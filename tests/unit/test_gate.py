@@ -77,6 +77,14 @@ def test_a_group_throttled_within_the_second_has_no_room() -> None:
     assert reason(Weight(cpu=1), throttled) == "waiting: web-2 CPU throttled 90 % of 80 %"
 
 
+def test_throttling_is_known_where_the_use_is_not() -> None:
+    unknown = replace(IDLE, cpu_raw=None, cpu_ema=None, throttled=90.0)
+    assert reason(Weight(cpu=1), unknown) == "waiting: web-2 CPU throttled 90 % of 80 %"
+    calm = seen(replace(unknown, throttled=0.0))
+    assert calm.room.free_cpu is None
+    assert calm.warning == "CPU of web-2 is not measured"
+
+
 def test_memory_must_be_free_and_the_headroom_with_it() -> None:
     scarce = replace(IDLE, memory_free=int(2.2 * GIB))
     assert reason(Weight(memory="2GiB"), scarce) == "waiting: web-2 memory 1.2 of 2 GiB free"
@@ -99,6 +107,16 @@ def test_the_reason_is_the_one_that_keeps_it_off() -> None:
 def test_memory_pressure_stops_all_weighted_work(weight: Weight) -> None:
     pressed = replace(IDLE, pressure=Pressure(0.0, 31.0, 0.0))
     assert reason(weight, pressed) == "waiting: web-2 memory pressure 31 % of 10 %"
+
+
+def test_pressure_on_the_disk_keeps_heavy_work_off_alone() -> None:
+    pressed = replace(IDLE, pressure=Pressure(99.0, 0.0, 55.0))
+    assert reason(HEAVY, pressed) == "waiting: web-2 disk pressure 55 % of 40 %"
+    assert answer(Weight(cpu=1, memory="1GiB"), pressed) == Admitted()
+
+
+def test_programs_that_take_turns_on_the_cpu_keep_nothing_off() -> None:
+    assert answer(HEAVY, replace(IDLE, pressure=Pressure(99.0, 0.0, 0.0))) == Admitted()
 
 
 def test_declared_weights_must_fit_together() -> None:
@@ -143,7 +161,7 @@ def test_a_herd_that_asks_on_one_reading_does_not_all_pass() -> None:
             admitted.append(held(Weight(cpu=0.6), age=0))
     assert len(admitted) == 2  # 50 % and twice 15 % are 80 %
     assert reason(Weight(cpu=0.6), half, *admitted) == (
-        "waiting: web-2 CPU 1.2 cores idle, 1.2 just admitted"
+        "waiting: web-2 CPU 1.2 cores free, 1.2 admitted there"
     )
 
 

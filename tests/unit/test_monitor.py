@@ -1,25 +1,24 @@
-"""A poll tells what a host carries, for each executor too, and costs next to nothing."""
+"""A poll tells what a host carries, and costs next to nothing."""
 
 import os
+import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from machine_tree import MachineTree
+from machine_tree import GIB, MachineTree
 
 from limpet.domain.assessment import Capacity
 from limpet.domain.clock import SystemClock
 from limpet.domain.load import Smoothing
-from limpet.domain.reading import Use
+from limpet.domain.reading import Executor
 from limpet.host.gate import Thresholds
 from limpet.host.monitor import Monitor
-from limpet.host.proc import Trees
 from limpet.host.wire import Published, published_of, written
 from limpet.testing.clock import FakeClock
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
-TICK = os.sysconf("SC_CLK_TCK")
 SECOND = timedelta(seconds=1)
 
 
@@ -64,76 +63,17 @@ def test_a_poll_too_soon_keeps_the_cpu_of_the_last(tree: MachineTree) -> None:
     assert monitor.poll().cpu_raw == first.cpu_raw == 200
 
 
-def test_an_executor_counts_with_everything_below_it(tree: MachineTree) -> None:
-    trees = Trees(str(tree))
-    tree.process(10, 1, ticks=100, pages=5)
-    tree.process(11, 10, ticks=10, pages=7)
-    tree.process(12, 11, pages=1)
-    tree.process(20, 1, ticks=1, pages=2)
-    tree.process(30, 1, ticks=1_000, pages=1_000)
-    first = trees.sample([10, 20, 99], 0)
-    assert first == {10: Use(0, 13 * PAGE), 20: Use(0, 2 * PAGE)}
-    tree.process(11, 10, ticks=10 + TICK, pages=7)
-    tree.process(20, 1, ticks=1 + TICK // 2, pages=2)
-    second = trees.sample([10, 20], 2_000_000)
-    assert (second[10].cpu, second[20].cpu) == (50, 25)
-
-
-def test_what_a_child_used_is_not_lost_when_it_ends(tree: MachineTree) -> None:
-    trees = Trees(str(tree))
-    tree.process(10, 1)
-    tree.process(11, 10, ticks=TICK)
-    trees.sample([10], 0)
-    tree.remove("proc/11/stat")
-    (tree.root / "proc/11").rmdir()
-    tree.process(10, 1, children=2 * TICK)
-    assert trees.sample([10], 1_000_000)[10].cpu == 100
-
-
-def test_a_process_that_another_adopted_stays_with_its_executor(tree: MachineTree) -> None:
-    trees = Trees(str(tree))
-    tree.process(10, 1, pages=1)
-    tree.process(11, 10, pages=2)
-    trees.sample([10], 0)
-    tree.process(11, 1, pages=2)
-    assert trees.sample([10], 1)[10].memory == 3 * PAGE
-
-
-def test_an_executor_that_comes_later_is_found_with_what_is_below(tree: MachineTree) -> None:
-    trees = Trees(str(tree))
-    tree.process(10, 1, pages=1)
-    tree.process(20, 1, pages=1)
-    tree.process(21, 20, pages=4)
-    assert set(trees.sample([10], 0)) == {10}
-    assert trees.sample([10, 20], 1)[20].memory == 5 * PAGE
-    assert set(trees.sample([20], 2)) == {20}
-    assert trees.sample([], 3) == {}
-
-
-def test_the_children_of_a_zygote_are_its_executors(tree: MachineTree) -> None:
-    trees = Trees(str(tree))
-    tree.process(5, 1, pages=100)
-    tree.process(10, 5, pages=1)
-    tree.process(11, 10, pages=2)
-    assert trees.sample([], 0, parents=[5]) == {10: Use(0, 3 * PAGE)}
-    tree.process(12, 5, pages=4)
-    tree.process(13, 12, pages=4)
-    assert trees.sample([], 1, parents=[5])[12] == Use(0, 8 * PAGE)
-
-
 def test_the_real_machine_is_read_cheaply() -> None:
     monitor = Monitor("here", SystemClock(), disk="/")
     time.sleep(0.1)
-    reading = monitor.poll([os.getpid()])
+    reading = monitor.poll()
     assert reading.cpu_raw is not None
     assert 0 <= reading.cpu_raw <= 100 * reading.cores
     assert reading.memory_total
-    assert reading.executors
-    assert reading.executors[os.getpid()].memory > 1_000_000
     polls = 50
     before = time.process_time()
     for _ in range(polls):
-        monitor.poll([os.getpid()])
+        monitor.poll()
     monitor.close()
     # Ten milliseconds a second are 1 % of a core; it takes less than one of them.
     assert (time.process_time() - before) / polls < 0.01
@@ -141,11 +81,11 @@ def test_the_real_machine_is_read_cheaply() -> None:
 
 def test_a_reading_survives_the_way_through_json(tree: MachineTree) -> None:
     clock = FakeClock()
-    tree.process(10, 1, pages=3)
     monitor = Monitor("web-2", clock, root=str(tree), disk=str(tree), cpus=4)
     tree.ticks(50, 50)
     clock.advance(SECOND)
-    reading = monitor.poll([10])
+    executors = (Executor("session", 10, 12.5, 3 * GIB),)
+    reading = replace(monitor.poll(), executors=executors, cpu_others=4.5, memory_held=GIB)
     published = Published(
         reading, Capacity(2.5, None), Thresholds(cpu=65), "boot", "worker", "session"
     )
@@ -166,3 +106,31 @@ def test_a_closed_monitor_holds_no_files() -> None:
     monitor.poll()
     monitor.close()
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_disk_that_does_not_answer_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file system on a network does whose server is away, for as long as that is."""
+    back, asked = threading.Event(), 0
+
+    def statvfs(path: str) -> os.statvfs_result:
+        nonlocal asked
+        asked += 1
+        back.wait(30)
+        return statvfs_of_root
+
+    statvfs_of_root = os.statvfs("/")
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    monitor = Monitor("here", SystemClock())
+    began = time.monotonic()
+    readings = [monitor.poll() for _ in range(5)]
+    assert time.monotonic() - began < 5
+    assert asked == 1
+    for reading in readings:
+        assert reading.disk_free is None
+        assert "disk not known: it does not answer" in reading.source
+    back.set()
+    until = time.monotonic() + 10
+    while (reading := monitor.poll()).disk_free is None:
+        assert time.monotonic() < until
+    assert "disk" not in reading.source
+    monitor.close()

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from contract.gates import CORE, GIB, ROOM
+from contract.test_callers import waiting
 from contract.test_permits import caller
 from contract.test_reservations import crowd
 
@@ -108,6 +109,20 @@ def test_reservation_is_the_reason(store: Store, clock: FakeClock) -> None:
     assert never.never
     (host,) = list_hosts(store, clock)
     assert host["reserved_for"] == job
+
+
+def test_reservation_of_a_caller_is_the_reason_for_others(store: Store, clock: FakeClock) -> None:
+    _, patient = waiting(store, clock)
+    assert not patient.asks()
+    given = given_by(store, ROOM.server)
+    other = waits_for(Assessment(ROOM), given, CORE, clock.wall())
+    assert other is not None
+    assert other.reason == "waiting: web-1 is reserved for backup"
+    own = waits_for(Assessment(ROOM), given, patient.weight, clock.wall(), patient.id)
+    assert own is not None
+    assert own.reason == "waiting: web-1 reserved 1 of 4 cores"
+    (host,) = list_hosts(store, clock)
+    assert host["reserved_for"] == "backup"
 
 
 def test_host_of_which_nothing_is_known_is_ready_with_a_warning(

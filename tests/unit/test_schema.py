@@ -99,6 +99,7 @@ def test_store_of_version_1_is_refused_until_it_is_migrated(
             "0005_shaping",
             "0006_schedules",
             "0007_gate",
+            "0008_callers",
         )
         assert store.migrate() == ()
         assert store.info().schema_version == store_schema.NEWEST
@@ -136,7 +137,12 @@ def test_keys_and_uniques_of_before_are_kept_from_the_migration_on(
     )
     connection.close()
     with closing(SqliteStore(url)) as store:
-        assert store.migrate() == ("0005_shaping", "0006_schedules", "0007_gate")
+        assert store.migrate() == (
+            "0005_shaping",
+            "0006_schedules",
+            "0007_gate",
+            "0008_callers",
+        )
         assert store.invariants() == ()
         (second, waiting) = store.enqueue(
             [NewJob("c", "t", "{}", unique="u"), NewJob("d", "t", "{}", key="k")]
@@ -174,6 +180,7 @@ def test_names_of_tables_follow_the_name_space(tmp_path: Path) -> None:
         "0005_shaping",
         "0006_schedules",
         "0007_gate",
+        "0008_callers",
     )
     assert one.migrate() == two.migrate() == steps
     assert one.info().epoch != two.info().epoch

@@ -68,6 +68,7 @@ def test_an_argument_is_stronger_than_a_variable_and_that_than_a_line(tmp_path: 
         ("gate_cpu", "65", "65", 65.0),
         ("gate_memory", "99.5", "99.5", 99.5),
         ("gate_pressure", "100", '"100"', 100.0),
+        ("gate_io", "30", "30", 30.0),
         ("gate_rise", "1", "1.0", 1.0),
         ("gate_fall", "0.05", "0.05", 0.05),
     ],
@@ -146,11 +147,16 @@ def test_the_lines_of_a_worker_do_not_disturb_a_client(tmp_path: Path) -> None:
     assert settings.load(environ={}, folder=tmp_path).url == "sqlite:///x.db"
 
 
+def vars_of(found: WorkerSettings) -> list[str]:
+    return [each.name for each in fields(found)]
+
+
 def test_what_a_worker_does_without_a_word_is_what_the_gate_does() -> None:
     """The defaults are written down where each is needed without the others."""
     found = WorkerSettings()
-    assert Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure) == Thresholds()
-    for name in ("server_id", "gate_cpu", "gate_memory", "gate_pressure", "gate_rise", "gate_fall"):
+    of_gate = (found.gate_cpu, found.gate_memory, found.gate_pressure, found.gate_io)
+    assert Thresholds(*of_gate) == Thresholds()
+    for name in ("server_id", *(each for each in vars_of(found) if each.startswith("gate_"))):
         assert getattr(Plan("a:b"), name) == getattr(found, name)
 
 

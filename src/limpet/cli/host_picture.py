@@ -34,7 +34,10 @@ def hosts_lines(hosts: Sequence[Record], width: int) -> list[Line]:
             _memory(each),
             _pressure(each),
             _permits(each),
-            (each["reserved_for"] or "-", Style.WARN if each["reserved_for"] else Style.FAINT),
+            (
+                clean(each["reserved_for"] or "-"),
+                Style.WARN if each["reserved_for"] else Style.FAINT,
+            ),
             (clean(each["monitor"] or "none"), Style.PLAIN if each["monitor"] else Style.WARN),
             ("-" if each["age_seconds"] is None else _age(each["age_seconds"]), Style.FAINT),
             _state(each),

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         help="show what hosts carry and have room for",
         description="Show each host that runs workers or has given permits: CPU (the greater of "
         "now and smoothed) and memory beside their thresholds, pressure of the memory, permits, "
-        "the job for which it is reserved, and how old the reading of its monitor is.",
+        "the job or caller for which it is reserved, and how old the reading of its monitor is.",
     )
     parser.add_argument("--watch", action="store_true", help="live, until q or Ctrl-C")
     add_target(parser)

@@ -26,10 +26,13 @@ _TEXTS = (
     ("--gate-cpu", "PERCENT", "begin no weighted job above this use of the CPU (else 80)"),
     ("--gate-memory", "PERCENT", "nor above this use of the memory (else 90)"),
     ("--gate-pressure", "PERCENT", "nor while so much of the time work waits for it (else 10)"),
+    ("--gate-io", "PERCENT", "nor a heavy one while so much of it waits for a disk (else 40)"),
     ("--gate-rise", "SHARE", "how fast the average of the CPU rises, above 0 to 1 (else 0.7)"),
     ("--gate-fall", "SHARE", "and how slowly it falls (else 0.1)"),
 )
-_GATE = ("server_id", "gate_cpu", "gate_memory", "gate_pressure", "gate_rise", "gate_fall")
+_GATE = (
+    "server_id", "gate_cpu", "gate_memory", "gate_pressure", "gate_io", "gate_rise", "gate_fall",
+)  # fmt: skip
 
 
 def add(commands: Any) -> None:

@@ -22,19 +22,20 @@ class Capacity:
 class Assessment:
     """Room on a host, and in words what keeps work off.
 
-    `cpu_reason` and `memory_reason`: which threshold does, "" if none. `warning`: what could not be
-    measured, "" if all was.
+    `cpu_reason`, `memory_reason` and, for heavy work, `disk_reason`: which threshold does, "" if
+    none. `warning`: what could not be measured, "" if all was.
     """
 
     room: Room
     cpu_reason: str = ""
     memory_reason: str = ""
+    disk_reason: str = ""
     warning: str = ""
 
     @property
     def reason(self) -> str:
         """What keeps the host from being calm, "" if nothing does."""
-        return self.cpu_reason or self.memory_reason
+        return self.cpu_reason or self.memory_reason or self.disk_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def _measured(weight: Weight, host: Assessment, taken: Taken) -> str:
     free_cpu, free_memory = room.free_cpu, room.free_memory or 0
     if weight.cpu and free_cpu is not None and taken.unseen_cpu >= free_cpu:
         idle, fresh = _cores(free_cpu), _cores(taken.unseen_cpu)
-        said = f"waiting: {room.server} CPU {idle} cores idle, {fresh} just admitted"
+        said = f"waiting: {room.server} CPU {idle} cores free, {fresh} admitted there"
         return host.cpu_reason or said
     amount, unit = in_unit(max(0, free_memory - taken.unseen_memory), weight.memory)
     needs, _ = in_unit(weight.memory, weight.memory)

@@ -1,6 +1,7 @@
 """Permits: what is reserved of a host, and the arithmetic by which every store admits work."""
 
 from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from typing import NamedTuple
 
 from limpet.domain.weight import Weight
@@ -18,7 +19,7 @@ class Room(NamedTuple):
     all permits may take together. `free_cpu`, `free_memory`: how much more work may begin before
     the host is too busy, as measured; nothing or less where it is; None where that is not known.
     `calm`: heavy work may begin. `unseen`: permits younger than that, in microseconds, do not show
-    in what was measured yet.
+    in what was measured.
     """
 
     server: str
@@ -45,6 +46,18 @@ class Gate(NamedTuple):
     patience: int = PATIENCE
 
 
+class PassedOver(IntEnum):
+    """What a claim left where it was because its host had no room for it; of several the highest.
+
+    `FOR_EVER`: what that host could not carry with nothing else there. `FOR_NOW`: what may begin
+    there once there is room.
+    """
+
+    NOTHING = 0
+    FOR_EVER = 1
+    FOR_NOW = 2
+
+
 class Permit(NamedTuple):
     """A reservation of some of a host's capacity, for as long as its holder has it.
 
@@ -61,11 +74,21 @@ class Permit(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """A host on which nothing else is admitted until this job begins; confirmed at `at`."""
+    """A host on which nothing else is admitted until its holder begins; confirmed at `at`.
+
+    `holder`: a job, or the session of a caller outside of any worker. `caller`: what that calls
+    itself; None for a job.
+    """
 
     server: str
-    job: str
+    holder: str
     at: int
+    caller: str | None = None
+
+    @property
+    def whom(self) -> str:
+        """For whom it is, in words."""
+        return f"job {self.holder}" if self.caller is None else self.caller
 
 
 class Taken(NamedTuple):
@@ -96,7 +119,9 @@ def helped_by_an_end(room: Room, beside: Taken, weight: Weight) -> bool:
     """
     if beside.permits == 0 or not room.carries(weight):
         return False
-    return room.free_memory is None or room.free_memory + beside.memory >= weight.memory
+    # What does not show as taken is not given back either.
+    back = beside.memory - beside.unseen_memory
+    return room.free_memory is None or room.free_memory + back >= weight.memory
 
 
 def taken(permits: Iterable[Permit], now: int, unseen: int) -> Taken:

@@ -19,11 +19,21 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a process and everything below it use: CPU in percent (100 for a core), and bytes.
+    """What is used: CPU in percent (100 for a core), and bytes."""
+
+    cpu: float
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """What an executor of a worker and everything below it use, or a command with a permit.
 
     Memory that processes share since a fork is counted for each of them.
     """
 
+    session: str
+    pid: int
     cpu: float
     memory: int
 
@@ -36,7 +46,11 @@ class Reading:
     how old it is. `cpu_raw` and `cpu_ema` (as measured, and smoothed) are percent, of which each
     of the `cores` has 100. `throttled`: the share, in percent, of the periods since the reading
     before in which the limit of the CPU held work up. Memory and disk are bytes; memory that only
-    caches files counts as free. `executors`: by process id.
+    caches files counts as free. `executors`: of all workers of the host that can be seen.
+
+    `cpu_others`: what others than the holders of permits use, as `cpu_effective` is; what a holder
+    uses beyond what it has declared is theirs too. `memory_held`: how much of what the holders have
+    declared they use by now. Both None where a holder's processes cannot be seen.
     """
 
     host: str
@@ -52,7 +66,9 @@ class Reading:
     disk_free: int | None = None
     pressure: Pressure = Pressure()
     load: float | None = None
-    executors: dict[int, Use] | None = None
+    executors: tuple[Executor, ...] = ()
+    cpu_others: float | None = None
+    memory_held: int | None = None
 
     @property
     def cpu_effective(self) -> float | None:

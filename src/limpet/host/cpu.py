@@ -20,7 +20,7 @@ class Cpu(NamedTuple):
 
 class _Sample(NamedTuple):
     at: int
-    used: int
+    used: int | None
     throttling: Throttling
 
 
@@ -45,21 +45,23 @@ class CpuMeter:
         unread = ""
         for group, limit in within.cpu_groups:
             used, throttling = group.used()
-            before = self._before.pop(group, None)
-            if used is None:
-                unread = f"CPU not known: {group.group.name} does not tell what it uses"
-                continue
+            before = self._before.get(group)
             self._before[group] = _Sample(now, used, throttling)
-            if before is not None and now > before.at:
+            if used is None:
+                # In version 1 what is used may be counted in a hierarchy that has no such group.
+                unread = f"CPU not known: {group.group.name} does not tell what it uses"
+            if before is None or now <= before.at:
+                continue
+            if used is not None and before.used is not None:
                 left.append(limit - (used - before.used) / (now - before.at))
-                periods = throttling.periods - before.throttling.periods
-                if periods > 0:
-                    held_up = throttling.throttled - before.throttling.throttled
-                    throttled.append(min(100.0, max(0.0, 100 * held_up / periods)))
+            periods = throttling.periods - before.throttling.periods
+            if periods > 0:
+                held_up = throttling.throttled - before.throttling.throttled
+                throttled.append(min(100.0, max(0.0, 100 * held_up / periods)))
+        most = round(max(throttled), 1) if throttled else None
         if not left:
-            return Cpu(None, None, unread or "CPU not known yet")
-        raw = (within.cores - min(left)) * 100
-        return Cpu(raw, round(max(throttled), 1) if throttled else None, unread)
+            return Cpu(None, most, unread or "CPU not known yet")
+        return Cpu((within.cores - min(left)) * 100, most, unread)
 
     def close(self) -> None:
         """Let go of the file."""

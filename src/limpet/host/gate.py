@@ -12,6 +12,8 @@ POLL_MICROSECONDS = 1_000_000
 LIFETIME_MICROSECONDS = 10 * POLL_MICROSECONDS
 # A job forks and imports first, and is in full in the sample after; two more bring the average up.
 _SETTLED_MICROSECONDS = 4 * POLL_MICROSECONDS
+# Of which all permits are younger: where what their holders use is not in what was measured.
+_EVER_MICROSECONDS = 1 << 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +22,20 @@ class Thresholds:
 
     `cpu`: of all cores; what is above it is for light jobs, the worker and the machine itself.
     `memory`: of all memory, the same. `pressure`: of the last ten seconds, those in which some work
-    waited for memory.
+    waited for memory. `io`: those in which some waited for a disk, for heavy work alone: it begins
+    where it is calm, while other work says itself what it takes.
+
+    That some work waits for a CPU is no sign of its own: it does so wherever there are more
+    programs than cores, also on a host with room.
     """
 
     cpu: float = 80.0
     memory: float = 90.0
     pressure: float = 10.0
+    io: float = 40.0
 
     def __post_init__(self) -> None:
-        for name in ("cpu", "memory", "pressure"):
+        for name in ("cpu", "memory", "pressure", "io"):
             value = getattr(self, name)
             if not 1 <= value <= 100:  # and not a NaN
                 raise InvalidOption(
@@ -48,7 +55,10 @@ def assess(
 ) -> Assessment:
     """What the host has room for; `now` is boot time, of the machine that made the reading.
 
-    Where nothing is known, reservations alone decide: `capacity` is what may be reserved.
+    Where nothing is known, reservations alone decide: `capacity` is what may be reserved. Where the
+    use of those who hold permits is known apart, what is free is free of others, and every permit
+    counts beside it with what it has declared. Else a permit does so while it is young, and after
+    that by what is measured.
     """
     age = 0 if reading is None else max(0, now - reading.at_boot)
     if reading is None or age >= LIFETIME_MICROSECONDS:
@@ -57,6 +67,7 @@ def assess(
     cpu, memory = _whole(Capacity(reading.cores, reading.memory_total), thresholds)
     free_cpu, cpu_reason = _free_cpu(server, reading, thresholds)
     free_memory, memory_reason = _free_memory(server, reading, thresholds)
+    disk_reason = _disk_pressure(server, reading, thresholds)
     if memory_reason:
         # Whatever begins now would take the last of it.
         free_cpu, cpu_reason = 0, cpu_reason or memory_reason
@@ -71,10 +82,10 @@ def assess(
         memory,
         free_cpu,
         free_memory,
-        calm=not (cpu_reason or memory_reason),
-        unseen=age + _SETTLED_MICROSECONDS,
+        calm=not (cpu_reason or memory_reason or disk_reason),
+        unseen=age + _SETTLED_MICROSECONDS if reading.cpu_others is None else _EVER_MICROSECONDS,
     )
-    return Assessment(room, cpu_reason, memory_reason, "; ".join(unknown))
+    return Assessment(room, cpu_reason, memory_reason, disk_reason, "; ".join(unknown))
 
 
 def _whole(capacity: Capacity, thresholds: Thresholds) -> tuple[int, int]:
@@ -90,8 +101,8 @@ def _headroom(memory: int, thresholds: Thresholds) -> int:
 
 def _free_cpu(server: str, reading: Reading, thresholds: Thresholds) -> tuple[int | None, str]:
     busy, what = _busiest(reading)
-    if busy is None:
-        return None, ""
+    if busy is None or (reading.cpu_raw is None and busy < thresholds.cpu):
+        return None, ""  # that nothing was held up does not tell how much is used
     free = int(reading.cores * 10 * (thresholds.cpu - busy))
     too_busy = f"waiting: {server} {what} {busy:.0f} % of {thresholds.cpu:g} %"
     return free, "" if free > 0 else too_busy
@@ -104,7 +115,15 @@ def _free_memory(server: str, reading: Reading, thresholds: Thresholds) -> tuple
         return None, ""
     full = memory_full(reading, thresholds)
     free = reading.memory_free - _headroom(reading.memory_total, thresholds)
+    free += reading.memory_held or 0
     return free, f"waiting: {server} {full}" if full else ""
+
+
+def _disk_pressure(server: str, reading: Reading, thresholds: Thresholds) -> str:
+    pressure, most = reading.pressure.io, thresholds.io
+    if pressure is None or pressure < most:
+        return ""
+    return f"waiting: {server} disk pressure {pressure:.0f} % of {most:g} %"
 
 
 def memory_pressure(reading: Reading, thresholds: Thresholds) -> str:
@@ -124,10 +143,12 @@ def memory_full(reading: Reading, thresholds: Thresholds) -> str:
 
 
 def _busiest(reading: Reading) -> tuple[float | None, str]:
-    """The CPU in percent of all, or the periods in which the limit held work up: then there was
-    no room either, though the average over the second shows some.
+    """The CPU that others use, in percent of all, or the periods in which the limit held work up:
+    then there was no room either, though the average over the second shows some.
     """
     busy, throttled = reading.cpu_busy, reading.throttled
+    if reading.cpu_others is not None:
+        busy = reading.cpu_others / reading.cores
     if throttled is not None and (busy is None or throttled > busy):
         return throttled, "CPU throttled"
     return busy, "CPU"

@@ -33,6 +33,8 @@ class GateSettings(Protocol):
     @property
     def gate_pressure(self) -> float: ...
     @property
+    def gate_io(self) -> float: ...
+    @property
     def gate_rise(self) -> float: ...
     @property
     def gate_fall(self) -> float: ...
@@ -42,7 +44,7 @@ def here_by(found: GateSettings, within: Bounds, root: str = "/") -> Here:
     """Tell this host by the settings of a worker, and by what bounds this process."""
     return Here(
         server_id(found.server_id, within, boot_id(), socket.gethostname(), root=root),
-        Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure),
+        Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure, found.gate_io),
         Smoothing(found.gate_rise, found.gate_fall),
     )
 

@@ -16,6 +16,8 @@ from typing import NamedTuple
 from limpet.host import marks
 
 _LOCK, _CORE = ".lock", ".core"
+# Ends the name of the file by whose lock the monitor of a host is elected.
+MONITOR = ".monitor"
 _OLD_SECONDS = 24 * 3600.0
 
 
@@ -79,12 +81,12 @@ def take(session: str) -> HeldLocks:
 
 
 def _tidy(folder: str) -> None:
-    """Remove what sessions left whose store nobody serves any more.
+    """Remove what sessions and monitors left whose store nobody serves any more.
 
     Older than any lease, so no proof of death is taken from anybody who still waits for one.
     """
     for name in os.listdir(folder):
-        if not name.endswith((_LOCK, _LOCK + _CORE)):
+        if not name.endswith((_LOCK, _LOCK + _CORE, MONITOR)):
             continue
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):

@@ -12,6 +12,8 @@ from limpet.host import processes
 
 # In the environment of everything below the supervisor, so that strays can be found.
 MARK = "LIMPET_SESSION"
+# What the process whose children are the executors is called.
+ZYGOTE = "limpet-zygote"
 _LOOK_SECONDS = 0.001
 
 

@@ -1,7 +1,6 @@
 """Looks at the host: what it has, what is used of it, and where the numbers come from."""
 
 import os
-from collections.abc import Iterable
 
 from limpet.domain.clock import Clock
 from limpet.domain.load import USUAL_SMOOTHING, Load, Smoothing, loaded
@@ -9,12 +8,12 @@ from limpet.domain.reading import Pressure, Reading
 from limpet.host.capacity import Bounds, bounds, few_cpus
 from limpet.host.cgroup import groups_of_self
 from limpet.host.cpu import CpuMeter
+from limpet.host.disk import Disk
 from limpet.host.proc import (
     HostCpu,
     HostMemory,
     LoadAverage,
     PressureFile,
-    Trees,
     pressure_of_group,
     pressure_of_machine,
 )
@@ -46,14 +45,13 @@ class Monitor:
         """
         self._host = host
         self._clock = clock
-        self._disk = disk
+        self._disk = Disk(disk)
         self._smoothing = smoothing
         self._groups = groups_of_self(root)
         self._cpus = cpus or os.cpu_count() or 1
         self._meter = CpuMeter(HostCpu(root, few_cpus(self._groups, self._cpus)))
         self._memory = HostMemory(root)
         self._load = LoadAverage(root)
-        self._trees = Trees(root)
         self._pressure_of_machine = pressure_of_machine(root)
         self._pressure_of_group: dict[str, dict[str, PressureFile]] = {}
         self._cpu: Load | None = None
@@ -68,17 +66,14 @@ class Monitor:
         """What the host has now, and which groups bound it."""
         return bounds(self._groups, self._memory, self._cpus)
 
-    def poll(self, executors: Iterable[int] = (), zygotes: Iterable[int] = ()) -> Reading:
-        """Look now; `executors`: the processes of whose trees the use is told.
-
-        A supervisor cannot know the ids of executors in a pid namespace of their own, but it knows
-        the `zygotes`, whose children they are.
-        """
+    def poll(self) -> Reading:
+        """Look now."""
         now = self._clock.boot()
         within = self.bounds()
         if now - self._at >= _SHORTEST_MICROSECONDS:
             self._measure(within, now)
-        notes = [within.spoken(), self._cpu_note]
+        disk_free, disk_note = self._disk.free()
+        notes = [within.spoken(), self._cpu_note, disk_note]
         most = within.cores * 100
         cpu = self._cpu
         return Reading(
@@ -91,10 +86,9 @@ class Monitor:
             throttled=self._throttled,
             memory_total=within.memory,
             memory_free=_free_memory(within, notes),
-            disk_free=_free_disk(self._disk, notes),
+            disk_free=disk_free,
             pressure=self._pressure(within, notes),
             load=self._load.read(),
-            executors=self._trees.sample(executors, now, zygotes),
             source="; ".join(note for note in notes if note),
         )
 
@@ -161,12 +155,3 @@ def _free_memory(within: Bounds, notes: list[str]) -> int | None:
     elif available is None:
         notes.append("memory not known: /proc/meminfo does not tell it")
     return min((*left, *(() if available is None else (available,))), default=None)
-
-
-def _free_disk(path: str, notes: list[str]) -> int | None:
-    try:
-        disk = os.statvfs(path)
-    except OSError as error:
-        notes.append(f"disk not known: {error.strerror}")
-        return None
-    return disk.f_bavail * disk.f_frsize

@@ -1,13 +1,9 @@
-"""What the kernel tells of the whole machine, and of single processes."""
+"""What the kernel tells of the whole machine."""
 
 import os
-from collections.abc import Iterable
 
-from limpet.domain.reading import Use
 from limpet.host.files import KernelFile, number
 
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _RESOURCES = ("cpu", "memory", "io")
 
 
@@ -128,102 +124,3 @@ class LoadAverage:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
-
-
-class Trees:
-    """CPU and memory of processes, each with everything below it.
-
-    Who is below whom is asked once for each process that appears, since the kernel has no cheap
-    answer for a whole tree. What was once below a root stays with it while it lives, also when
-    its parent died and another adopted it.
-    """
-
-    def __init__(self, root: str) -> None:
-        self._proc = os.path.join(root, "proc")
-        self._parents: dict[int, int] = {}
-        self._root_of: dict[int, int | None] = {}
-        self._roots: frozenset[int] = frozenset()
-        self._ticks: dict[int, int] = {}
-        self._at: int | None = None
-
-    def sample(
-        self, roots: Iterable[int], boot_microseconds: int, parents: Iterable[int] = ()
-    ) -> dict[int, Use]:
-        """What each root and those below it use; CPU since the last call, gone roots left out.
-
-        Each child of one of the `parents` is a root too.
-        """
-        self._look(frozenset(roots), frozenset(parents))
-        ticks: dict[int, int] = {}
-        memory: dict[int, int] = {}
-        for pid, top in self._root_of.items():
-            if top is None:
-                continue
-            fields = self._stat(pid)
-            if len(fields) > 21:
-                # user, system, and both of children that ended: so nothing is lost when one does.
-                spent = sum(number(each) or 0 for each in fields[11:15])
-                ticks[top] = ticks.get(top, 0) + spent
-                memory[top] = memory.get(top, 0) + (number(fields[21]) or 0) * _PAGE_BYTES
-        elapsed = 0.0 if self._at is None else (boot_microseconds - self._at) / 1_000_000
-        found = {}
-        for top, spent in ticks.items():
-            before = self._ticks.get(top, spent)
-            share = (spent - before) / _TICKS_PER_SECOND / elapsed if elapsed > 0 else 0.0
-            found[top] = Use(round(max(0.0, share * 100), 1), memory[top])
-        self._ticks, self._at = ticks, boot_microseconds
-        return found
-
-    def _look(self, roots: frozenset[int], parents: frozenset[int]) -> None:
-        """See who is there, and whose."""
-        if not roots and not parents:
-            self._parents, self._root_of, self._roots = {}, {}, roots
-            return
-        try:
-            alive = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
-        except OSError:
-            alive = set()
-        self._parents = {pid: up for pid, up in self._parents.items() if pid in alive}
-        for pid in alive - self._parents.keys():
-            fields = self._stat(pid)
-            if len(fields) > 1:
-                self._parents[pid] = number(fields[1]) or 0
-        if parents:
-            roots |= {pid for pid, parent in self._parents.items() if parent in parents}
-        # Who was below no root may be below a new one.
-        same = roots == self._roots
-        placed = {
-            pid: top
-            for pid, top in self._root_of.items()
-            if pid in self._parents and (same if top is None else top in roots)
-        }
-        placed.update((pid, pid) for pid in roots if pid in self._parents)
-        self._roots = roots
-        for pid in self._parents:
-            if pid not in placed:
-                self._place(pid, placed)
-        self._root_of = placed
-
-    def _place(self, pid: int, placed: dict[int, int | None]) -> None:
-        """Find the root above a process, and remember it for all on the way."""
-        way: list[int] = []
-        at = pid
-        while at in self._parents and at not in placed and at not in way:
-            way.append(at)
-            at = self._parents[at]
-        placed.update(dict.fromkeys(way, placed.get(at)))
-
-    def _stat(self, pid: int) -> list[bytes]:
-        """What the kernel says of a process: state, parent and so on; nothing if it is gone."""
-        try:
-            descriptor = os.open(f"{self._proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return []
-        try:
-            text = os.read(descriptor, 4096)
-        except OSError:
-            return []
-        finally:
-            os.close(descriptor)
-        # The name before these, in parentheses, may itself hold any character.
-        return text[text.rfind(b")") + 2 :].split()

@@ -63,7 +63,8 @@ def kept_off(store: GateVerbs, job: Job, weight: Weight, now: int) -> Kept | Non
         told += f"; and {len(reasons) - MOST_NAMED} hosts more"
     if all(each.never for each in every):
         return Kept(f"no host can carry it: {told}", facts)
-    own = [server for server, each in given.items() if each.reserved_for == job.id]
+    reserved = {server: each.reserved for server, each in given.items() if each.reserved}
+    own = [server for server, each in reserved.items() if each.holder == job.id]
     if own:
         facts["reserved"] = own[0]
         told += f"; {own[0]} is reserved for it"

@@ -57,8 +57,8 @@ class Gauge:
 
     def look(self) -> Look:
         """Look now; the first time that may take as long as it must measure."""
-        for host in self._store.hosts():
-            if host.server == self._here.server and (look := told_by(host, self._clock)):
+        for host in self._store.hosts(self._here.server):
+            if look := told_by(host, self._clock):
                 return look
         reading, here = self._measure(), self._here
         capacity = Capacity(reading.cores, reading.memory_total)
@@ -98,10 +98,10 @@ def told_by(host: Host, clock: Clock) -> Look | None:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a host has given away: its permits, and for which job it is reserved."""
+    """What a host has given away: its permits, and for whom it is reserved."""
 
     permits: tuple[Permit, ...] = ()
-    reserved_for: str | None = None
+    reserved: Reservation | None = None
 
 
 def given_by(store: GateVerbs, server: str) -> Given:
@@ -109,28 +109,28 @@ def given_by(store: GateVerbs, server: str) -> Given:
     return all_given(store.permits(server), store.reservations()).get(server, Given())
 
 
-def all_given(permits: Iterable[Permit], reserved: Iterable[Reservation]) -> dict[str, Given]:
+def all_given(permits: Iterable[Permit], reservations: Iterable[Reservation]) -> dict[str, Given]:
     """What each host has given away, by server."""
-    jobs = {each.server: each.job for each in reserved}
-    held: dict[str, list[Permit]] = {server: [] for server in jobs}
+    reserved = {each.server: each for each in reservations}
+    held: dict[str, list[Permit]] = {server: [] for server in reserved}
     for each in permits:
         held.setdefault(each.server, []).append(each)
-    return {server: Given(tuple(them), jobs.get(server)) for server, them in held.items()}
+    return {server: Given(tuple(them), reserved.get(server)) for server, them in held.items()}
 
 
 def waits_for(
-    assessment: Assessment, given: Given, weight: Weight, now: int, job: str | None = None
+    assessment: Assessment, given: Given, weight: Weight, now: int, holder: str | None = None
 ) -> Waiting | None:
     """What keeps this weight off a host, in words; None if nothing does by now.
 
-    The only judgement of that outside of a store. `job`: that of a job, None: of a caller. `now`
-    is wall time.
+    The only judgement of that outside of a store. `now` is wall time. `holder`: the job, or the
+    session of a caller, for whom the host may be reserved; None for anybody.
     """
-    room, reserved = assessment.room, given.reserved_for
+    room, reserved = assessment.room, given.reserved
     verdict = admit(weight, assessment, taken(given.permits, now, room.unseen))
     never = isinstance(verdict, Waiting) and verdict.never
-    if reserved is not None and reserved != job and not never:
-        return Waiting(f"waiting: {room.server} is reserved for job {reserved}")
+    if reserved is not None and reserved.holder != holder and not never:
+        return Waiting(f"waiting: {room.server} is reserved for {reserved.whom}")
     return verdict if isinstance(verdict, Waiting) else None
 
 
@@ -166,9 +166,10 @@ def look_record(look: Look, given: Given, now: int) -> Record:
 
 def given_record(given: Given) -> Record:
     """What a host has given away."""
+    reserved = given.reserved
     return {
         "permits": [permit_record(each) for each in given.permits],
-        "reserved_for": given.reserved_for,
+        "reserved_for": None if reserved is None else reserved.caller or reserved.holder,
     }
 
 
@@ -194,7 +195,12 @@ def reading_record(reading: Reading) -> Record:
 
 def threshold_record(limits: Thresholds) -> Record:
     """From where no more weighted work begins, in percent."""
-    return {"cpu": limits.cpu, "memory": limits.memory, "pressure": limits.pressure}
+    return {
+        "cpu": limits.cpu,
+        "memory": limits.memory,
+        "pressure": limits.pressure,
+        "io": limits.io,
+    }
 
 
 def permit_record(permit: Permit) -> Record:

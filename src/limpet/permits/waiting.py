@@ -100,7 +100,8 @@ class Asker:
             if self._store.take_permit(holding.session, self._weight, assessment.room):
                 return None if holding.held else "the lease ran out while it waited"
             given = given_by(self._store, assessment.room.server)
-            waiting = waits_for(assessment, given, self._weight, self._clock.wall())
+            wall = self._clock.wall()
+            waiting = waits_for(assessment, given, self._weight, wall, holding.session)
         except (SessionLost, StoreRolledBack) as error:
             holding.end()
             return str(error)

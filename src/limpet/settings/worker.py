@@ -32,8 +32,9 @@ class WorkerSettings:
     nothing left to do. `reload`: start anew when the code changes. `server_id`: under which its
     host is known, None for the host's name or what stands for it. `gate_cpu`, `gate_memory`: from
     which use of them, in percent, no weighted work begins; `gate_pressure`: from which share of the
-    time in which work waits for memory. `gate_rise`, `gate_fall`: how much of the way to each new
-    sample the average of the CPU goes, upwards and downwards.
+    time in which work waits for memory; `gate_io`: no heavy work from which share in which it waits
+    for a disk. `gate_rise`, `gate_fall`: how much of the way to each new sample the average of the
+    CPU goes, upwards and downwards.
     """
 
     name: str | None = None
@@ -52,6 +53,7 @@ class WorkerSettings:
     gate_cpu: float = 80.0
     gate_memory: float = 90.0
     gate_pressure: float = 10.0
+    gate_io: float = 40.0
     gate_rise: float = USUAL_SMOOTHING.rise
     gate_fall: float = USUAL_SMOOTHING.fall
 
@@ -74,6 +76,7 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "gate_cpu": _percentage,
     "gate_memory": _percentage,
     "gate_pressure": _percentage,
+    "gate_io": _percentage,
     "gate_rise": partial(values.a_share, least=0, most=1),
     "gate_fall": partial(values.a_share, least=0, most=1),
 }

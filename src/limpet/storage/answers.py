@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Digest, Lease
+from limpet.domain.permit import PassedOver
 from limpet.domain.rate import Rate
 from limpet.domain.session import Standing
 from limpet.domain.state import State
@@ -63,7 +64,8 @@ class Exchanged:
     `quiet`: nothing is claimed just now, whatever is ready, because another server has taken over
     and may have older data; see `HolderVerbs.exchange`. `next_at`: when more may be had of what a
     rate, a hold or a breaker kept back from this claim (wall time). `unfinished`: `promote` has
-    something to do now, because of what was settled.
+    something to do now, because of what was settled. `passed_over`: whether ready jobs were left
+    for the gate; when they may begin, nobody can say.
     """
 
     standing: Standing
@@ -72,6 +74,7 @@ class Exchanged:
     quiet: bool = False
     next_at: int | None = None
     unfinished: bool = False
+    passed_over: PassedOver = PassedOver.NOTHING
 
 
 @dataclass(frozen=True, slots=True)

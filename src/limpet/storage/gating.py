@@ -8,13 +8,18 @@ what is behind it of the same queue and task; light jobs go on. Every verb that 
 asks with `take_permit`; whatever ends it takes its permits away and rings `ready`. So no permit is
 held by what is dead, and none by two.
 
-**Reservations.** The first of the jobs that a claim passes over which might begin once the permits
-of others there are gone (`domain.permit.helped_by_an_end`), and which became ready at least
+**Reservations.** A server may be reserved for a job or a caller that waits; while it is, no other
+permit is given there. The first of the jobs that a claim passes over which might begin once the
+permits of others there are gone (`domain.permit.helped_by_an_end`), and which became ready at least
 `Gate.patience` ago, reserves the server, unless that is reserved, or another server is for this
-job. While a server is reserved for a job that is ready, no other permit is given there. Each claim
-that meets the job and passes over it confirms the reservation, while an end of permits might still
-help; one that was not confirmed for `RESERVED_FOR` is none. The job may be claimed by any session,
-on any server, where it fits; that ends it.
+job. Each claim that meets the job and passes over it confirms the reservation, while an end of
+permits might still help; one that was not confirmed for `RESERVED_FOR` is none. The job may be
+claimed by any session, on any server, where it fits; that ends it, as leaving `ready` does. A
+caller whose session registered at least `patience` ago reserves and confirms in the same way when
+it asks in vain; that ends with its session, or when it has a permit.
+
+Nobody waits for each other: whoever has a reservation has one, and waits there for the ends of
+permits, whose holders wait for no reservation. Once no such end would help, it lapses.
 
 **Hosts.** What a host says of itself is text to the store, and is forgotten when it was not said
 again for its lifetime, by the wall time of the store. Samples are kept for `SAMPLES_KEPT`.
@@ -25,7 +30,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from limpet.domain.permit import Permit, Reservation, Room
+from limpet.domain.permit import PATIENCE, Permit, Reservation, Room
 from limpet.domain.weight import Weight
 
 
@@ -63,11 +68,14 @@ class Host(NamedTuple):
 class GateVerbs(Protocol):
     """Admission of heavy work."""
 
-    def take_permit(self, session: str, weight: Weight, room: Room) -> bool:
+    def take_permit(
+        self, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+    ) -> bool:
         """(nothing) → a permit on the room's server for this session, which is of the kind
-        `permit`, if it fits; otherwise False, and nothing is written. Atomic. A session has one
-        at most: a repeat is answered True and changes nothing. Raises `SessionLost` for a session
-        that is dead or past its moment, `StoreRolledBack` for one that is not there.
+        `permit`, if it fits; otherwise False, and nothing is written but a reservation, see above.
+        Atomic. A session has one permit at most: a repeat is answered True and changes nothing.
+        Raises `SessionLost` for a session that is dead or past its moment, `StoreRolledBack` for
+        one that is not there.
         """
         ...
 
@@ -76,7 +84,7 @@ class GateVerbs(Protocol):
         ...
 
     def reservations(self) -> tuple[Reservation, ...]:
-        """Which servers are reserved, and for which job, by server. Reads only."""
+        """Which servers are reserved, and for whom, by server. Reads only."""
         ...
 
     def publish_host(
@@ -87,8 +95,8 @@ class GateVerbs(Protocol):
         """
         ...
 
-    def hosts(self) -> tuple[Host, ...]:
-        """What hosts said of themselves and still holds, by server. Reads only."""
+    def hosts(self, server: str | None = None) -> tuple[Host, ...]:
+        """What hosts, or one of them, said of themselves and still holds, by server. Reads only."""
         ...
 
     def samples(self, server: str, span: Span) -> tuple[Sample, ...]:

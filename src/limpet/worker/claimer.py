@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from limpet import log
-from limpet.domain.permit import Gate
+from limpet.domain.permit import Gate, PassedOver
 from limpet.domain.session import Standing
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
@@ -90,6 +90,7 @@ class Claimer:
         self._next_at: int | None = None
         self._in_vain = 0
         self._idle_claims = 0
+        self._too_heavy: tuple[str, ...] = ()
         self._quiet = False
         self.in_flight = False
         self.exchanges = 0
@@ -100,6 +101,11 @@ class Claimer:
     def found_nothing(self) -> bool:
         """Whether there was nothing to do, twice in a row."""
         return self._idle_claims > 1 or not self._digests
+
+    @property
+    def too_heavy(self) -> tuple[str, ...]:
+        """Tasks of which this host can carry no job, if such a job is ready."""
+        return self._too_heavy
 
     def begin(
         self,
@@ -252,12 +258,22 @@ class Claimer:
         if answer.standing is Standing.LIVE and not answer.quiet and want is not None:
             left = self._seconds_left()
             more_soon = answer.unfinished or (left is not None and left < _WORTH_WAITING_SECONDS)
-            nothing = not (answer.claimed or self._ledger.holds or more_soon)
+            waits = answer.passed_over is PassedOver.FOR_NOW
+            nothing = not (answer.claimed or self._ledger.holds or more_soon or waits)
             asked_all = len(want.pools) == len(self._digests)
             self._idle_claims = self._idle_claims + 1 if nothing and asked_all else 0
+            self._note_too_heavy(answer, want.gate)
         if answer.claimed:
             self._may_have_more = True
             await give(self._ledger.take(answer.claimed))
+
+    def _note_too_heavy(self, answer: Exchanged, gate: Gate | None) -> None:
+        self._too_heavy = ()
+        if gate is not None and answer.passed_over is PassedOver.FOR_EVER:
+            tasks = gate.weights.items()
+            self._too_heavy = tuple(
+                sorted(task for task, weight in tasks if not gate.room.carries(weight))
+            )
 
     def _note_quiet(self, quiet: bool) -> None:
         if quiet and not self._quiet:

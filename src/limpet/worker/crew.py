@@ -72,11 +72,6 @@ class Crew:
 
     # -- the zygote
 
-    @property
-    def zygote(self) -> int:
-        """Its process id, as seen from here; 0 if there is none."""
-        return self._pid
-
     def ask_zygote(self) -> None:
         """Ask it now and then; one that does not answer can neither start nor end executors."""
         if not self._answers:

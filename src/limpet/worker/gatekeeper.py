@@ -1,27 +1,29 @@
 """What a session knows of its host: measured once a second by one worker there, told to all."""
 
 import asyncio
-import fcntl
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from limpet import log
 from limpet.domain.assessment import Assessment
-from limpet.domain.cause import Cause
+from limpet.domain.cause import Cause, HostPressed
 from limpet.domain.clock import SystemClock
-from limpet.domain.permit import Gate, Room
+from limpet.domain.permit import Gate, Permit
 from limpet.domain.reading import Reading
 from limpet.host.capacity import bounds_of_self
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, assess
 from limpet.host.here import here_by
 from limpet.host.history import History
+from limpet.host.holders import Holders
 from limpet.host.identity import capacity_id
-from limpet.host.locks import run_directory
 from limpet.host.monitor import Monitor
+from limpet.host.post import Post
+from limpet.host.trees import SessionTrees, Uses
 from limpet.host.wire import Published, published_of, written
 from limpet.storage.boot import boot_id
 from limpet.storage.gating import Sample
@@ -40,31 +42,6 @@ _MOST_UNTOLD = 120
 ROOT_VARIABLE = "LIMPET_TEST_ROOT"
 
 
-class Post:
-    """The post of the monitor of a host, for one store: one process at a time has it.
-
-    The kernel gives it free when that process ends, however it does.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._path = os.path.join(run_directory(), f"{name}.monitor")
-        self._descriptor: int | None = None
-        self._ours = False
-
-    def is_ours(self) -> bool:
-        """Take it if it is free; for as long as this process lives."""
-        if self._descriptor is None:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._descriptor = os.open(self._path, flags, 0o644)
-        if not self._ours:
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            self._ours = True
-        return True
-
-
 class Gatekeeper:
     """Measures the host, or learns what another worker there has measured; says what has room.
 
@@ -78,10 +55,9 @@ class Gatekeeper:
         session: str,
         line: StoreLine,
         catalog: Catalog,
-        zygote: Callable[[], int],
         stop: Callable[[str, Cause], None],
     ) -> None:
-        """`zygote`: tells the process whose children are measured. `stop`: stops a job."""
+        """`stop`: stops a job for that cause."""
         self._root = os.environ.get(ROOT_VARIABLE, "/")
         within = bounds_of_self(self._root)
         here = here_by(plan, within, self._root)
@@ -89,7 +65,6 @@ class Gatekeeper:
         self._plan = plan
         self._session = session
         self._line = line
-        self._zygote = zygote
         self._capacity = within.capacity
         self._thresholds = here.thresholds
         self._smoothing = here.smoothing
@@ -100,6 +75,8 @@ class Gatekeeper:
         self._post_name = ""
         self._post: Post | None = None
         self._monitor: Monitor | None = None
+        self._trees = SessionTrees(self._root)
+        self._holders = Holders(here.smoothing)
         self._history = History()
         self._reading: Reading | None = None
         self._untold: deque[Sample] = deque(maxlen=_MOST_UNTOLD)
@@ -123,7 +100,8 @@ class Gatekeeper:
         if not self._weights:
             return None
         if self._reading is None and now() - self._began < _FIRST_LOOK_MICROSECONDS:
-            return Gate(Room(self.server, 0, 0, calm=False), self._weights)
+            unseen = self._assessed().room._replace(free_cpu=0, free_memory=0, calm=False)
+            return Gate(unseen, self._weights)
         return Gate(self._assessed().room, self._weights)
 
     def _assessed(self) -> Assessment:
@@ -135,16 +113,17 @@ class Gatekeeper:
             begun = now()
             measured = await self._try("monitor", partial(asyncio.to_thread, self._measure))
             if measured is not None:
-                self._heard(measured)
-                self._untold += self._history.add(measured)
+                self._untold += self._history.add(measured[0])
             if self._asking is None or self._asking.done():
                 talk = self._talk(measured)
                 self._asking = asyncio.get_running_loop().create_task(talk)
+            elif measured is not None:
+                self._heard(measured[0])
             self._warn()
             left = (begun + POLL_MICROSECONDS - now()) / 1e6
             await asyncio.sleep(max(left, POLL_MICROSECONDS / 1e7))
 
-    def _measure(self) -> Reading | None:
+    def _measure(self) -> tuple[Reading, Uses] | None:
         """In a thread: a reading, if this worker is the monitor.
 
         One that has just become it tells nothing before it has seen a second: until then what the
@@ -158,21 +137,38 @@ class Gatekeeper:
             self._monitor = Monitor(
                 self.server, SystemClock(), root=self._root, smoothing=self._smoothing
             )
+            self._trees.sample(now())
             log.say("gate_measures", server=self.server, session=self._session)
             return None
-        zygote = self._zygote()
-        return self._monitor.poll(zygotes=(zygote,) if zygote else ())
+        reading = self._monitor.poll()
+        uses = self._trees.sample(reading.at_boot)
+        return replace(reading, executors=uses.executors), uses
 
-    async def _talk(self, measured: Reading | None) -> None:
+    async def _talk(self, measured: tuple[Reading, Uses] | None) -> None:
         """With the store: tell what was measured, or ask; then see whether something must go."""
-        if self._line.failing_since is not None:
-            return  # it is left to the renewals to ask
         if measured is not None:
-            await self._try("gate", partial(self._publish, measured))
-        elif self._weights:
+            await self._tell(*measured)
+        elif self._weights and self._line.failing_since is None:
             await self._try("gate", self._learn)
-        if self._relief.must_look:
+        if self._relief.must_look and self._line.failing_since is None:
             await self._try("gate", self._relieve)
+
+    async def _tell(self, reading: Reading, uses: Uses) -> None:
+        """Tell ourselves what was measured, whether or not the store answers, and it too."""
+        if self._line.failing_since is not None:
+            self._heard(reading)  # it is left to the renewals to ask
+            return
+        permits = await self._try("gate", self._permits)
+        if permits is not None:
+            reading = self._holders.apart(reading, uses.sessions, permits)
+        self._heard(reading)
+        if permits is not None:
+            await self._try("gate", partial(self._publish, reading))
+
+    async def _permits(self) -> tuple[Permit, ...]:
+        permits = self._line.store.permits
+        found: tuple[Permit, ...] = await self._line.do(lambda: permits(self.server))
+        return found
 
     async def _publish(self, reading: Reading) -> None:
         body = written(
@@ -193,9 +189,8 @@ class Gatekeeper:
                 self._untold.popleft()
 
     async def _learn(self) -> None:
-        hosts = await self._line.do(self._line.store.hosts)
-        said = next((each.body for each in hosts if each.server == self.server), None)
-        published = None if said is None else published_of(said)
+        hosts = await self._line.do(partial(self._line.store.hosts, self.server))
+        published = published_of(hosts[0].body) if hosts else None
         # Of another machine with the same name it would say nothing about this one.
         if published is not None and published.boot == boot_id():
             self._heard(published.reading)
@@ -206,8 +201,13 @@ class Gatekeeper:
             self._relief.heard(reading)
 
     async def _relieve(self) -> None:
-        permits = self._line.store.permits
-        self._relief.look(await self._line.do(lambda: permits(self.server)))
+        """See who may go; all workers of the host must come to the same answer."""
+        permits = await self._permits()
+        gone = {}
+        for job in self._relief.may_go(permits):
+            events = await self._line.do(partial(self._line.store.events, job))
+            gone[job] = sum(isinstance(each.cause, HostPressed) for each in events)
+        self._relief.look(permits, gone)
 
     def _warn(self) -> None:
         """Say once what is not known, if that lasts and anything depends on it."""

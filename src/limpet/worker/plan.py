@@ -35,6 +35,7 @@ class Plan(NamedTuple):
     gate_cpu: float = 80.0
     gate_memory: float = 90.0
     gate_pressure: float = 10.0
+    gate_io: float = 40.0
     gate_rise: float = 0.7
     gate_fall: float = 0.1
     log_level: str = "info"

@@ -1,6 +1,6 @@
 """Takes work off a host that runs short of memory: one attempt at a time, the youngest first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from limpet.domain.cause import Cause, HostPressed
 from limpet.domain.permit import Permit
@@ -10,6 +10,9 @@ from limpet.worker.page import now
 
 # A shortage may pass by itself, but three readings of it in a row are no accident.
 _IN_A_ROW = 3
+# So often a job gives way before others are asked first: one that takes more than it has declared
+# would begin again and again, and always be the youngest.
+_TIMES = 3
 # So long it takes until the memory of an attempt that gave way shows as free.
 _REST_MICROSECONDS = 10_000_000
 
@@ -52,6 +55,10 @@ class Relief:
         self._in_a_row = self._in_a_row + 1 if self._reason else 0
         self._news = True
 
+    def may_go(self, permits: Sequence[Permit]) -> list[str]:
+        """The jobs among these that would give way, the oldest first."""
+        return [each.holder for each in permits if each.what in self._tasks]
+
     @property
     def must_look(self) -> bool:
         """Whether the host is short of memory, and a task here would give way.
@@ -60,26 +67,29 @@ class Relief:
         """
         return bool(self._news and self._reason and self._tasks)
 
-    def look(self, permits: Sequence[Permit]) -> None:
+    def look(self, permits: Sequence[Permit], gone: Mapping[str, int]) -> None:
         """Stop the youngest attempt of the host, if it is ours and the shortage lasts.
 
-        `permits`: the oldest first.
+        `permits`: the oldest first. `gone`: how often each job that may go has given way already.
         """
         self._news = False
         moment = now()
         if moment - self._pressed_at > _REST_MICROSECONDS:
             self._youngest = None  # what went meanwhile went for reasons of its own
         self._pressed_at = moment
-        giving = [each for each in permits if each.what in self._tasks]
-        youngest = giving[-1] if giving else None
-        holder = None if youngest is None else youngest.holder
+        giving = self.may_go(permits)
+        holder = next(
+            (job for job in reversed(giving) if gone.get(job, 0) < _TIMES),
+            giving[-1] if giving else None,
+        )
+        session = next((each.session for each in permits if each.holder == holder), None)
         if self._youngest not in (None, holder):
             self._wait_until = moment + _REST_MICROSECONDS
         self._youngest = holder
         # Alone it would be pressed again at once, wherever it began anew.
-        if youngest is None or youngest.session != self._session or len(permits) == 1:
+        if holder is None or session != self._session or len(permits) == 1:
             return
         if moment < self._wait_until or self._in_a_row < _IN_A_ROW:
             return
         self._wait_until = moment + _REST_MICROSECONDS
-        self._stop(youngest.holder, HostPressed(self._server, self._reason))
+        self._stop(holder, HostPressed(self._server, self._reason))

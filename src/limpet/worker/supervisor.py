@@ -190,8 +190,7 @@ class Supervisor:
             self._session, line, self._ledger, self._dispatcher, self._claimer
         )
         self._gatekeeper = Gatekeeper(
-            self._plan, self._session, line, catalog, lambda: self._crew.zygote,
-            self._dispatcher.give_way,
+            self._plan, self._session, line, catalog, self._dispatcher.give_way,
         )  # fmt: skip
         self._drain = Drain(
             self._plan, self._session, line, self._ledger, self._crew, self._dispatcher,
@@ -321,6 +320,9 @@ class Supervisor:
 
     async def _leave(self) -> int:
         """The worker was asked to stop, has nothing left to do, or has new code to load."""
+        if self._plan.burst and (left := self._claimer.too_heavy):
+            server, tasks = self._gatekeeper.server, ", ".join(left)
+            log.say("left_behind", server=server, tasks=tasks, session=self._session)
         anew = self._reload and not self._signals
         seconds = self._plan.grace if anew else self._plan.drain
         released = await self._drain.run(seconds, lambda: self._signals, self._parts.check)

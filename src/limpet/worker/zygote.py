@@ -18,7 +18,7 @@ import time
 from typing import Any, NoReturn
 
 from limpet.domain.errors import LimpetError
-from limpet.host import processes
+from limpet.host import marks, processes
 from limpet.worker.frames import (
     CATALOG,
     CHANGED,
@@ -269,7 +269,7 @@ def main() -> None:
         os.set_inheritable(descriptor, False)
     channel = Channel(socket.socket(fileno=order.channel))
     order = _own_namespace(order, channel)
-    processes.set_name("limpet-zygote")
+    processes.set_name(marks.ZYGOTE)
     processes.adopt_orphans()
     _follow(channel)
     processes.withstand(*processes.GROUP_SIGNALS)

@@ -14,6 +14,7 @@ import psycopg
 from limpet.domain.breaker import Observed
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
+from limpet.domain.permit import PassedOver
 from limpet.domain.session import Standing
 from limpet.domain.transition import MOVE_OF, Complete, Rejected, Settlement
 from limpet.storage.answers import Exchanged
@@ -160,6 +161,7 @@ def _call(
         quiet=header[8],
         next_at=header[14] or None,
         unfinished=header[9],
+        passed_over=PassedOver(header[7]),
     )
 
 

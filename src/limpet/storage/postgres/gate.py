@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from limpet.domain.permit import Permit, Reservation, Room
+from limpet.domain.permit import PATIENCE, Permit, Reservation, Room
 from limpet.domain.session import Standing
 from limpet.domain.weight import Weight
 from limpet.storage.gating import Host, Sample, Span
@@ -14,13 +14,15 @@ from limpet.storage.refusals import session_dead, session_not_known
 from limpet.storage.texts import to_json
 
 
-def take_permit(tx: Transaction, session: str, weight: Weight, room: Room) -> bool:
+def take_permit(
+    tx: Transaction, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+) -> bool:
     """Admit a caller outside; see `GateVerbs.take_permit`."""
     ((standing, given),) = tx.call(
         "take_permit",
         session,
         to_json(permits.weight_record(weight)),
-        to_json(permits.room_record(room)),
+        to_json({**permits.room_record(room), "patience": patience}),
         tx.wall,
         tx.lease,
     )
@@ -36,8 +38,10 @@ class Gates:
 
     _db: Database
 
-    def take_permit(self, session: str, weight: Weight, room: Room) -> bool:
-        return self._db.once(lambda tx: take_permit(tx, session, weight, room))
+    def take_permit(
+        self, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+    ) -> bool:
+        return self._db.once(lambda tx: take_permit(tx, session, weight, room, patience))
 
     def permits(self, server: str | None = None) -> tuple[Permit, ...]:
         return self._db.once(lambda tx: permits.permits(tx, server), reading=True)
@@ -50,8 +54,8 @@ class Gates:
     ) -> None:
         self._db.write(lambda tx: hosts.publish_host(tx, server, body, lifetime, samples))
 
-    def hosts(self) -> tuple[Host, ...]:
-        return self._db.once(hosts.hosts, reading=True)
+    def hosts(self, server: str | None = None) -> tuple[Host, ...]:
+        return self._db.once(lambda tx: hosts.hosts(tx, server), reading=True)
 
     def samples(self, server: str, span: Span) -> tuple[Sample, ...]:
         return self._db.once(lambda tx: hosts.samples(tx, server, span), reading=True)

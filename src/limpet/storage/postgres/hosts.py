@@ -33,9 +33,13 @@ def publish_host(
         tx.run("hosts", "old", span=span.value, kept=microseconds(kept), now=tx.wall)
 
 
-def hosts(tx: Transaction) -> tuple[Host, ...]:
+def hosts(tx: Transaction, server: str | None) -> tuple[Host, ...]:
     """What still holds; see `GateVerbs.hosts`."""
-    return tuple(Host(*row) for row in tx.run("hosts", "hosts", now=tx.wall))
+    if server is None:
+        rows = tx.run("hosts", "hosts", now=tx.wall)
+    else:
+        rows = tx.run("hosts", "host", server=server, now=tx.wall)
+    return tuple(Host(*row) for row in rows)
 
 
 def samples(tx: Transaction, server: str, span: Span) -> tuple[Sample, ...]:

@@ -20,8 +20,8 @@ from limpet.storage.postgres.transaction import PACKAGE, functions, in_schema, s
 from limpet.storage.rows import Row
 
 # The version that this code writes, and the oldest one that it can work on.
-NEWEST = 4
-OLDEST = 4
+NEWEST = 5
+OLDEST = 5
 # The oldest code that can work on what this one writes.
 OLDEST_BESIDE = 1
 

@@ -7,6 +7,7 @@ import msgspec
 from limpet.domain.breaker import Observed
 from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Lease
+from limpet.domain.permit import PassedOver
 from limpet.domain.session import Standing
 from limpet.domain.transition import Settlement
 from limpet.storage.answers import Exchanged
@@ -56,7 +57,7 @@ def exchange(
     if code == _FORGOTTEN:
         raise exchange_forgotten(session, seq, answer[0])
     link.answered[session] = seq
-    standing, rejected, claimed, quiet, next_at, unfinished = answer
+    standing, rejected, claimed, quiet, next_at, unfinished, passed_over = answer
     return Exchanged(
         Standing(standing.decode()),
         rejected_of(rejected),
@@ -64,6 +65,7 @@ def exchange(
         quiet=bool(quiet),
         next_at=int(next_at) if next_at else None,
         unfinished=bool(unfinished),
+        passed_over=PassedOver(passed_over),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from limpet.domain.permit import RESERVED_FOR, Permit, Reservation, Room
+from limpet.domain.permit import PATIENCE, RESERVED_FOR, Permit, Reservation, Room
 from limpet.domain.weight import Weight
 from limpet.storage.gating import Host, Sample, Span
 from limpet.storage.redis import hosts, permits
@@ -13,10 +13,10 @@ from limpet.storage.refusals import session_dead, session_not_known
 _NOT_KNOWN, _OVER = 1, 2
 
 
-def take_permit(link: Link, session: str, weight: Weight, room: Room) -> bool:
+def take_permit(link: Link, session: str, weight: Weight, room: Room, patience: int) -> bool:
     """Admit a caller outside; see `GateVerbs.take_permit`."""
     told = permits.weight_told(weight), permits.room_told(room)
-    code, *answer = link.call("take_permit", session, *told, RESERVED_FOR)
+    code, *answer = link.call("take_permit", session, *told, RESERVED_FOR, patience)
     if code == _NOT_KNOWN:
         raise session_not_known(session)
     if code == _OVER:
@@ -29,8 +29,10 @@ class Gates:
 
     _link: Link
 
-    def take_permit(self, session: str, weight: Weight, room: Room) -> bool:
-        return take_permit(self._link, session, weight, room)
+    def take_permit(
+        self, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+    ) -> bool:
+        return take_permit(self._link, session, weight, room, patience)
 
     def permits(self, server: str | None = None) -> tuple[Permit, ...]:
         return permits.permits(self._link, server)
@@ -43,8 +45,8 @@ class Gates:
     ) -> None:
         hosts.publish_host(self._link, server, body, lifetime, samples)
 
-    def hosts(self) -> tuple[Host, ...]:
-        return hosts.hosts(self._link)
+    def hosts(self, server: str | None = None) -> tuple[Host, ...]:
+        return hosts.hosts(self._link, server)
 
     def samples(self, server: str, span: Span) -> tuple[Sample, ...]:
         return hosts.samples(self._link, server, span)

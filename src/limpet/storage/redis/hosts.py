@@ -17,9 +17,9 @@ def publish_host(
     link.call("publish_host", server, body, microseconds(lifetime), [*samples], kept)
 
 
-def hosts(link: Link) -> tuple[Host, ...]:
+def hosts(link: Link, server: str | None) -> tuple[Host, ...]:
     """What still holds; see `GateVerbs.hosts`."""
-    told = link.call("hosts")[1]
+    told = link.call("hosts", False if server is None else server)[1]
     return tuple(
         sorted(
             Host(server.decode(), body, at, int(until))

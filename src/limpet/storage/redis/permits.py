@@ -43,7 +43,8 @@ def _permit(text: bytes) -> tuple[int, Permit]:
 def reservations(link: Link) -> tuple[Reservation, ...]:
     """Which servers are reserved; see `GateVerbs.reservations`."""
     told = link.call("reservations", RESERVED_FOR)[1]
-    found = zip(told[::3], told[1::3], told[2::3], strict=True)
+    found = (told[start : start + 5] for start in range(0, len(told), 5))
     return tuple(
-        sorted(Reservation(server.decode(), job.decode(), int(at)) for server, job, at in found)
+        Reservation(server.decode(), holder.decode(), int(at), name.decode() if calls else None)
+        for server, holder, at, calls, name in sorted(found)
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from limpet.domain.permit import RESERVED_FOR, Gate, Taken, fits, helped_by_an_end
+from limpet.domain.permit import RESERVED_FOR, Gate, PassedOver, Taken, fits, helped_by_an_end
 from limpet.domain.weight import Weight
 from limpet.storage.sqlite.permits import columns, reserved_for, taken_of
 from limpet.storage.sqlite.transaction import Transaction
@@ -14,8 +14,9 @@ class Admission:
     def __init__(self, tx: Transaction, gate: Gate | None) -> None:
         self._tx = tx
         self._gate = gate
-        self._known: tuple[Taken, int | None] | None = None
+        self._known: tuple[Taken, int | str | None] | None = None
         self._admitted: dict[int, Weight] = {}
+        self.passed_over = PassedOver.NOTHING
 
     def weight(self, task: str) -> Weight | None:
         """What jobs of the task weigh; None for light ones."""
@@ -32,6 +33,8 @@ class Admission:
             self._known = taken.plus(weight), None
             self._admitted[n] = weight
             return True
+        carried = PassedOver.FOR_NOW if room.carries(weight) else PassedOver.FOR_EVER
+        self.passed_over = max(self.passed_over, carried)
         if not helped_by_an_end(room, taken, weight):
             return False
         if reserved == n or (reserved is None and self._may_reserve(n, self._gate)):

@@ -11,6 +11,7 @@ import msgspec
 from limpet.domain.cause import Needs
 from limpet.domain.event import EventName
 from limpet.domain.job import ClaimedJob
+from limpet.domain.permit import PassedOver
 from limpet.domain.state import Move, State
 from limpet.domain.weight import Weight
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
@@ -23,11 +24,12 @@ from limpet.storage.texts import to_json
 
 class Claimed(NamedTuple):
     """The numbers of the jobs that were taken, in order; when more may be had of what time keeps
-    back.
+    back; what was left for the gate.
     """
 
     numbers: list[int]
-    next_at: int | None
+    next_at: int | None = None
+    passed_over: PassedOver = PassedOver.NOTHING
 
 
 def claim(tx: Transaction, session: str, want: Want) -> Claimed:
@@ -35,11 +37,12 @@ def claim(tx: Transaction, session: str, want: Want) -> Claimed:
     # A job that was settled back to ready a moment ago, in this very step, may be taken again.
     if tx.has_moved(State.READY):
         tx.flush_gauges()
-    step = _Step(tx, session, Admission(tx, want.gate))
+    gate = Admission(tx, want.gate)
+    step = _Step(tx, session, gate)
     taken: list[int] = []
     for pool in want.pools:
         taken += step.for_pool(pool)
-    return Claimed(taken, step.finish(taken))
+    return Claimed(taken, step.finish(taken), gate.passed_over)
 
 
 class _Step:

@@ -7,6 +7,7 @@ import msgspec
 
 from limpet.domain.breaker import Observed
 from limpet.domain.lease import Digest, Lease, digest
+from limpet.domain.permit import PassedOver
 from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage.answers import Exchanged
@@ -53,7 +54,7 @@ def exchange(
     if observed:
         tell(tx, observed)
     claims = want is not None and where is Standing.LIVE and not row.closing
-    took = claim(tx, session, want) if want is not None and claims else Claimed([], None)
+    took = claim(tx, session, want) if want is not None and claims else Claimed([])
     jobs = claimed(tx, session, took.numbers)
     taken = digest([(job, token) for job, _, token in [each.lease for each in jobs]])
     _advance(tx, session, seq, taken - given_up)
@@ -61,10 +62,21 @@ def exchange(
         "rejected": [(r.lease.job, r.lease.session, r.lease.token, r.answer) for r in rejected],
         "claimed": took.numbers,
     }
-    if took.next_at is not None or tx.unfinished:
-        body |= {"next_at": took.next_at, "unfinished": tx.unfinished}
+    if took.next_at is not None or tx.unfinished or took.passed_over:
+        body |= {
+            "next_at": took.next_at,
+            "unfinished": tx.unfinished,
+            "passed_over": took.passed_over,
+        }
     tx.run("exchange", "keep", session=session, seq=seq, body=to_json(body))
-    return Exchanged(where, tuple(rejected), jobs, next_at=took.next_at, unfinished=tx.unfinished)
+    return Exchanged(
+        where,
+        tuple(rejected),
+        jobs,
+        next_at=took.next_at,
+        unfinished=tx.unfinished,
+        passed_over=took.passed_over,
+    )
 
 
 def _advance(tx: Transaction, session: str, seq: int, change: Digest) -> None:
@@ -83,6 +95,7 @@ class _Body(msgspec.Struct):
     claimed: list[int]
     next_at: int | None = None
     unfinished: bool = False
+    passed_over: PassedOver = PassedOver.NOTHING
 
 
 def _repeat(tx: Transaction, session: str, seq: int, where: Standing) -> Exchanged:
@@ -93,4 +106,11 @@ def _repeat(tx: Transaction, session: str, seq: int, where: Standing) -> Exchang
     rejected = tuple(Rejected(Lease(j, s, t), a) for j, s, t, a in body.rejected)
     # The jobs themselves are read again; a dead session has none left to run.
     jobs = () if where is Standing.DEAD else claimed(tx, session, body.claimed)
-    return Exchanged(where, rejected, jobs, next_at=body.next_at, unfinished=body.unfinished)
+    return Exchanged(
+        where,
+        rejected,
+        jobs,
+        next_at=body.next_at,
+        unfinished=body.unfinished,
+        passed_over=body.passed_over,
+    )

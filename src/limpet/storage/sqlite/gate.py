@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from limpet.domain.permit import Permit, Reservation, Room, fits
+from limpet.domain.permit import (
+    PATIENCE,
+    RESERVED_FOR,
+    Permit,
+    Reservation,
+    Room,
+    fits,
+    helped_by_an_end,
+)
 from limpet.domain.session import Standing
 from limpet.domain.weight import Weight
 from limpet.storage.gating import Host, Sample, Span
@@ -14,7 +22,7 @@ from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.transaction import Transaction
 
 
-def take_permit(tx: Transaction, session: str, weight: Weight, room: Room) -> bool:
+def take_permit(tx: Transaction, session: str, weight: Weight, room: Room, patience: int) -> bool:
     """Admit a caller outside; see `GateVerbs.take_permit`."""
     row = find(tx, session)
     if row is None:
@@ -23,8 +31,13 @@ def take_permit(tx: Transaction, session: str, weight: Weight, room: Room) -> bo
         raise session_dead(session)
     if tx.one("gate", "has", holder=session):
         return True
-    free = permits.reserved_for(tx, room.server) is None
-    if not free or not fits(room, permits.taken_of(tx, room), weight):
+    reserved, beside = permits.reserved_for(tx, room.server), permits.taken_of(tx, room)
+    if reserved not in (None, session) or not fits(room, beside, weight):
+        ours = reserved == session or (
+            reserved is None and _may_reserve(tx, session, room, patience)
+        )
+        if ours and helped_by_an_end(room, beside, weight):
+            tx.run("gate", "reserve_caller", server=room.server, session=session, now=tx.now)
         return False
     cpu, memory, heavy = permits.columns(weight)
     tx.run(
@@ -40,13 +53,24 @@ def take_permit(tx: Transaction, session: str, weight: Weight, room: Room) -> bo
     return True
 
 
+def _may_reserve(tx: Transaction, session: str, room: Room, patience: int) -> bool:
+    ((asked_at,),) = tx.run("gate", "asked_at", session=session)
+    if asked_at > tx.now - patience:
+        return False
+    since = tx.now - RESERVED_FOR
+    there = tx.one("gate", "caller_there", session=session, server=room.server, since=since)
+    return there is None
+
+
 class Gates:
     """The verbs of the gate; see `limpet.storage.gating`."""
 
     _db: Database
 
-    def take_permit(self, session: str, weight: Weight, room: Room) -> bool:
-        return self._db.write(lambda tx: take_permit(tx, session, weight, room))
+    def take_permit(
+        self, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+    ) -> bool:
+        return self._db.write(lambda tx: take_permit(tx, session, weight, room, patience))
 
     def permits(self, server: str | None = None) -> tuple[Permit, ...]:
         return self._db.read(lambda tx: permits.permits(tx, server))
@@ -62,8 +86,8 @@ class Gates:
             lambda tx: hosts.publish_host(tx, server, body, lifetime, samples), synced=False
         )
 
-    def hosts(self) -> tuple[Host, ...]:
-        return self._db.read(hosts.hosts)
+    def hosts(self, server: str | None = None) -> tuple[Host, ...]:
+        return self._db.read(lambda tx: hosts.hosts(tx, server))
 
     def samples(self, server: str, span: Span) -> tuple[Sample, ...]:
         return self._db.read(lambda tx: hosts.samples(tx, server, span))

@@ -22,9 +22,13 @@ def publish_host(
         tx.run("hosts", "old", span=span, before=tx.now - microseconds(kept))
 
 
-def hosts(tx: Transaction) -> tuple[Host, ...]:
+def hosts(tx: Transaction, server: str | None) -> tuple[Host, ...]:
     """What still holds; see `GateVerbs.hosts`."""
-    return tuple(Host(*row) for row in tx.run("hosts", "hosts", now=tx.now))
+    if server is None:
+        rows = tx.run("hosts", "hosts", now=tx.now)
+    else:
+        rows = tx.run("hosts", "host", server=server, now=tx.now)
+    return tuple(Host(*row) for row in rows)
 
 
 def samples(tx: Transaction, server: str, span: Span) -> tuple[Sample, ...]:

@@ -19,10 +19,11 @@ def taken_of(tx: Transaction, room: Room) -> Taken:
     return Taken(*sums)
 
 
-def reserved_for(tx: Transaction, server: str) -> int | None:
-    """The number of the job for which a host is reserved."""
+def reserved_for(tx: Transaction, server: str) -> int | str | None:
+    """For whom a host is reserved: the number of a job, or the session of a caller."""
     row = tx.one("gate", "reserved", server=server, since=tx.now - RESERVED_FOR)
-    return None if row is None else int(row[0])
+    holder: int | str | None = None if row is None else row[0]
+    return holder
 
 
 def give_back(tx: Transaction, statement: Literal["left", "ended"]) -> None:

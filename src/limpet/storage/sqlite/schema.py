@@ -15,8 +15,8 @@ from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import PACKAGE
 
 # The version that this code writes, and the oldest one that it can work on.
-NEWEST = 7
-OLDEST = 7
+NEWEST = 8
+OLDEST = 8
 # The oldest code that can work on what this one writes: older code ends a job that has a turn of
 # its key, a parent or a permit, and gives nothing back, so that others would wait for ever.
 OLDEST_BESIDE = 7

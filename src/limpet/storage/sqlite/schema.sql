@@ -285,7 +285,7 @@ CREATE TABLE limpet_reservation (
     n INTEGER NOT NULL,              -- the job for which nothing else is admitted there
     token INTEGER NOT NULL,          -- that of the job: a claim, by whomever, ends it
     at INTEGER NOT NULL              -- when a claim last met it
-) STRICT, WITHOUT ROWID;
+, session TEXT) STRICT, WITHOUT ROWID;
 
 CREATE TABLE limpet_host (
     server TEXT PRIMARY KEY,

@@ -5,7 +5,7 @@
 --          gate (see 25_gate.sql); the wall time; what tokens go on above (see server); the lines
 --          that the last claim remembered, and until when they are good.
 -- returns: the jobs in order, and the sum of their marks; lines to remember; when more may be had of what a
---          rate, a hold, a breaker or somebody else at the gate kept back.
+--          rate, a hold, a breaker or somebody else at the gate kept back; what was left for the gate.
 -- why:     a pool that finds one line takes from it in one step. With several the first of all
 --          together are chosen before any is locked, so that nobody is kept from what is not taken;
 --          what others were faster to lock is left out of the next choice.
@@ -14,10 +14,10 @@
 --          to step over thousands remembers where it got to, and the next begin there, until ten
 --          times as long has passed as it took. What comes in before that place waits meanwhile.
 
-CREATE OR REPLACE FUNCTION limpet.v2_claim(
+CREATE OR REPLACE FUNCTION limpet.v3_claim(
     p_session text, p_seq bigint, p_want jsonb, p_now bigint, p_base bigint, p_lines jsonb,
     p_until bigint, OUT jobs text[], OUT marks bigint, OUT lines jsonb, OUT until bigint,
-    OUT next_at bigint)
+    OUT next_at bigint, OUT passed_over integer)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_pool jsonb;
@@ -53,9 +53,11 @@ DECLARE
     v_gate jsonb;
     v_entered boolean;               -- the gate of the host is this claim's own; NULL: not asked for
     v_gated boolean;                 -- some lines of this try have a weight
+    v_passed integer;
 BEGIN
     jobs := '{}';
     marks := 0;
+    passed_over := 0;
     IF jsonb_typeof(p_want) = 'object' THEN
         v_gate := p_want -> 'gate';
         p_want := p_want -> 'pools';
@@ -157,9 +159,11 @@ BEGIN
                 v_tries := 8;        -- what others hold was stepped over
             ELSE
                 IF v_gated THEN
-                    v_picked := limpet.v1_pick_admitted(
+                    SELECT p.picked, p.passed_over INTO v_picked, v_passed
+                    FROM limpet.v2_pick_admitted(
                         v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects,
-                        v_missed, v_rooms, v_used, v_gate, p_now);
+                        v_missed, v_rooms, v_used, v_gate, p_now) p;
+                    passed_over := greatest(passed_over, v_passed);
                 ELSE
                     v_picked := limpet.v2_pick(
                         v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects, v_plain,

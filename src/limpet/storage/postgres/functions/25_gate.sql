@@ -1,11 +1,12 @@
 -- gate: what may begin on a host beside what it carries already (see storage/gating.py).
 -- purpose: enter: ask for the gate of a host. pick_admitted: which jobs a claim takes where some of them
---          have a weight. permit: write the permits of those that were taken. take_permit: one for a caller
+--          have a weight. carries: whether a host could with nothing else there. permit: write the permits of those that were taken. take_permit: one for a caller
 --          outside. give_back: take away those of jobs that have left running.
--- params:  the room of a host as JSON (domain.permit.Room, and how long a reservation lasts), or the gate,
---          which is that with what tasks weigh and the patience of jobs; what a job weighs (cpu in
---          thousandths of a core, memory, heavy); the wall time.
--- returns: enter: whether nobody else has it; then this transaction has it. pick_admitted: the jobs.
+-- params:  the room of a host as JSON (domain.permit.Room, how long a reservation lasts, and the patience of
+--          a caller), or the gate, which is that with what tasks weigh and the patience of jobs; what a
+--          job weighs (cpu in thousandths of a core, memory, heavy); the wall time.
+-- returns: enter: whether nobody else has it; then this transaction has it. pick_admitted: the jobs, and what
+--          was left for the gate, as domain.permit.PassedOver.
 --          take_permit: the standing (NULL for no such session), and whether it has a permit.
 -- why:     two that each read the sums before the other has written would both see the same room. So who
 --          reads them has the gate of that host for itself, and reads in a statement after that. A claim
@@ -66,30 +67,49 @@ BEGIN
         CROSS JOIN jsonb_to_record(p_weight) AS w (cpu bigint, memory bigint, heavy boolean));
 END $$;
 
+CREATE OR REPLACE FUNCTION limpet.v1_carries(p_room jsonb, p_weight jsonb)
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN (p_weight ->> 'cpu')::bigint <= (p_room ->> 'cpu')::bigint
+       AND (p_weight ->> 'memory')::bigint <= (p_room ->> 'memory')::bigint;
+END $$;
+
 -- helped: whether what does not fit might once the permits of others are gone, as
 -- domain.permit.helped_by_an_end has it.
 CREATE OR REPLACE FUNCTION limpet.v1_helped(p_room jsonb, p_carried jsonb, p_weight jsonb)
 RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN (
-        SELECT c.permits > 0 AND w.cpu <= r.cpu AND w.memory <= r.memory
-           AND (r.free_memory IS NULL OR r.free_memory + c.memory >= w.memory)
-        FROM jsonb_to_record(p_room) AS r (cpu bigint, memory bigint, free_memory bigint)
-        CROSS JOIN jsonb_to_record(p_carried) AS c (permits bigint, memory bigint)
-        CROSS JOIN jsonb_to_record(p_weight) AS w (cpu bigint, memory bigint));
+        SELECT c.permits > 0 AND limpet.v1_carries(p_room, p_weight)
+           AND (r.free_memory IS NULL OR r.free_memory + c.memory - c.unseen_memory >= w.memory)
+        FROM jsonb_to_record(p_room) AS r (free_memory bigint)
+        CROSS JOIN jsonb_to_record(p_carried) AS c (permits bigint, memory bigint, unseen_memory bigint)
+        CROSS JOIN jsonb_to_record(p_weight) AS w (memory bigint));
 END $$;
 
--- reserved: the job for which a host is reserved.
+-- waits: whether who has a host reserved has not begun: a job that is ready with this token, or, if that is
+-- -1, the session of a caller that has no permit.
+CREATE OR REPLACE FUNCTION limpet.v1_waits(p_holder text, p_token bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF p_token = -1 THEN
+        RETURN EXISTS (SELECT FROM limpet.session s WHERE s.id = p_holder AND s.state <> 'dead')
+           AND NOT EXISTS (SELECT FROM limpet.permit p WHERE p.holder = p_holder);
+    END IF;
+    RETURN EXISTS (SELECT FROM limpet.ready r WHERE r.id = p_holder AND r.token = p_token);
+END $$;
+
+-- reserved: the job, or the session of the caller, for which a host is reserved.
 CREATE OR REPLACE FUNCTION limpet.v1_reserved(p_room jsonb, p_now bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RETURN (
         SELECT v.job FROM limpet.reservation v
-        JOIN limpet.ready r ON r.id = v.job AND r.token = v.token
-        WHERE v.server = p_room ->> 'server' AND v.at > p_now - (p_room ->> 'reserved_for')::bigint);
+        WHERE v.server = p_room ->> 'server' AND v.at > p_now - (p_room ->> 'reserved_for')::bigint
+          AND limpet.v1_waits(v.job, v.token));
 END $$;
 
--- reserve: reserve a host for a job, or confirm that; whether it is. Two hosts that meet the job in the same
+-- reserve: reserve a host for a job or a caller, or confirm that; whether it is. Two hosts that meet the job in the same
 -- moment would both see that no other is reserved for it, so one has the job for itself.
 CREATE OR REPLACE FUNCTION limpet.v1_reserve(
     p_room jsonb, p_job text, p_token bigint, p_now bigint)
@@ -114,11 +134,11 @@ END $$;
 -- As pick and weigh (22_claim.sql, 24_limits.sql), but that what its host cannot carry is passed over, and
 -- with it the rest of its line. The others are then put in order again without them: those of a queue
 -- that has a weight move up.
-CREATE OR REPLACE FUNCTION limpet.v1_pick_admitted(
+CREATE OR REPLACE FUNCTION limpet.v2_pick_admitted(
     p_queues text[], p_tasks text[], p_doubts boolean[], p_limits integer[], p_floors bigint[],
     p_room integer, p_suspects integer, p_missed text[], p_rooms jsonb, p_used jsonb, p_gate jsonb,
-    p_now bigint)
-RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
+    p_now bigint, OUT picked text[], OUT passed_over integer)
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_host jsonb := p_gate -> 'room';
     v_carried jsonb := limpet.v1_carried(v_host, p_now);
@@ -129,8 +149,9 @@ DECLARE
     v_weight jsonb;
     v_each record;
     v_refused boolean := true;
-    v_picked text[] := '{}';
 BEGIN
+    picked := '{}';
+    passed_over := 0;
     SELECT jsonb_object_agg(queue, most) INTO v_left FROM (
         SELECT l.queue, max(l.most) AS most
         FROM unnest(p_queues, p_limits) AS l (queue, most) GROUP BY l.queue) found;
@@ -156,7 +177,7 @@ BEGIN
                       LIMIT l.most) c) f
             ORDER BY tag, f.sort_key, f.n
         LOOP
-            EXIT WHEN cardinality(v_picked) = p_room;
+            EXIT WHEN cardinality(picked) = p_room;
             CONTINUE WHEN (v_left ->> v_each.queue)::integer = 0
                        OR (v_each.suspect AND p_suspects = 0);
             v_weight := p_gate -> 'weights' -> v_each.task;
@@ -166,6 +187,8 @@ BEGIN
                     v_carried := limpet.v1_plus(v_carried, v_weight);
                     v_reserved := NULL;
                 ELSE
+                    passed_over := greatest(
+                        passed_over, CASE WHEN limpet.v1_carries(v_host, v_weight) THEN 2 ELSE 1 END);
                     IF NOT limpet.v1_helped(v_host, v_carried, v_weight) THEN
                         NULL;
                     ELSIF v_reserved = v_each.id THEN
@@ -185,10 +208,9 @@ BEGIN
             p_limits[v_each.line] := p_limits[v_each.line] - 1;
             p_used := limpet.v1_added(p_used, jsonb_build_object(v_each.queue, 1));
             p_missed := p_missed || v_each.id::text;
-            v_picked := v_picked || v_each.id::text;
+            picked := picked || v_each.id::text;
         END LOOP;
     END LOOP;
-    RETURN v_picked;
 END $$;
 
 CREATE OR REPLACE FUNCTION limpet.v1_permit(p_jobs text[], p_gate jsonb, p_now bigint) RETURNS void
@@ -214,6 +236,8 @@ CREATE OR REPLACE FUNCTION limpet.v1_take_permit(
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now bigint;
+    v_carried jsonb;
+    v_reserved text;
 BEGIN
     PERFORM limpet.v1_pass(false);
     PERFORM pg_advisory_xact_lock(hashtextextended('limpet.gate ' || (p_room ->> 'server'), 0));
@@ -221,13 +245,23 @@ BEGIN
     standing := limpet.v1_standing(p_session, p_lease);
     given := standing = 'live' AND EXISTS (
         SELECT FROM limpet.permit p WHERE p.holder = p_session);
-    IF standing = 'live' AND NOT given AND limpet.v1_reserved(p_room, v_now) IS NULL
-       AND limpet.v1_fits(p_room, limpet.v1_carried(p_room, v_now), p_weight) THEN
+    IF standing IS DISTINCT FROM 'live' OR given THEN
+        RETURN;
+    END IF;
+    v_carried := limpet.v1_carried(p_room, v_now);
+    v_reserved := limpet.v1_reserved(p_room, v_now);
+    IF (v_reserved IS NULL OR v_reserved = p_session)
+       AND limpet.v1_fits(p_room, v_carried, p_weight) THEN
         INSERT INTO limpet.permit (holder, server, session, what, cpu, memory, heavy, at)
         SELECT s.id, p_room ->> 'server', s.id, s.name, (p_weight ->> 'cpu')::bigint,
                (p_weight ->> 'memory')::bigint, (p_weight ->> 'heavy')::boolean, v_now
         FROM limpet.session s WHERE s.id = p_session
         ON CONFLICT (holder) DO NOTHING; -- it asked at another host too
         given := true;
+    ELSIF limpet.v1_helped(p_room, v_carried, p_weight)
+          AND (v_reserved = p_session OR (v_reserved IS NULL AND EXISTS (
+              SELECT FROM limpet.session s WHERE s.id = p_session
+              AND s.registered_at <= v_now - (p_room ->> 'patience')::bigint))) THEN
+        PERFORM limpet.v1_reserve(p_room, p_session, -1, v_now);
     END IF;
 END $$;

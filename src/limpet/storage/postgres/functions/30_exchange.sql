@@ -6,9 +6,10 @@
 --          (see shift) and what was refused (fence.sql), as JSON; the pools, and the gate, as JSON (see claim); columns of
 --          leases that have begun; wall and lease time, or NULL.
 -- returns: a first row with the verdict (done, repeat, late, ahead, unknown), the standing, the last
---          seq, what was refused, as `round` how many jobs became ready, as `suspect` whether nothing is
---          claimed just now, as `last_run` whether something is left for promote, and as `deadline_at`
---          when more may be had; then a row for each job that was claimed, in order.
+--          seq, what was refused, as `round` how many jobs became ready, as `strikes` what was left for the
+--          gate, as `suspect` whether nothing is claimed just now, as `last_run` whether something is left
+--          for promote, and as `deadline_at` when more may be had; then a row for each job that was
+--          claimed, in order.
 -- errors:  LP001 with nothing done, if one of the jobs that are done is not held.
 
 CREATE OR REPLACE FUNCTION limpet.v1_exchange(
@@ -44,9 +45,10 @@ DECLARE
     v_notes integer;
     v_unfinished boolean := false;
     v_next bigint;
+    v_passed integer;
 BEGIN
-    SELECT h.gen, h.seq, h.rejected, h.lines, h.lines_until
-    INTO v_gen, v_seq, v_rejected, v_lines, v_until
+    SELECT h.gen, h.seq, h.rejected, h.lines, h.lines_until, h.next_at, h.passed_over
+    INTO v_gen, v_seq, v_rejected, v_lines, v_until, v_next, v_passed
     FROM limpet.hold h WHERE h.session = p_session ORDER BY h.gen DESC LIMIT 1 FOR UPDATE;
     v_standing := limpet.v1_standing(p_session, p_lease);
     IF v_seq IS NULL OR v_standing IS NULL THEN
@@ -57,8 +59,8 @@ BEGIN
     IF p_seq <> v_seq + 1 THEN
         RETURN QUERY SELECT CASE WHEN p_seq = v_seq AND p_seq > 0 THEN 'repeat'
                                  WHEN p_seq < greatest(v_seq, 1) THEN 'late' ELSE 'ahead' END,
-                            v_seq, v_standing, v_rejected, 0, 0, 0, 0, false, false, 0, '', '', '',
-                            0::bigint;
+                            v_seq, v_standing, v_rejected, 0, 0, 0, v_passed, false, false, 0, '', '',
+                            '', v_next;
         IF p_seq = v_seq AND p_seq > 0 AND v_standing <> 'dead' THEN
             RETURN QUERY
                 SELECT r.id, r.token, r.task, r.queue, r.round, r.failures, r.orphans, r.strikes,
@@ -70,6 +72,8 @@ BEGIN
         END IF;
         RETURN;
     END IF;
+    v_next := NULL;
+    v_passed := 0;
 
     IF p_begun IS NOT NULL AND v_standing <> 'dead' THEN
         PERFORM limpet.v1_begin(p_session, p_begun, p_begun_tokens, NULL);
@@ -113,20 +117,20 @@ BEGIN
         FROM limpet.session s CROSS JOIN LATERAL limpet.v1_server(s.lease, p_wall, p_lease) v
         WHERE s.id = p_session;
         IF NOT v_quiet THEN
-            SELECT c.jobs, c.marks, c.lines, c.until, c.next_at
-            INTO v_jobs, v_taken, v_lines, v_until, v_next
-            FROM limpet.v2_claim(p_session, p_seq, p_want, v_now, v_base, v_lines, v_until) c;
+            SELECT c.jobs, c.marks, c.lines, c.until, c.next_at, c.passed_over
+            INTO v_jobs, v_taken, v_lines, v_until, v_next, v_passed
+            FROM limpet.v3_claim(p_session, p_seq, p_want, v_now, v_base, v_lines, v_until) c;
         END IF;
     END IF;
     UPDATE limpet.hold h
     SET seq = p_seq, rejected = p_rejected, lines = v_lines, lines_until = v_until,
         held_count = h.held_count - v_count + cardinality(v_jobs),
         held_total = (h.held_total - coalesce(v_marks, 0) + v_taken) & 281474976710655,
-        gen = p_seq / 128
+        gen = p_seq / 128, next_at = v_next, passed_over = v_passed
     WHERE h.session = p_session AND h.gen = v_gen;
 
-    RETURN QUERY SELECT 'done', p_seq, v_standing, p_rejected, v_moved + v_crowded::integer, 0, 0, 0,
-                        v_quiet, v_unfinished, 0, '', '', '', v_next;
+    RETURN QUERY SELECT 'done', p_seq, v_standing, p_rejected, v_moved + v_crowded::integer, 0, 0,
+                        v_passed, v_quiet, v_unfinished, 0, '', '', '', v_next;
     IF cardinality(v_jobs) > 0 THEN
         RETURN QUERY
             SELECT r.id, r.token, r.task, r.queue, r.round, r.failures, r.orphans, r.strikes,

@@ -9,7 +9,9 @@ WHERE %(server)s::text IS NULL OR server = %(server)s
 ORDER BY at, e
 
 -- statement: reservations
-SELECT v.server, v.job, v.at FROM limpet.reservation v
-JOIN limpet.ready r ON r.id = v.job AND r.token = v.token
+SELECT v.server, v.job, v.at,
+       (SELECT s.name FROM limpet.session s WHERE v.token = -1 AND s.id = v.job)
+FROM limpet.reservation v
 WHERE v.at > limpet.v1_time(%(now)s) - %(reserved_for)s::bigint
+  AND limpet.v1_waits(v.job, v.token)
 ORDER BY v.server

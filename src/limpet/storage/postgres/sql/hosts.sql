@@ -1,7 +1,7 @@
 -- hosts: what hosts say of themselves.
 -- purpose: one row for each host, and samples of how it was doing.
 -- params:  by name; times in microseconds; now is the wall time, or NULL; samples is a JSON list of lists.
--- returns: hosts and samples: as the contract has them.
+-- returns: hosts, host and samples: as the contract has them.
 -- why:     what is old is removed by whoever comes by; two that remove the same rows wait for nobody.
 
 -- statement: publish
@@ -34,6 +34,10 @@ DELETE FROM limpet.sample WHERE ctid = ANY (ARRAY(
 -- statement: hosts
 SELECT server, body, at, until FROM limpet.host
 WHERE until > limpet.v1_time(%(now)s) ORDER BY server
+
+-- statement: host
+SELECT server, body, at, until FROM limpet.host
+WHERE server = %(server)s AND until > limpet.v1_time(%(now)s)
 
 -- statement: samples
 SELECT span, at, body FROM limpet.sample WHERE server = %(server)s AND span = %(span)s ORDER BY at

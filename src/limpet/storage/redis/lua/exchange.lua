@@ -7,8 +7,8 @@
 --          include/admission.lua); the completes follow in ARGV, see include/settle.lua.
 -- returns: {0, standing, rejected (msgpack list of place, job, holder, token, answer), claimed
 --          (msgpack list of ClaimedJob), 1 if nothing is claimed just now, when more may be had or
---          '', 1 if promote has something to do}; {1} for a session that is not there; {2, last} for a seq that is too old; {3, last} for one that shows that
---          the store forgot.
+--          '', 1 if promote has something to do, what was left for the gate}; {1} for a session that is not
+--          there; {2, last} for a seq that is too old; {3, last} for one that shows that the store forgot.
 -- include: frame
 -- include: unclosed
 -- include: row
@@ -48,8 +48,9 @@ local key = P .. 'session/' .. session
 if repeated then
     -- A dead session has none left to run.
     local parts = where == DEAD and {} or claimed_before(session, seq)
-    local kept = redis.call('HMGET', key, 'rejected', 'next_at', 'unfinished')
-    return {0, where, kept[1], told_list(parts), 0, kept[2] or '', kept[3] and 1 or 0}
+    local kept = redis.call('HMGET', key, 'rejected', 'next_at', 'unfinished', 'passed_over')
+    return {0, where, kept[1], told_list(parts), 0, kept[2] or '', kept[3] and 1 or 0,
+        tonumber(kept[4] or 0)}
 end
 local alive = where ~= DEAD
 local rejected, parts = {}, {}
@@ -80,7 +81,10 @@ redis.call('HSET', key, 'seq', seq, 'count', count, 'total', total, 'rejected', 
 finish()
 -- Only what a family left undone, or a flow, is said; both are rare, and so is the rest of the answer.
 local unfinished = family_moved and is_unfinished()
-if s.more then redis.call('HDEL', key, 'next_at', 'unfinished') end
+if s.more then redis.call('HDEL', key, 'next_at', 'unfinished', 'passed_over') end
 if next_at ~= '' then redis.call('HSET', key, 'next_at', next_at) end
 if unfinished then redis.call('HSET', key, 'unfinished', 1) end
-return {0, where, answer, told_list(parts), waits and 1 or 0, next_at, unfinished and 1 or 0}
+local passed_over = admission.passed_over
+if passed_over > 0 then redis.call('HSET', key, 'passed_over', passed_over) end
+return {0, where, answer, told_list(parts), waits and 1 or 0, next_at, unfinished and 1 or 0,
+    passed_over}

@@ -1,7 +1,8 @@
 -- take_permit: admit a caller outside of any worker.
--- purpose: (nothing) to a permit of this session, if it fits.
+-- purpose: (nothing) to a permit of this session, if it fits; else, where it has waited for long enough, its
+--          server is reserved for it.
 -- params:  session, weight (cpu, memory, heavy), room (see include/gate.lua), for how long a reservation
---          holds.
+--          holds, how long one waits before the first.
 -- returns: {0, 1 if it has one}; {1} for a session that is not there; {2} for one that is over.
 -- why:     a server that took over may have forgotten permits; who holds one has noticed within a lease,
 --          and until then nothing is given, as nothing is claimed.
@@ -21,10 +22,17 @@ end
 if standing(s) ~= LIVE then return {2} end
 if redis.call('HEXISTS', P .. 'permit_of', s.id) == 1 then return {0, 1} end
 local weight, room = given[5], given[6]
-if is_quiet(s.lease) or gates.reserved_for(gates.reservations(now - given[7])[room[1]])
-    or not gates.fits(room, gates.taken_of(room), weight) then
+if is_quiet(s.lease) then return {0, 0} end
+local reservations = gates.reservations(now - given[7])
+local reserved, taken = gates.reserved_for(reservations[room[1]]), gates.taken_of(room)
+local own = redis.call('HMGET', P .. 'session/' .. s.id, 'name', 'registered_at')
+if (reserved and reserved ~= s.id) or not gates.fits(room, taken, weight) then
+    local may = reserved == s.id or (not reserved and tonumber(own[2]) <= now - given[8]
+        and not gates.reserved_elsewhere(reservations, room[1], s.id))
+    if may and gates.helped_by_an_end(room, taken, weight) then
+        gates.reserve(room[1], gates.CALLER, s.id)
+    end
     return {0, 0}
 end
-local name = redis.call('HGET', P .. 'session/' .. s.id, 'name')
-permits.give(room[1], {{s.id, s.id, name, weight}})
+permits.give(room[1], {{s.id, s.id, own[1], weight}})
 return {0, 1}

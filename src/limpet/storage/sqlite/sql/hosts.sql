@@ -1,7 +1,7 @@
 -- hosts: what hosts say of themselves.
 -- purpose: one row for each host, and samples of how it was doing.
 -- params:  by name, or tuples in the order of the columns; times in microseconds.
--- returns: hosts and samples: as the contract has them.
+-- returns: hosts, host and samples: as the contract has them.
 
 -- statement: publish
 INSERT INTO limpet_host (server, body, at, until) VALUES (:server, :body, :now, :until)
@@ -19,6 +19,9 @@ DELETE FROM limpet_sample WHERE span = :span AND at <= :before
 
 -- statement: hosts
 SELECT server, body, at, until FROM limpet_host WHERE until > :now ORDER BY server
+
+-- statement: host
+SELECT server, body, at, until FROM limpet_host WHERE server = :server AND until > :now
 
 -- statement: samples
 SELECT span, at, body FROM limpet_sample WHERE server = :server AND span = :span ORDER BY at

@@ -1,7 +1,8 @@
 -- admission: one claim at the gate of its host; see storage/gating.py. Needs gate.lua.
 
--- `admitted`: what was let in, and what each of them weighs.
-local admission = {admitted = {}}
+-- `admitted`: what was let in, and what each of them weighs. `passed_over`: what was not, as
+-- domain.permit.PassedOver.
+local admission = {admitted = {}, passed_over = 0}
 do
 
 -- What the holder said, nil without a gate; what is taken and reserved on its host, nil until it is asked.
@@ -26,11 +27,7 @@ local function look()
 end
 
 local function may_reserve(id)
-    for server, reservation in pairs(reservations) do
-        if server ~= room[1] and reservation.job == id and gates.reserved_for(reservation) then
-            return false
-        end
-    end
+    if gates.reserved_elsewhere(reservations, room[1], id) then return false end
     local row = redis.call('HGET', P .. 'row', id)
     return row and struct.unpack('>d', row, 79) <= now - patience
 end
@@ -44,10 +41,10 @@ function admission.admits(id, weight)
         admission.admitted[id] = weight
         return true
     end
+    admission.passed_over = math.max(admission.passed_over, gates.carries(room, weight) and 2 or 1)
     if gates.helped_by_an_end(room, taken, weight)
         and (reserved == id or (not reserved and may_reserve(id))) then
-        local token = string.sub(redis.call('HGET', P .. 'row', id), 3, 10)
-        redis.call('HSET', P .. 'reserved', room[1], struct.pack('>d', now) .. token .. id)
+        gates.reserve(room[1], string.sub(redis.call('HGET', P .. 'row', id), 3, 10), id)
         reserved = id
     end
     return false
@@ -58,7 +55,7 @@ function admission.keep(list)
     if #list == 0 then return end
     permits.give(room[1], list)
     for server, reservation in pairs(reservations) do
-        if admission.admitted[reservation.job] then redis.call('HDEL', P .. 'reserved', server) end
+        if admission.admitted[reservation.holder] then redis.call('HDEL', P .. 'reserved', server) end
     end
 end
 

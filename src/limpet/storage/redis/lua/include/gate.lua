@@ -1,10 +1,10 @@
 -- gate: whether a host can carry one more; the arithmetic is that of domain/permit.py. Needs permits.lua.
 -- room:    {server, cpu, memory, free_cpu, free_memory (false where that is not known), calm, unseen}.
--- reserved: `reserved` has for each server when a claim last met the job for which nothing else is
---          admitted there, in eight bytes, the token of that job, so that any claim of it ends this, in
---          eight more, and the job.
+-- reserved: `reserved` has for each server when whoever nothing else is admitted there for was last passed
+--          over, in eight bytes, and in eight more the token of that job, so that any claim of it ends
+--          this, then the job; or CALLER, which is the token of none, and the session of a caller.
 
-local gates = {}
+local gates = {CALLER = string.rep('\255', 8)}
 
 function gates.carries(room, weight)
     return weight[1] <= room[2] and weight[2] <= room[3]
@@ -41,7 +41,7 @@ end
 -- Whether what does not fit might once the permits of others are gone.
 function gates.helped_by_an_end(room, taken, weight)
     if taken.permits == 0 or not gates.carries(room, weight) then return false end
-    return not room[5] or room[5] + taken.memory >= weight[2]
+    return not room[5] or room[5] + taken.memory - taken.unseen_memory >= weight[2]
 end
 
 -- What was confirmed since then, by server; `old` are the servers whose reservation was not.
@@ -52,7 +52,7 @@ function gates.reservations(since)
         local confirmed = struct.unpack('>d', kept[at + 1])
         if confirmed > since then
             found[kept[at]] = {at = confirmed, token = string.sub(kept[at + 1], 9, 16),
-                job = string.sub(kept[at + 1], 17)}
+                holder = string.sub(kept[at + 1], 17)}
         else
             old[#old + 1] = kept[at]
         end
@@ -60,9 +60,30 @@ function gates.reservations(since)
     return found, old
 end
 
--- The job for which a server is reserved, while it is ready; or nil.
-function gates.reserved_for(reservation)
-    local row = reservation and redis.call('HGET', P .. 'row', reservation.job)
+local function waits(reservation)
+    if reservation.token == gates.CALLER then
+        local state = redis.call('HGET', P .. 'session/' .. reservation.holder, 'state')
+        return state and state ~= 'dead'
+            and redis.call('HEXISTS', P .. 'permit_of', reservation.holder) == 0
+    end
+    local row = redis.call('HGET', P .. 'row', reservation.holder)
     return row and string.byte(row, 1) == READY and string.sub(row, 3, 10) == reservation.token
-        and reservation.job or nil
+end
+
+-- For whom a server is reserved: a job while it is ready, a caller until it has a permit; or nil.
+function gates.reserved_for(reservation)
+    return reservation and waits(reservation) and reservation.holder or nil
+end
+
+-- Whether another server is reserved for the same.
+function gates.reserved_elsewhere(reservations, server, holder)
+    for other, reservation in pairs(reservations) do
+        if other ~= server and gates.reserved_for(reservation) == holder then return true end
+    end
+    return false
+end
+
+-- Reserve a server, or confirm that; `token` is that of the job, or CALLER.
+function gates.reserve(server, token, holder)
+    redis.call('HSET', P .. 'reserved', server, struct.pack('>d', now) .. token .. holder)
 end
