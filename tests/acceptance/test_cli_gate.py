@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import select
 import subprocess
 import sys
 import time
@@ -259,6 +260,8 @@ def test_watch_says_a_line_per_change(store: Store, url: str, as_json: bool) -> 
         lines = [process.stdout.readline()]
         monitor.say(91)
         lines.append(process.stdout.readline())
+        monitor.say(93)  # the same reason, with another number: no line
+        assert select.select([process.stdout], [], [], 2.5)[0] == []
         monitor.say(20)
         lines.append(process.stdout.readline())
         process.send_signal(2)

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -25,6 +26,8 @@ _WATCH_SECONDS = 1.0
 # Why it waits is said so often at the most.
 _TELL_SECONDS = 5.0
 _NO_SUCH_COMMAND = 127
+# By itself, not in a name or an id.
+_NUMBER = re.compile(r"(?<![\w.-])\d+(\.\d+)?(?![\w.-])")
 
 
 def add(commands: Any) -> None:
@@ -136,8 +139,9 @@ def _watch(arguments: argparse.Namespace) -> int:
 
 
 def _seen(status: Record) -> Any:
-    """What a change of is worth a line."""
-    return status["ready"], status["reason"], status["warning"], status["permits"]
+    """What a change of is worth a line: a busy host has another number each second."""
+    reason = _NUMBER.sub("", status["reason"])
+    return status["ready"], reason, status["warning"], status["permits"]
 
 
 def _tell(status: Record, *, as_json: bool) -> None:

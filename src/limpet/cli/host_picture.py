@@ -18,7 +18,7 @@ _HOSTS = (
     Column("MEMORY", 7),
     Column("PRESSURE", 4, right=True),
     Column("PERMITS", 6),
-    Column("RESERVED FOR", 5, least=8),
+    Column("RESERVED FOR", 5, least=12),
     Column("MONITOR", 2, least=8),
     Column("AGE", 3, right=True),
     Column("STATE", 8, least=12),
