@@ -4,6 +4,7 @@
 parts of what it takes to have a permit and to leave it. Says what became of each.
 """
 
+import asyncio
 import json
 import signal
 import sys
@@ -48,11 +49,18 @@ def passage(app: App) -> float:
     return (time.monotonic() - began) / 3
 
 
+async def without_blocking(app: App) -> None:
+    async with app.permit(name=NAME):
+        pass
+
+
 def once(url: str, mode: str) -> None:
     """As a script does that thinks of nothing of the kind."""
     app = App(url)
     app.permit()
     print("asks", flush=True)
+    if mode == "async":
+        asyncio.run(without_blocking(app))
     with app.permit(name=NAME):
         print("has it", flush=True)
         if mode == "inside":
