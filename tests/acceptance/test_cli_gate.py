@@ -4,10 +4,12 @@ import json
 import os
 import pty
 import re
+import select
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +18,13 @@ from contract.driver import LEASE, new_id
 from permits.measured import GIB, Measured
 
 from limpet.cli.main import main
+from limpet.domain.clock import SystemClock
 from limpet.domain.permit import Room
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
+from limpet.ops.record import iso
 from limpet.storage.base import Store
+from limpet.storage.gating import Sample, Span
 from limpet.storage.registry import open_store
 
 SERVER = "web-2"
@@ -167,6 +172,57 @@ def test_hosts_shows_each_with_bars(
     assert web_3.endswith("CPU 90 % of 80 %")
 
 
+def samples(now: int) -> list[Sample]:
+    """A second of each of the last minutes, and a minute of each of the last hours."""
+    body = json.dumps({"cpu": 40.0, "memory": 91.5, "pressure": None})
+    seconds = [Sample(Span.SECOND, now - each * 60_000_000, body) for each in range(10)]
+    minutes = [Sample(Span.MINUTE, now - each * 3_600_000_000, body) for each in range(100)]
+    return [*seconds, *minutes, Sample(Span.SECOND, now - 1_000_000, '["of another version"]')]
+
+
+def test_host_by_its_name_is_shown_with_its_past(
+    say: Say, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    now = SystemClock().wall()
+    with Measured(store, SERVER, cores=4, busy=50):
+        lifetime = timedelta(seconds=10)
+        store.publish_host(SERVER, store.hosts(SERVER)[0].body, lifetime, samples(now))
+        holder = hold(store, Weight(0.5, "2GiB"))
+        told = say("hosts", SERVER, "--json").json
+        said = say("hosts", SERVER)
+    assert told["server"] == SERVER
+    assert [len(told["history"][kept]) for kept in ("seconds", "minutes")] == [10, 100]
+    newest = told["history"]["seconds"][-1]
+    assert (newest["cpu"], newest["memory"], newest["pressure"]) == (40.0, 91.5, None)
+    assert newest["at"] == iso(now)
+    assert told["executors"] == []
+    assert said.code == 0
+    assert said.out.startswith(f"{SERVER}: ready  measured by a-worker, ")
+    assert "pressure  CPU unknown, memory unknown, disk unknown" in said.out
+    assert said.out.count("▄") >= 10
+    assert said.out.count("█  most 92 %") == 2
+    assert re.search(rf"backup  0.5 cores, 2 GiB  +\ds  caller {holder}", said.out)
+    assert max(map(len, said.out.splitlines())) <= 80
+
+
+def test_host_that_is_gone_has_its_past(say: Say, store: Store) -> None:
+    now = SystemClock().wall()
+    store.publish_host("web-9", "{}", timedelta(microseconds=1), samples(now))
+    said = say("hosts", "web-9")
+    assert said.code == 0
+    assert said.out.startswith("web-9: not measured\n")
+    assert "most 92 %" in said.out
+    assert len(say("hosts", "web-9", "--json").json["history"]["minutes"]) == 100
+
+
+def test_host_that_nobody_knows_is_said_in_a_sentence(say: Say) -> None:
+    said = say("hosts", "web-8")
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("limpet: there is no host 'web-8': ")
+    assert said.err.count("\n") == 1
+
+
 def test_hosts_can_be_watched_on_a_terminal(store: Store, url: str, say: Say) -> None:
     assert say("hosts", "--watch").code == 2  # this is none
     with Measured(store, SERVER, cores=4, busy=50):
@@ -204,6 +260,8 @@ def test_watch_says_a_line_per_change(store: Store, url: str, as_json: bool) -> 
         lines = [process.stdout.readline()]
         monitor.say(91)
         lines.append(process.stdout.readline())
+        monitor.say(93)  # the same reason, with another number: no line
+        assert select.select([process.stdout], [], [], 2.5)[0] == []
         monitor.say(20)
         lines.append(process.stdout.readline())
         process.send_signal(2)

@@ -21,7 +21,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """On each store; what becomes of a command's processes has nothing to do with it."""
     if "store_kind" in metafunc.fixturenames:
         is_of_commands = metafunc.module.__name__.endswith("test_gate_run")
-        metafunc.parametrize("store_kind", STORES[:1] if is_of_commands else STORES)
+        kinds = STORES[:1] if is_of_commands else STORES
+        never = [mark.args[0] for mark in metafunc.definition.iter_markers("not_on")]
+        metafunc.parametrize("store_kind", [kind for kind in kinds if kind not in never])
 
 
 @pytest.fixture

@@ -225,6 +225,40 @@ def test_second_signal_ends_a_command_that_will_not_stop(run: Run, measure: Meas
         front.nothing_is_left(0.0)
 
 
+def test_two_different_signals_leave_the_command_its_grace(run: Run, measure: Measure) -> None:
+    """As a service manager sends them, or a terminal that is closed."""
+    script = (
+        "import signal, sys, time\n"
+        "told = []\n"
+        "for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):\n"
+        "    signal.signal(each, lambda number, frame: told.append(number))\n"
+        "print('started', flush=True)\n"
+        "while len(told) < 3: time.sleep(0.01)\n"
+        "time.sleep(0.5)\n"
+        "print('tidied', flush=True)\n"
+        "sys.exit(9)\n"
+    )
+    with measure():
+        front = run(sys.executable, "-c", script)
+        assert front.line() == "started"
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            front.process.send_signal(number)
+        assert front.end()[:2] == (9, "tidied\n")
+
+
+def test_signal_that_its_sender_sends_twice_at_once_is_one(run: Run, measure: Measure) -> None:
+    """As `timeout` does: to the process, then to its group."""
+    tidy = "trap 'sleep 0.5; echo tidied; exit 9' TERM"
+    script = f"{tidy}; echo started; while :; do sleep 0.05; done"
+    with measure():
+        front = run("sh", "-c", script)
+        assert front.line() == "started"
+        front.process.terminate()
+        time.sleep(0.02)  # so that the two do not become one on their way
+        front.process.terminate()
+        assert front.end()[:2] == (9, "tidied\n")
+
+
 def test_command_is_ended_when_its_permit_is_lost(run: Run, store: Store, measure: Measure) -> None:
     with measure():
         front = run("sh", "-c", TREE)
@@ -257,11 +291,13 @@ def test_command_of_a_frozen_front_is_ended_before_its_lease_passes_on(
 
 def test_signal_while_it_waits_leaves_nothing(run: Run, store: Store, measure: Measure) -> None:
     with measure(busy=95):
-        for number in (signal.SIGTERM, signal.SIGINT):
+        both = (signal.SIGTERM, signal.SIGHUP)
+        for numbers in ((signal.SIGTERM,), (signal.SIGINT,), both):
             front = run("true")
             assert front.process.stderr is not None
             assert "CPU 95 % of 80 %" in front.process.stderr.readline()
-            front.process.send_signal(number)
-            assert front.end()[0] == 128 + number
+            for number in numbers:
+                front.process.send_signal(number)
+            assert front.end()[0] in {128 + number for number in numbers}
             assert store.sessions() == ()
             assert not alive(front.process.pid)

@@ -1,25 +1,31 @@
 """What front ends are told of hosts and of the gate."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from contract.driver import LEASE, new_id
 from contract.gates import CORE, GIB, ROOM
 from contract.test_callers import waiting
 from contract.test_permits import caller
 from contract.test_reservations import crowd
 
+from limpet.cli.host_detail import detail_lines
 from limpet.cli.host_picture import hosts_lines, status_lines, status_text
-from limpet.cli.style import width_of
+from limpet.cli.style import Style, width_of
 from limpet.domain.assessment import Assessment, Capacity
-from limpet.domain.reading import Pressure, Reading
+from limpet.domain.reading import Executor, Pressure, Reading
+from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
 from limpet.host.gate import LIFETIME_MICROSECONDS, Thresholds
 from limpet.host.here import Here
 from limpet.host.wire import Published, written
-from limpet.ops.gate import Gauge, Look, gate_status, told_by, waits_for
-from limpet.ops.hosts import list_hosts
+from limpet.ops.gate import Gauge, Look, gate_status, given_by, told_by, waits_for
+from limpet.ops.hosts import list_hosts, show_host
+from limpet.ops.record import Record
 from limpet.storage.base import Store
 from limpet.storage.boot import boot_id
 from limpet.storage.sqlite.store import SqliteStore
@@ -99,10 +105,12 @@ def test_silent_monitor_is_replaced_by_own_eyes(store: Store, clock: FakeClock) 
 def test_reservation_is_the_reason(store: Store, clock: FakeClock) -> None:
     holder, job = crowd(store, clock)
     holder.gated()
-    waiting = waits_for(store, Assessment(ROOM), CORE, clock.wall())
+    given = given_by(store, ROOM.server)
+    waiting = waits_for(Assessment(ROOM), given, CORE, clock.wall())
     assert waiting is not None
     assert waiting.reason == f"waiting: web-1 is reserved for job {job}"
-    never = waits_for(store, Assessment(ROOM), Weight(64), clock.wall())
+    assert waits_for(Assessment(ROOM), given, CORE, clock.wall(), job) != waiting
+    never = waits_for(Assessment(ROOM), given, Weight(64), clock.wall())
     assert never is not None
     assert never.never
     (host,) = list_hosts(store, clock)
@@ -112,10 +120,11 @@ def test_reservation_is_the_reason(store: Store, clock: FakeClock) -> None:
 def test_reservation_of_a_caller_is_the_reason_for_others(store: Store, clock: FakeClock) -> None:
     _, patient = waiting(store, clock)
     assert not patient.asks()
-    other = waits_for(store, Assessment(ROOM), CORE, clock.wall())
+    given = given_by(store, ROOM.server)
+    other = waits_for(Assessment(ROOM), given, CORE, clock.wall())
     assert other is not None
     assert other.reason == "waiting: web-1 is reserved for backup"
-    own = waits_for(store, Assessment(ROOM), patient.weight, clock.wall(), patient.id)
+    own = waits_for(Assessment(ROOM), given, patient.weight, clock.wall(), patient.id)
     assert own is not None
     assert own.reason == "waiting: web-1 reserved 1 of 4 cores"
     (host,) = list_hosts(store, clock)
@@ -144,4 +153,41 @@ def test_picture_fits_whatever_is_known(store: Store, clock: FakeClock, width: i
     lines = hosts_lines(list_hosts(store, clock), width)
     look: Look = Gauge(store, HERE, clock).look()
     lines += status_lines(gate_status(store, look, clock.wall()), width)
+    for server in ("web-1", "web-2", "web-3", "cron-1"):
+        lines += detail_lines(show_host(store, server, clock), width)
     assert all(width_of("".join(text for text, _ in line)) <= width for line in lines)
+
+
+def test_past_shows_the_largest_of_each_cell_and_blanks_where_nothing_is_known() -> None:
+    now = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
+
+    def sample(seconds: float, cpu: float | None) -> Record:
+        return {"at": (now - timedelta(seconds=seconds)).isoformat(), "cpu": cpu, "memory": None}
+
+    seconds = [sample(899, 0), sample(700, 30), sample(699, 85), sample(450, None), sample(0, 100)]
+    history = {"seconds": seconds, "minutes": []}
+    host: Record = {
+        "server": "web-1", "ready": None, "monitor": None, "reason": "", "executors": [],
+        "permits": [], "reserved_for": None, "threshold": {"cpu": 80, "memory": 90},
+        "history": history,
+    }  # fmt: skip
+    lines = detail_lines(host, 12 + 9 + 12, now)  # nine cells of 100 s
+    (past,) = (line for line in lines if "most" in line[-1][0])
+    assert "".join(text for text, _ in past) == "  last 15m  ▁ ▇     █  most 100 %"
+    assert [text for text, style in past if style is Style.BAD] == ["▇", "█"]
+    assert sum("nothing is known" in text for line in lines for text, _ in line) == 3
+
+
+def test_executors_are_told_with_their_worker(store: Store, clock: FakeClock) -> None:
+    worker = NewSession(new_id(), SessionKind.WORKER, "w1", "host", 1, LEASE)
+    store.register(worker)
+    executors = (Executor(worker.id, 7, 150.0, GIB), Executor("of another store", 8, 0.0, 5))
+    publish(store, replace(reading(clock), executors=executors))
+    host = show_host(store, "web-1", clock)
+    assert host["executors"] == [
+        {"session": worker.id, "pid": 7, "cpu": 150.0, "memory": GIB, "name": "w1"},
+        {"session": "of another store", "pid": 8, "cpu": 0.0, "memory": 5, "name": None},
+    ]
+    text = "\n".join("".join(text for text, _ in line) for line in detail_lines(host, 100))
+    assert "executors 2: 1.50 cores, 1 GiB" in text
+    assert re.search(r"w1 +7 +1.50 +1 GiB", text)

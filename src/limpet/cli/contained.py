@@ -8,16 +8,19 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from limpet.cli.run_guardian import ORDER, heard
 from limpet.host import marks, processes
 from limpet.permits.permit import Permit
+from limpet.permits.stop import Stop
 from limpet.worker.page import Page, create
 
 KILLED = 128
+# `timeout` signals a process and then its group: within this time the same signal is one.
+_SAME_SECONDS = 0.2
 
 
 class Lease:
@@ -44,7 +47,7 @@ class Asked:
     """
 
     def __init__(self) -> None:
-        self.stop = threading.Event()
+        self.stop = Stop()
         self.code = 0
 
     def hear(self, number: int, frame: object) -> None:
@@ -100,21 +103,38 @@ def _signals() -> Iterator[int]:
         os.close(woken)
 
 
+class _Signals:
+    """What becomes of the signals that come while the command runs.
+
+    The first of each kind is for the command: a service manager sends two kinds in a row, and so
+    does a terminal that is closed. The same one again is from somebody who will not wait.
+    """
+
+    def __init__(self) -> None:
+        self._passed_on: dict[int, float] = {}
+
+    def order(self, number: int) -> bytes:
+        """What the guardian is to do: pass it on, end everything, or nothing."""
+        now = time.monotonic()
+        if number not in self._passed_on:
+            self._passed_on[number] = now
+            return b"%d\n" % number
+        return b"" if now - self._passed_on[number] < _SAME_SECONDS else b"end\n"
+
+
 def _follow(guardian: "subprocess.Popen[bytes]", link: socket.socket, wake: int) -> dict[str, Any]:
-    """Pass signals on until the guardian says what became of the command; a second one ends it."""
+    """Tell the guardian of signals until it says what became of the command."""
     poll = select.poll()
     poll.register(link, select.POLLIN)
     poll.register(wake, select.POLLIN)
     said = b""
-    stops = 0
+    signals = _Signals()
     while True:
         for descriptor, _ in poll.poll():
             if descriptor == wake:
                 for number in os.read(wake, 512):
-                    stops += 1
-                    word = f"{number}\n" if stops == 1 else "end\n"
                     with contextlib.suppress(OSError):
-                        link.sendall(word.encode())
+                        link.sendall(signals.order(number))
                 continue
             try:
                 text = link.recv(65536)

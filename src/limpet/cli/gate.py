@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -25,6 +26,8 @@ _WATCH_SECONDS = 1.0
 # Why it waits is said so often at the most.
 _TELL_SECONDS = 5.0
 _NO_SUCH_COMMAND = 127
+# By itself, not in a name or an id.
+_NUMBER = re.compile(r"(?<![\w.-])\d+(\.\d+)?(?![\w.-])")
 
 
 def add(commands: Any) -> None:
@@ -71,9 +74,9 @@ def _add_run(actions: Any) -> None:
         usage="limpet gate run [options] -- COMMAND [ARGUMENT …]",
         description="Wait for room on this host, hold a permit while the command runs, and leave "
         "nothing of its process tree behind: not when it ends, nor when it is interrupted, nor "
-        "when this program is killed. The first signal goes to the command, a second one ends "
-        "it. The command is also ended when the permit is lost because the store could not be "
-        "reached for the lease of 10 s.",
+        "when this program is killed. The first signal of each kind goes to the command, the "
+        "same one a second time ends the whole tree. That is also ended when the permit is lost "
+        "because the store could not be reached for the lease of 10 s.",
         epilog="Exit codes: that of the command, 128 + n if signal n ended it, 127 if there is no "
         "such command, 1 if there was no room before --timeout, or the permit was lost.",
     )
@@ -136,8 +139,9 @@ def _watch(arguments: argparse.Namespace) -> int:
 
 
 def _seen(status: Record) -> Any:
-    """What a change of is worth a line."""
-    return status["ready"], status["reason"], status["warning"], status["permits"]
+    """What a change of is worth a line: a busy host has another number each second."""
+    reason = _NUMBER.sub("", status["reason"])
+    return status["ready"], reason, status["warning"], status["permits"]
 
 
 def _tell(status: Record, *, as_json: bool) -> None:
@@ -157,7 +161,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from limpet.host import processes
     from limpet.host.here import here
     from limpet.permits.permit import Permit, as_name
-    from limpet.permits.waiting import Stopped
+    from limpet.permits.stop import Stopped
 
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     if not words:

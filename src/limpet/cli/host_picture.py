@@ -1,6 +1,6 @@
 """What is shown of hosts: bars in a table, one host in some lines, or in one; does no I/O."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from limpet.cli.style import Column, Line, Span, Style, bar, clean, columns, fitted
@@ -15,13 +15,13 @@ _NEAR = 0.85
 _HOSTS = (
     Column("SERVER", 10, least=8),
     Column("CPU", 9),
-    Column("MEMORY", 8),
-    Column("PRESSURE", 5, right=True),
-    Column("PERMITS", 7),
-    Column("RESERVED FOR", 3),
-    Column("MONITOR", 6, least=8),
-    Column("AGE", 4, right=True),
-    Column("STATE", 2, least=12),
+    Column("MEMORY", 7),
+    Column("PRESSURE", 4, right=True),
+    Column("PERMITS", 6),
+    Column("RESERVED FOR", 5, least=12),
+    Column("MONITOR", 2, least=8),
+    Column("AGE", 3, right=True),
+    Column("STATE", 8, least=12),
 )
 
 
@@ -30,16 +30,16 @@ def hosts_lines(hosts: Sequence[Record], width: int) -> list[Line]:
     rows = [
         [
             (clean(each["server"]), Style.PLAIN),
-            _cpu(each),
-            _memory(each),
+            cpu_span(each),
+            memory_span(each),
             _pressure(each),
-            _permits(each),
+            permits_span(each),
             (
                 clean(each["reserved_for"] or "-"),
                 Style.WARN if each["reserved_for"] else Style.FAINT,
             ),
             (clean(each["monitor"] or "none"), Style.PLAIN if each["monitor"] else Style.WARN),
-            ("-" if each["age_seconds"] is None else _age(each["age_seconds"]), Style.FAINT),
+            ("-" if each["age_seconds"] is None else age_text(each["age_seconds"]), Style.FAINT),
             _state(each),
         ]
         for each in hosts
@@ -50,21 +50,16 @@ def hosts_lines(hosts: Sequence[Record], width: int) -> list[Line]:
 def status_lines(status: Record, width: int) -> list[Line]:
     """One host, a line for each thing that counts."""
     state: Span = ("ready", Style.GOOD) if status["ready"] else ("not ready", Style.BAD)
-    smoothed = (
-        f"  (now {_percent(status['cpu_raw'])}, smoothed {_percent(status['cpu_ema'])}, "
-        f"{status['cores']:g} cores)"
-    )
-    pressure = ", ".join(f"{name} {_percent(value)}" for name, value in status["pressure"].items())
     lines: list[Line] = [
         ((f"{clean(status['server'])}: ", Style.HEAD), state),
         *([((f"  {clean(status['reason'])}", Style.BAD),)] if status["reason"] else []),
         *([((f"  {clean(status['warning'])}", Style.WARN),)] if status["warning"] else []),
-        (("  CPU       ", Style.FAINT), _cpu(status), (smoothed, Style.FAINT)),
-        (("  memory    ", Style.FAINT), _memory(status)),
-        (("  pressure  ", Style.FAINT), (pressure, Style.PLAIN)),
-        (("  permits   ", Style.FAINT), _permits(status)),
+        (("  CPU       ", Style.FAINT), cpu_span(status), cpu_beside(status)),
+        (("  memory    ", Style.FAINT), memory_span(status)),
+        (("  pressure  ", Style.FAINT), *pressure_spans(status)),
+        (("  permits   ", Style.FAINT), permits_span(status)),
         *(
-            ((f"            {clean(each['what'])}: {_weight(each)}", Style.PLAIN),)
+            ((f"            {clean(each['what'])}: {weight_text(each)}", Style.PLAIN),)
             for each in status["permits"]
         ),
         (("  source    ", Style.FAINT), (clean(status["source"]), Style.PLAIN)),
@@ -77,21 +72,23 @@ def status_text(status: Record) -> str:
     word = "ready" if status["ready"] else "not ready"
     parts = [
         f"{clean(status['server'])}: {word}",
-        f"CPU {_percent(status['cpu_effective'])} of {status['threshold']['cpu']:g} %",
-        f"memory {_percent(status['memory']['used_percent'])}",
+        f"CPU {percent(status['cpu_effective'])} of {status['threshold']['cpu']:g} %",
+        f"memory {percent(status['memory']['used_percent'])}",
         f"permits {len(status['permits'])}",
     ]
     more = [clean(text) for text in (status["reason"], status["warning"]) if text]
     return ", ".join([*parts, *more])
 
 
-def _cpu(host: Record) -> Span:
+def cpu_span(host: Record) -> Span:
+    """The CPU, as a bar beside its threshold."""
     if host.get("cpu_effective") is None:
         return "unknown", Style.FAINT
     return _share(host["cpu_effective"], host["threshold"]["cpu"])
 
 
-def _memory(host: Record) -> Span:
+def memory_span(host: Record) -> Span:
+    """The memory, the same."""
     memory = host.get("memory") or {}
     if memory.get("used_percent") is None:
         return "unknown", Style.FAINT
@@ -113,7 +110,28 @@ def _pressure(host: Record) -> Span:
     return f"{value:.0f} %", Style.BAD if value >= host["threshold"]["pressure"] else Style.PLAIN
 
 
-def _permits(host: Record) -> Span:
+def cpu_beside(host: Record) -> Span:
+    """What the CPU is made of."""
+    text = f"  now {percent(host['cpu_raw'])}, smoothed {percent(host['cpu_ema'])}"
+    text += f", {host['cores']:g} cores"
+    if host["throttled"] is not None:
+        text += f", throttled {percent(host['throttled'])}"
+    return text, Style.FAINT
+
+
+def pressure_spans(host: Record) -> Iterator[Span]:
+    """All three; those that keep work off beside their thresholds."""
+    limits = {"memory": host["threshold"]["pressure"], "io": host["threshold"]["io"]}
+    for place, (name, value) in enumerate(host["pressure"].items()):
+        most = limits.get(name)
+        told = percent(value) if most is None or value is None else f"{value:.0f}/{most:g} %"
+        too_much = value is not None and most is not None and value >= most
+        word = {"cpu": "CPU", "io": "disk"}.get(name, name)
+        yield f"{', ' if place else ''}{word} {told}", Style.BAD if too_much else Style.PLAIN
+
+
+def permits_span(host: Record) -> Span:
+    """How many permits, and what they take together."""
     permits = host["permits"]
     if not permits:
         return "0", Style.FAINT
@@ -125,7 +143,8 @@ def _permits(host: Record) -> Span:
     return f"{len(permits)}: {', '.join(told)}", Style.PLAIN
 
 
-def _weight(permit: Record) -> str:
+def weight_text(permit: Record) -> str:
+    """What one permit takes."""
     told = [f"{permit['cpu']:g} cores"] if permit["cpu"] else []
     told += [spoken_size(permit["memory"])] if permit["memory"] else []
     told += ["heavy"] if permit["heavy"] else []
@@ -137,12 +156,15 @@ def _state(host: Record) -> Span:
         return "not measured", Style.WARN
     if host["ready"]:
         return "ready", Style.GOOD
-    return clean(host["reason"]).removeprefix(f"waiting: {host['server']} "), Style.BAD
+    said = clean(host["reason"]).removeprefix(f"waiting: {host['server']} ")
+    return said.removeprefix("is "), Style.BAD
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """A share in words."""
     return "unknown" if value is None else f"{value:.0f} %"
 
 
-def _age(seconds: float) -> str:
+def age_text(seconds: float) -> str:
+    """How old something is."""
     return f"{seconds:.1f}s" if seconds < 10 else spoken(timedelta(seconds=int(seconds)))

@@ -5,15 +5,15 @@ import sys
 import time
 from typing import Any
 
+from limpet.cli.host_detail import detail_lines
 from limpet.cli.host_picture import hosts_lines
 from limpet.cli.output import say, say_json
 from limpet.cli.style import Line, Palette, Style, clean, columns_of
 from limpet.cli.target import add_target, find_store
-from limpet.domain.errors import InvalidOption, StoreError
+from limpet.domain.errors import HostNotFound, InvalidOption, StoreError
 from limpet.ops.record import Record
 from limpet.storage.base import Store
 
-_WATCH_SECONDS = 1.0
 _KEYS_THAT_QUIT = ("q", "Q", "\x1b", "\x03", "\x04")
 
 
@@ -21,67 +21,105 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "hosts",
-        help="show what hosts carry and have room for",
+        help="show what hosts carry and have room for, or one of them in detail",
         description="Show each host that runs workers or has given permits: CPU (the greater of "
         "now and smoothed) and memory beside their thresholds, pressure of the memory, permits, "
-        "the job or caller for which it is reserved, and how old the reading of its monitor is.",
+        "the job or caller for which it is reserved, and how old the reading of its monitor is. "
+        "With SERVER that host alone: the largest use of CPU and memory in each part of the last "
+        "15 minutes and of the last 7 days, all pressures, load, disk, who holds its permits and "
+        "since when, and what executors use.",
     )
+    parser.add_argument("server", metavar="SERVER", nargs="?", help="one host, in detail")
     parser.add_argument("--watch", action="store_true", help="live, until q or Ctrl-C")
     add_target(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the hosts, or watch them."""
+    """Print the hosts, or one, or watch."""
     store = find_store(arguments)
+    view = _All(store) if arguments.server is None else _One(store, arguments.server)
     if arguments.watch:
         if arguments.json or not sys.stdout.isatty():
             raise InvalidOption("--watch is for a terminal; leave it out, or --json.")
-        _watch(store)
+        _watch(view)
         return 0
-    hosts = _look(store)
+    view.look()
     if arguments.json:
-        say_json(hosts)
-    elif not hosts:
-        say("no hosts: no worker measures one, and nobody holds a permit")
+        say_json(view.seen)
     else:
         palette = Palette.of(sys.stdout)
-        for line in hosts_lines(hosts, columns_of(sys.stdout)):
+        for line in view.lines(columns_of(sys.stdout)):
             say(palette.paint(line).rstrip())
     return 0
 
 
-def _look(store: Store) -> list[Record]:
-    from limpet.ops.hosts import list_hosts  # which needs what measures hosts
+class _All:
+    """A line for each host."""
 
-    return list_hosts(store)
+    every_seconds = 1.0
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.seen: list[Record] = []
+
+    def look(self) -> None:
+        from limpet.ops.hosts import list_hosts  # which needs what measures hosts
+
+        self.seen = list_hosts(self._store)
+
+    def lines(self, width: int) -> list[Line]:
+        if not self.seen:
+            text = "no hosts: no worker measures one, and nobody holds a permit"
+            return [((text, Style.PLAIN),)]
+        return hosts_lines(self.seen, width)
 
 
-def _watch(store: Store) -> None:
+class _One:
+    """One host in detail; less often, because its past is long."""
+
+    every_seconds = 3.0
+
+    def __init__(self, store: Store, server: str) -> None:
+        self._store = store
+        self._server = server
+        self.seen: Record = {}
+
+    def look(self) -> None:
+        from limpet.ops.hosts import show_host
+
+        self.seen = show_host(self._store, self._server)
+
+    def lines(self, width: int) -> list[Line]:
+        return detail_lines(self.seen, width)
+
+
+def _watch(view: _All | _One) -> None:
     from limpet.cli.screen import STOP, Screen  # only where there are such terminals
 
-    hosts = _look(store)  # a store that cannot be read is said before the screen turns
+    view.look()  # a store that cannot be read is said before the screen turns
     trouble = ""
-    next_look = time.monotonic() + _WATCH_SECONDS
+    next_look = time.monotonic() + view.every_seconds
     with Screen() as screen:
         while True:
-            screen.draw(_page(hosts, trouble, *screen.size))
+            screen.draw(_page(view, trouble, *screen.size))
             told = screen.wait(next_look - time.monotonic())
             if told == STOP or told in _KEYS_THAT_QUIT:
                 return
             if told is not None:
                 continue  # a new size, or a key that means nothing
-            next_look = time.monotonic() + _WATCH_SECONDS
+            next_look = time.monotonic() + view.every_seconds
             try:
-                hosts, trouble = _look(store), ""
-            except StoreError as error:
+                view.look()
+                trouble = ""
+            except (StoreError, HostNotFound) as error:
                 trouble = str(error)
 
 
-def _page(hosts: list[Record], trouble: str, width: int, height: int) -> list[Line]:
-    head: Line = (("limpet hosts", Style.HEAD), (f"  {len(hosts)}", Style.PLAIN))
-    below: Line = ((f"this is old: {clean(trouble)}", Style.BAD),) if trouble else ()
-    table = hosts_lines(hosts, width) if hosts else [(("no hosts", Style.WARN),)]
-    lines = [head, below, *table][: height - 1]
-    foot: Line = ((f"q quits · looks every {_WATCH_SECONDS:g} s", Style.FAINT),)
+def _page(view: _All | _One, trouble: str, width: int, height: int) -> list[Line]:
+    lines = view.lines(width)
+    if trouble:
+        lines = [((f"this is old: {clean(trouble)}", Style.BAD),), *lines]
+    lines = lines[: height - 1]
+    foot: Line = ((f"q quits · looks every {view.every_seconds:g} s", Style.FAINT),)
     return [*lines, *[()] * (height - 1 - len(lines)), foot]

@@ -29,7 +29,11 @@ Line = tuple[Span, ...]
 # Where nobody says how wide the paper is.
 _PAPER_COLUMNS = 100
 
-_PLAINER = str.maketrans({"█": "#", "░": "-", "…": "~", "✓": "+", "✗": "x", "·": "-"})
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_PLAINER = str.maketrans(
+    {"█": "#", "░": "-", "…": "~", "✓": "+", "✗": "x", "·": "-"}
+    | dict(zip(_BLOCKS[:-1], "_.,:-=+", strict=True))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,15 @@ def bar(fraction: float, cells: int) -> str:
     """A progress bar."""
     full = round(max(0.0, min(1.0, fraction)) * cells)
     return "█" * full + "░" * (cells - full)
+
+
+def blocks(percents: Sequence[float | None]) -> str:
+    """A cell for each, as high as it is; blank where it is not known."""
+    return "".join(" " if each is None else _block(each) for each in percents)
+
+
+def _block(percent: float) -> str:
+    return _BLOCKS[min(len(_BLOCKS) - 1, int(max(0.0, percent) / 100 * len(_BLOCKS)))]
 
 
 def wrapped(text: str, width: int) -> list[str]:

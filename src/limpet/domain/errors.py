@@ -188,6 +188,17 @@ class BreakerNotFound(LimpetError, LookupError):
         self.name = name
 
 
+class HostNotFound(LimpetError, LookupError):
+    """The store knows nothing of a host of that name."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            f"there is no host {server!r}: no worker has measured one of that name for 7 days, and "
+            f"it has given no permit. `limpet hosts` lists those that there are."
+        )
+        self.server = server
+
+
 class MoveRefused(LimpetError):
     """The job is in a state from which this cannot be done."""
 

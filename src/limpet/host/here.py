@@ -2,10 +2,11 @@
 
 import socket
 from dataclasses import dataclass
+from typing import Protocol
 
 from limpet import settings
 from limpet.domain.load import USUAL_SMOOTHING, Smoothing
-from limpet.host.capacity import bounds_of_self
+from limpet.host.capacity import Bounds, bounds_of_self
 from limpet.host.gate import USUAL_THRESHOLDS, Thresholds
 from limpet.host.identity import server_id
 from limpet.storage.boot import boot_id
@@ -20,13 +21,36 @@ class Here:
     smoothing: Smoothing = USUAL_SMOOTHING
 
 
+class GateSettings(Protocol):
+    """What is said of the host in the settings of a worker."""
+
+    @property
+    def server_id(self) -> str | None: ...
+    @property
+    def gate_cpu(self) -> float: ...
+    @property
+    def gate_memory(self) -> float: ...
+    @property
+    def gate_pressure(self) -> float: ...
+    @property
+    def gate_io(self) -> float: ...
+    @property
+    def gate_rise(self) -> float: ...
+    @property
+    def gate_fall(self) -> float: ...
+
+
+def here_by(found: GateSettings, within: Bounds, root: str = "/") -> Here:
+    """Tell this host by the settings of a worker, and by what bounds this process."""
+    return Here(
+        server_id(found.server_id, within, boot_id(), socket.gethostname(), root=root),
+        Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure, found.gate_io),
+        Smoothing(found.gate_rise, found.gate_fall),
+    )
+
+
 def here(given: str | None = None) -> Here:
     """Look up this host, under the name that was `given`, else LIMPET_SERVER_ID, else
     `[worker]` in `limpet.toml`, else its own: the same by which its workers know it.
     """
-    found = settings.load_worker(given={"server_id": given})
-    return Here(
-        server_id(found.server_id, bounds_of_self(), boot_id(), socket.gethostname()),
-        Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure, found.gate_io),
-        Smoothing(found.gate_rise, found.gate_fall),
-    )
+    return here_by(settings.load_worker(given={"server_id": given}), bounds_of_self())

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from limpet.domain.assessment import Admitted, Waiting, admit
+from limpet.domain.assessment import Waiting
 from limpet.domain.clock import SystemClock
 from limpet.domain.errors import InvalidOption
 from limpet.domain.job import Job
-from limpet.domain.permit import Reservation, taken
 from limpet.domain.weight import Weight, weight_of
 from limpet.host.wire import assess_published
+from limpet.ops.gate import Given, all_given, waits_for
 from limpet.ops.record import Record
 from limpet.storage.boot import boot_id
 from limpet.storage.gating import GateVerbs, Host
@@ -49,11 +49,11 @@ def kept_off(store: GateVerbs, job: Job, weight: Weight, now: int) -> Kept | Non
     if not hosts:
         text = "no host says what it has room for; one does soon after a worker has started there"
         return Kept(_WAITING + text, facts)
-    reserved = {each.server: each for each in store.reservations()}
+    given = all_given(store.permits(), store.reservations())
     every: list[Waiting] = []
     for host in hosts:
-        answer = _asked(store, host, weight, reserved.get(host.server), job.id, now)
-        if isinstance(answer, Admitted):
+        answer = _asked(host, given.get(host.server, Given()), weight, job.id, now)
+        if answer is None:
             return None
         every.append(answer)
         facts["hosts"][host.server] = answer.reason.removeprefix(_WAITING)
@@ -63,23 +63,17 @@ def kept_off(store: GateVerbs, job: Job, weight: Weight, now: int) -> Kept | Non
         told += f"; and {len(reasons) - MOST_NAMED} hosts more"
     if all(each.never for each in every):
         return Kept(f"no host can carry it: {told}", facts)
-    own = [each.server for each in reserved.values() if each.holder == job.id]
+    reserved = {server: each.reserved for server, each in given.items() if each.reserved}
+    own = [server for server, each in reserved.items() if each.holder == job.id]
     if own:
         facts["reserved"] = own[0]
         told += f"; {own[0]} is reserved for it"
     return Kept(_WAITING + told, facts)
 
 
-def _asked(
-    store: GateVerbs, host: Host, weight: Weight, reserved: Reservation | None, job: str, now: int
-) -> Admitted | Waiting:
-    """What one host would say to the job, where `reserved` tells for whom it is kept."""
+def _asked(host: Host, given: Given, weight: Weight, job: str, now: int) -> Waiting | None:
+    """What one host would say; None if it would take the job."""
     found = assess_published(host, now, boot_id(), SystemClock().boot())
     if found is None:
         return Waiting(f"{host.server} says what this version cannot read")
-    beside = taken(store.permits(host.server), now, found.room.unseen)
-    answer = admit(weight, found, beside)
-    never = isinstance(answer, Waiting) and answer.never
-    if reserved is not None and reserved.holder != job and not never:
-        return Waiting(f"{host.server} is reserved for {reserved.whom}")
-    return answer
+    return waits_for(found, given, weight, now, job)

@@ -1,11 +1,12 @@
 """What a host has room for, as plain data, and why something may not begin there."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from limpet.domain.assessment import Assessment, Capacity, Waiting, admit
 from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.permit import Permit, taken
+from limpet.domain.permit import Permit, Reservation, taken
 from limpet.domain.reading import Reading
 from limpet.domain.weight import Weight
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
@@ -95,21 +96,41 @@ def told_by(host: Host, clock: Clock) -> Look | None:
     return None if judged is None else Look(told.reading, judged, told.thresholds)
 
 
-def waits_for(
-    store: GateVerbs, assessment: Assessment, weight: Weight, now: int, session: str = ""
-) -> Waiting | None:
-    """What keeps a caller of this weight back, in words; None if nothing does by now.
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a host has given away: its permits, and for whom it is reserved."""
 
-    `now` is wall time. `session`: that of the caller, for whom a host may be reserved.
+    permits: tuple[Permit, ...] = ()
+    reserved: Reservation | None = None
+
+
+def given_by(store: GateVerbs, server: str) -> Given:
+    """What one host has given away."""
+    return all_given(store.permits(server), store.reservations()).get(server, Given())
+
+
+def all_given(permits: Iterable[Permit], reservations: Iterable[Reservation]) -> dict[str, Given]:
+    """What each host has given away, by server."""
+    reserved = {each.server: each for each in reservations}
+    held: dict[str, list[Permit]] = {server: [] for server in reserved}
+    for each in permits:
+        held.setdefault(each.server, []).append(each)
+    return {server: Given(tuple(them), reserved.get(server)) for server, them in held.items()}
+
+
+def waits_for(
+    assessment: Assessment, given: Given, weight: Weight, now: int, holder: str | None = None
+) -> Waiting | None:
+    """What keeps this weight off a host, in words; None if nothing does by now.
+
+    The only judgement of that outside of a store. `now` is wall time. `holder`: the job, or the
+    session of a caller, for whom the host may be reserved; None for anybody.
     """
-    server = assessment.room.server
-    beside = taken(store.permits(server), now, assessment.room.unseen)
-    verdict = admit(weight, assessment, beside)
-    if isinstance(verdict, Waiting) and verdict.never:
-        return verdict
-    for each in store.reservations():
-        if each.server == server and each.holder != session:
-            return Waiting(f"waiting: {server} is reserved for {each.whom}")
+    room, reserved = assessment.room, given.reserved
+    verdict = admit(weight, assessment, taken(given.permits, now, room.unseen))
+    never = isinstance(verdict, Waiting) and verdict.never
+    if reserved is not None and reserved.holder != holder and not never:
+        return Waiting(f"waiting: {room.server} is reserved for {reserved.whom}")
     return verdict if isinstance(verdict, Waiting) else None
 
 
@@ -118,19 +139,37 @@ def gate_status(store: GateVerbs, look: Look, now: int) -> Record:
 
     CPU is percent of all that the host has, as its threshold is; memory is bytes.
     """
-    waiting = waits_for(store, look.assessment, LEAST, now)
+    server = look.assessment.room.server
+    given = given_by(store, server)
+    return {
+        "server": server,
+        **look_record(look, given, now),
+        **given_record(given),
+        "at": iso(look.reading.at),
+    }
+
+
+def look_record(look: Look, given: Given, now: int) -> Record:
+    """What is known of a host, and whether the least weight may begin there."""
+    waiting = waits_for(look.assessment, given, LEAST, now)
     room = look.assessment.room
     return {
-        "server": room.server,
         "ready": waiting is None,
+        "reason": "" if waiting is None else waiting.reason,
+        "warning": look.assessment.warning,
         **reading_record(look.reading),
         "threshold": threshold_record(look.thresholds),
         "room": {"cpu": room.cpu / 1000, "memory": room.memory},
-        "permits": [permit_record(each) for each in store.permits(room.server)],
         "source": look.source,
-        "reason": "" if waiting is None else waiting.reason,
-        "warning": look.assessment.warning,
-        "at": iso(look.reading.at),
+    }
+
+
+def given_record(given: Given) -> Record:
+    """What a host has given away."""
+    reserved = given.reserved
+    return {
+        "permits": [permit_record(each) for each in given.permits],
+        "reserved_for": None if reserved is None else reserved.caller or reserved.holder,
     }
 
 

@@ -52,6 +52,7 @@ class Holding:
         self._reason = ""
         self._pid = os.getpid()
         self._registered = False
+        self._abandoned = False
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -147,6 +148,10 @@ class Holding:
             if thread is not threading.current_thread():
                 thread.join(_LOOK_SECONDS)
 
+    def abandon(self) -> None:
+        """Have it ended soon, by the thread that renews it; does nothing that could block."""
+        self._abandoned = True
+
     def _start(self, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, name="limpet-permit", daemon=True)
         thread.start()
@@ -160,7 +165,10 @@ class Holding:
     def _renew_forever(self) -> None:
         pause = self._lease.total_seconds() / _RENEWALS_PER_LEASE
         while not self._over.wait(pause):
-            pause = self._renew()
+            if self._abandoned:
+                self.end()
+            else:
+                pause = self._renew()
 
     def _renew(self) -> float:
         """Renew once; the answer is for how many seconds to wait before the next time."""

@@ -1,16 +1,14 @@
 """A permit as a caller outside of any worker has it: `with app.permit(cpu=1.0) as permit:`."""
 
 import asyncio
-import contextlib
 import os
 import re
 import sys
 import threading
+import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import timedelta
 from types import TracebackType
-from typing import TypeVar
 
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.duration import Duration, duration
@@ -20,11 +18,11 @@ from limpet.domain.session import DEFAULT_LEASE
 from limpet.domain.weight import Weight
 from limpet.host.here import Here
 from limpet.host.locks import HeldLocks
+from limpet.permits.errand import Errand
 from limpet.permits.holding import Holding
+from limpet.permits.stop import Stop
 from limpet.permits.waiting import Asker
 from limpet.storage.base import Store
-
-T = TypeVar("T")
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._:-]+")
 
@@ -52,10 +50,11 @@ class Permit:
         on_renewed: Callable[[int], None] = lambda moment: None,
         lease: timedelta = DEFAULT_LEASE,
         clock: Clock | None = None,
-        stop: threading.Event | None = None,
+        stop: Stop | None = None,
     ) -> None:
         """`on_wait`: hears why it waits, when that changes. `on_renewed`: hears until when it is
-        certainly held, in microseconds of boot time. `stop`: set to wait no longer.
+        certainly held, in microseconds of boot time. Both from another thread. `stop`: set to wait
+        no longer; for a permit that is entered once.
         """
         self._store = store
         self._here = here
@@ -67,7 +66,7 @@ class Permit:
         self._on_renewed = on_renewed
         self._lease = lease
         self._clock = clock or SystemClock()
-        self._stop = stop or threading.Event()
+        self._stop = stop
         self._lock = threading.Lock()
         self._entered = False
         self._holding: Holding | None = None
@@ -102,7 +101,13 @@ class Permit:
     # -- with
 
     def __enter__(self) -> "Permit":
-        self._begin(self._stop)
+        entering = self._entering()
+        try:
+            entering.do()
+        except BaseException:
+            if entering.answer is not None:  # it was given at the very moment
+                self._leaving().do()
+            raise
         return self
 
     def __exit__(
@@ -111,19 +116,24 @@ class Permit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        lost = self._leave()
+        try:
+            lost = self._leaving().do()
+        except BaseException:
+            if self._holding is not None:  # it struck before anything was done
+                self._leaving().do()
+            raise
         if lost is not None and error is None:
             raise lost
 
     # -- async with
 
     async def __aenter__(self) -> "Permit":
-        stop = threading.Event()
+        entering = self._entering()
         try:
-            await _in_a_thread(lambda: self._begin(stop), stop)
+            await entering.ado()
         except asyncio.CancelledError:
-            if self._holding is not None:  # it was given at the very moment
-                await _in_a_thread(self._leave, stop)
+            if entering.answer is not None:  # it was given at the very moment
+                await self._leaving().ado()
             raise
         return self
 
@@ -133,13 +143,20 @@ class Permit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        lost = await _in_a_thread(self._leave, threading.Event())
+        lost = await self._leaving().ado()
         if lost is not None and error is None:
             raise lost
 
     # -- what both do
 
-    def _begin(self, stop: threading.Event) -> None:
+    def _entering(self) -> Errand[Holding]:
+        stop = self._stop or Stop()
+        return Errand(lambda: self._enter(stop), stop)
+
+    def _leaving(self) -> Errand[PermitLost | None]:
+        return Errand(self._leave)
+
+    def _enter(self, stop: Stop) -> Holding:
         with self._lock:
             if self._entered:
                 raise InvalidOption(
@@ -158,20 +175,27 @@ class Permit:
             asker = Asker(
                 self._store, self._here(), self._weight, self._clock, self._on_wait, begin
             )
-            self._holding = asker.wait(self._timeout, stop)
+            holding = asker.wait(self._timeout, stop)
             if self._on_lost is not None:
-                self._holding.tell_loss(self._on_lost)
+                holding.tell_loss(self._on_lost)
         except BaseException:
-            self._holding = None
             for each in made:
                 each.end()
             self._entered = False
             raise
+        # An interrupt may strike where the body has ended and leaving has not begun: nobody leaves.
+        self._abandoned = weakref.finalize(self, holding.abandon)
+        self._abandoned.atexit = False
+        self._holding = holding
+        return holding
 
     def _leave(self) -> PermitLost | None:
         """Give it back; the answer is what is wrong if it was lost before."""
-        holding, self._holding = self._holding, None
-        assert holding is not None
+        with self._lock:
+            holding, self._holding = self._holding, None
+        if holding is None:
+            return None
+        self._abandoned.detach()
         lost = self._lost(holding) if holding.is_own and not holding.held else None
         try:
             holding.end()
@@ -193,30 +217,3 @@ def _own_name() -> str:
 def as_name(text: str) -> str:
     """A text, such as a program's path, as the name of a permit."""
     return _NOT_IN_A_NAME.sub("-", text).lstrip("._:-")[:100] or "permit"
-
-
-async def _in_a_thread(work: Callable[[], T], stop: threading.Event) -> T:
-    """Do what blocks in a thread of its own: many may wait, and a pool would be full of them.
-
-    A cancellation sets `stop`, and arrives when the thread is through: nothing is left half done.
-    """
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="limpet-permit", daemon=True).start()
-    done = asyncio.wrap_future(future)
-    try:
-        return await asyncio.shield(done)
-    except asyncio.CancelledError:
-        stop.set()
-        while not done.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([done])
-        if not done.cancelled():
-            done.exception()  # seen: it is that of a wait which nobody wants any more
-        raise

@@ -1,7 +1,6 @@
 """Waits until a host has room: asks the store, sweeps dead neighbours, listens for the bell."""
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,8 +20,9 @@ from limpet.domain.weight import Weight
 from limpet.host.here import Here
 from limpet.host.neighbours import forget, proof
 from limpet.maintenance.sweeper import Sweeper
-from limpet.ops.gate import Gauge, waits_for
+from limpet.ops.gate import Gauge, given_by, waits_for
 from limpet.permits.holding import Holding
+from limpet.permits.stop import Stop, Stopped
 from limpet.storage.base import Bell, Store, Topic
 
 # The longest that is waited for a ring, and the shortest: a busy store rings for every job.
@@ -30,10 +30,6 @@ _ASK_SECONDS, _BREATH_SECONDS = 0.5, 0.05
 _SWEEP_SECONDS = 0.3
 # For so long the CPU is measured before the first answer where no monitor tells of the host.
 _MEASURE_SECONDS = 0.5
-
-
-class Stopped(Exception):
-    """Whoever waited does not want it any more."""
 
 
 class Asker:
@@ -59,7 +55,7 @@ class Asker:
         self._sweeper = Sweeper(store, None, proof, clock, told=forget)
         self._swept = 0.0
 
-    def wait(self, timeout: timedelta | None, stop: threading.Event) -> Holding:
+    def wait(self, timeout: timedelta | None, stop: Stop) -> Holding:
         """Wait for room; the answer is the session that holds it.
 
         Raises `GateTimeout` with the reason when the time is up, `NeverFits`, or `Stopped`.
@@ -79,6 +75,8 @@ class Asker:
                     reason = self._ask(gauge, holding)
                 except (StoreUnreachable, StoreBusy) as error:
                     reason = str(error)
+                if reason is None and stop.is_set():
+                    break
                 if reason is None:
                     return holding
                 self._say(reason)
@@ -101,8 +99,9 @@ class Asker:
             assessment = gauge.look().assessment
             if self._store.take_permit(holding.session, self._weight, assessment.room):
                 return None if holding.held else "the lease ran out while it waited"
-            asked = self._store, assessment, self._weight, self._clock.wall(), holding.session
-            waiting = waits_for(*asked)
+            given = given_by(self._store, assessment.room.server)
+            wall = self._clock.wall()
+            waiting = waits_for(assessment, given, self._weight, wall, holding.session)
         except (SessionLost, StoreRolledBack) as error:
             holding.end()
             return str(error)
@@ -131,7 +130,7 @@ class Asker:
         self._swept = time.monotonic()
 
     @staticmethod
-    def _rest(bell: Bell | None, seconds: float, stop: threading.Event) -> None:
+    def _rest(bell: Bell | None, seconds: float, stop: Stop) -> None:
         stop.wait(min(_BREATH_SECONDS, seconds))
         if bell is not None:
             bell.wait(timedelta(seconds=max(0.0, seconds - _BREATH_SECONDS)))

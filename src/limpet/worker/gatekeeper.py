@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -14,15 +13,15 @@ from limpet import log
 from limpet.domain.assessment import Assessment
 from limpet.domain.cause import Cause, HostPressed
 from limpet.domain.clock import SystemClock
-from limpet.domain.load import Smoothing
 from limpet.domain.permit import Gate, Permit
 from limpet.domain.reading import Reading, Use
 from limpet.host.callers import Callers
 from limpet.host.capacity import bounds_of_self
-from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
+from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, assess
+from limpet.host.here import here_by
 from limpet.host.history import History
 from limpet.host.holders import Holders
-from limpet.host.identity import capacity_id, server_id
+from limpet.host.identity import capacity_id
 from limpet.host.monitor import Monitor
 from limpet.host.post import Post
 from limpet.host.trees import SessionTrees
@@ -62,15 +61,14 @@ class Gatekeeper:
         """`stop`: stops a job for that cause."""
         self._root = os.environ.get(ROOT_VARIABLE, "/")
         within = bounds_of_self(self._root)
-        name = socket.gethostname()
-        self.server = server_id(plan.server_id, within, boot_id(), name, root=self._root)
+        here = here_by(plan, within, self._root)
+        self.server = here.server
         self._plan = plan
         self._session = session
         self._line = line
         self._capacity = within.capacity
-        self._thresholds = Thresholds(
-            plan.gate_cpu, plan.gate_memory, plan.gate_pressure, plan.gate_io
-        )
+        self._thresholds = here.thresholds
+        self._smoothing = here.smoothing
         self._weights = catalog.weights()
         giving_way = catalog.giving_way()
         self._relief = Relief(session, self.server, giving_way, self._thresholds, stop)
@@ -81,7 +79,7 @@ class Gatekeeper:
         self._trees = SessionTrees(self._root)
         self._callers = Callers(self._trees, self._root)
         self._calling: frozenset[str] = frozenset()
-        self._holders = Holders(Smoothing(plan.gate_rise, plan.gate_fall))
+        self._holders = Holders(here.smoothing)
         self._history = History()
         self._reading: Reading | None = None
         self._untold: deque[Sample] = deque(maxlen=_MOST_UNTOLD)
@@ -139,9 +137,8 @@ class Gatekeeper:
         if not self._post.is_ours():
             return None
         if self._monitor is None:
-            smoothing = Smoothing(self._plan.gate_rise, self._plan.gate_fall)
             self._monitor = Monitor(
-                self.server, SystemClock(), root=self._root, smoothing=smoothing
+                self.server, SystemClock(), root=self._root, smoothing=self._smoothing
             )
             self._trees.sample(now())
             log.say("gate_measures", server=self.server, session=self._session)
