@@ -16,10 +16,10 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
-from lifecycle.app import quick, steady
 from lifecycle.modes import BEST, TESTS, Case
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Place
+from lifecycle.tasks import quick, steady
 from lifecycle.tree import Settings
 
 import limpet

@@ -4,18 +4,13 @@ import os
 import time
 
 import pytest
-from lifecycle.app import (
-    app,
-    blocks_its_loop,
-    holds_the_gil,
-    holds_the_gil_and_the_loop,
-    spins,
-    steady_sync,
-)
+from lifecycle.app import app
 from lifecycle.heartbeat import Heartbeat
+from lifecycle.hostile import blocks_its_loop, holds_the_gil, holds_the_gil_and_the_loop, spins
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place
 from lifecycle.processes import niceness
+from lifecycle.tasks import steady_sync
 from lifecycle.tree import EXECUTORS, Part, Settings
 
 from limpet import Call

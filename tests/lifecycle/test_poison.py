@@ -5,10 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from lifecycle.app import Death, dies, dies_in_its_loop, steady
+from lifecycle.hostile import Death, dies, dies_in_its_loop
 from lifecycle.intervals import attempts
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place
+from lifecycle.tasks import steady
 from lifecycle.tree import Settings
 
 from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, TooManyStrikes, WorkerKilled

@@ -1,10 +1,11 @@
 """Schedules with real workers: each tick is one job, whoever of them is alive."""
 
 import pytest
-from lifecycle.app import app, quick
+from lifecycle.app import app
 from lifecycle.modes import BEST
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import PATIENCE_SECONDS, Place
+from lifecycle.tasks import quick
 
 from limpet.domain.job import JobFilter
 from limpet.domain.schedule import Schedule

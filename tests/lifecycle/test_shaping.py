@@ -4,11 +4,12 @@ import time
 
 import pytest
 from contract.driver import LONG
-from lifecycle.app import app, fans_out, fans_out_widely, gathers, steady_sync
+from lifecycle.app import app
 from lifecycle.orphans import all_jobs, assert_no_orphans
 from lifecycle.place import Place, allowance
 from lifecycle.rate import measure
 from lifecycle.storm import storm
+from lifecycle.tasks import fans_out, fans_out_widely, gathers, steady_sync
 from lifecycle.tree import ORDERS, Settings
 from lifecycle.work import Flow, Keyed
 

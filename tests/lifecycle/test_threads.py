@@ -1,15 +1,15 @@
 """A job whose thread goes on when the job was told to stop: it writes nothing after its outcome."""
 
 import pytest
-from lifecycle.app import (
+from lifecycle.hostile import (
     forgets_a_thread,
-    steady,
     waits_for_a_pool,
     waits_for_a_pool_in_a_lane,
     waits_for_a_thread,
 )
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance, wall_of
+from lifecycle.tasks import steady
 from lifecycle.tree import Settings
 
 from limpet.domain.cause import TimedOut
