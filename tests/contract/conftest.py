@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from contract.driver import BACKENDS, Holder
+from contract.racers import dismiss
 
 from limpet.storage.base import Store
 from limpet.storage.registry import open_store
@@ -19,6 +20,13 @@ def sound(store: Store) -> Iterator[Store]:
         assert store.invariants() == ()
     finally:
         store.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _racers_are_dismissed() -> Iterator[None]:
+    """No test of another module meets processes that it did not start."""
+    yield
+    dismiss()
 
 
 @pytest.fixture
