@@ -111,6 +111,7 @@ def group_wide_term(worker: Worker) -> None:
     worker.signal(signal.SIGTERM, *pids)
 
 
+@pytest.mark.one_store
 @pytest.mark.parametrize("stop", [ctrl_c, group_wide_term])
 def test_ctrl_c_and_a_group_wide_sigterm_charge_nobody(
     place: Place, stop: Callable[[Worker], None]

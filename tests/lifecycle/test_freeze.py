@@ -214,6 +214,8 @@ def freeze_in_a_transaction(place: Place, worker: Worker) -> tuple[int, float]:
     raise AssertionError("the supervisor was never caught in a transaction")
 
 
+# The supervisor and its timer are the same however its executors are made.
+@pytest.mark.modes(BEST, Mode.NON_ROOT)
 @pytest.mark.of_sqlite
 def test_a_supervisor_frozen_in_a_transaction_stops_nobody_else(place: Place) -> None:
     turn = place.folder / "jobs.db-limpet" / "turn"

@@ -33,6 +33,7 @@ def assert_silent_after_its_outcome(place: Place, *jobs: Handle) -> None:
         assert wall_of(max(writes)) <= finished / 1e6 + CLOCKS_SECONDS
 
 
+@pytest.mark.one_store
 def test_a_thread_of_a_cancelled_or_timed_out_job_writes_nothing_after_its_outcome(
     place: Place,
 ) -> None:
