@@ -1,25 +1,29 @@
 """Every test of this folder that asks for `store` runs on every backend, on a clock of its own."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from contract.driver import BACKENDS, Holder
 from contract.racers import dismiss
+from servers.warm import warmed
 
 from limpet.storage.base import Store
+from limpet.storage.postgres.store import PostgresStore
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
 
 def sound(store: Store) -> Iterator[Store]:
     """Lend a store, and see that every invariant of it holds at the end."""
-    store.migrate()
-    try:
+    with closing(store), ExitStack() as stack:
+        if isinstance(store, PostgresStore):
+            stack.enter_context(warmed(store))  # its schema was made with the first of them
+        else:
+            store.migrate()
         yield store
         assert store.invariants() == ()
-    finally:
-        store.close()
 
 
 @pytest.fixture(scope="module", autouse=True)
