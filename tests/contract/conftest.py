@@ -1,27 +1,20 @@
 """Every test of this folder that asks for `store` runs on every backend, on a clock of its own."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from contract.driver import BACKENDS, Holder
+from contract.opened import opened
 from contract.racers import dismiss
-from servers.warm import warmed
 
 from limpet.storage.base import Store
-from limpet.storage.postgres.store import PostgresStore
-from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
 
-def sound(store: Store) -> Iterator[Store]:
+def sound(url: str, clock: FakeClock) -> Iterator[Store]:
     """Lend a store, and see that every invariant of it holds at the end."""
-    with closing(store), ExitStack() as stack:
-        if isinstance(store, PostgresStore):
-            stack.enter_context(warmed(store))  # its schema was made with the first of them
-        else:
-            store.migrate()
+    with opened(url, clock) as store:
         yield store
         assert store.invariants() == ()
 
@@ -46,7 +39,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def store(backend: str, clock: FakeClock, tmp_path: Path) -> Iterator[Store]:
     """A store that is sound when the test ends, whatever the test did to it."""
-    yield from sound(open_store(BACKENDS[backend](tmp_path), clock))
+    yield from sound(BACKENDS[backend](tmp_path), clock)
 
 
 @pytest.fixture(params=sorted(set(BACKENDS) - {"sqlite-memory"}))
@@ -58,7 +51,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def shared(url: str) -> Iterator[Store]:
     """The store at `url`, sound like `store` when the test ends."""
-    yield from sound(open_store(url, FakeClock()))
+    yield from sound(url, FakeClock())
 
 
 @pytest.fixture
