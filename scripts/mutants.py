@@ -20,6 +20,7 @@ from pathlib import Path
 
 import mutations_gate
 import mutations_postgres
+import mutations_postgres_shaping
 import mutations_redis
 import mutations_sqlite
 from mutation import FOLDERS, ROOT, Mutation
@@ -32,6 +33,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     *mutations_sqlite.MUTATIONS,
     *mutations_redis.MUTATIONS,
     *mutations_postgres.MUTATIONS,
+    *mutations_postgres_shaping.MUTATIONS,
     *mutations_gate.MUTATIONS,
 )
 

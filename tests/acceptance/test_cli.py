@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -14,6 +15,7 @@ from limpet.domain.cause import Raised
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Fail
 from limpet.storage.base import ANY_QUEUE, Pool, Want
+from limpet.storage.registry import open_store
 
 
 def test_a_job_is_enqueued_looked_at_cancelled_and_retried(limpet: Run) -> None:
@@ -129,14 +131,15 @@ def test_secrets_are_never_printed(limpet: Run) -> None:
     ],
 )
 def test_bad_input_is_one_sentence_and_an_exit_code(
-    limpet: Run, words: tuple[str, ...], code: int, said: str
+    limpet: Run, tmp_path: Path, words: tuple[str, ...], code: int, said: str
 ) -> None:
-    assert limpet("migrate").returncode == 0
-    given = limpet(*words)
-    assert given.returncode == code
-    assert said in given.stderr
-    assert "Traceback" not in given.stderr
-    assert limpet("queues").stdout == "no queues\n"
+    with closing(open_store(f"sqlite:///{tmp_path}/jobs.db")) as store:
+        store.migrate()
+        given = limpet(*words)
+        assert given.returncode == code
+        assert said in given.stderr
+        assert "Traceback" not in given.stderr
+        assert list(store.queues()) == []
 
 
 @pytest.mark.parametrize(

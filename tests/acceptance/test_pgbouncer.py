@@ -15,10 +15,10 @@ import psycopg
 import pytest
 from acceptance.postgres_place import open_folder, raw_and_empty, running
 from contract.driver import BOOM, Holder, add, add_many, get, new_job
-from lifecycle.app import quick, quick_sync
 from lifecycle.modes import BEST, Case
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Place
+from lifecycle.tasks import quick, quick_sync
 from servers.pgbouncer import PgBouncer
 from servers.postgres import PostgresServer
 

@@ -1,5 +1,6 @@
 """The gate on a Redis whose memory is full, that is another, or that older code has worked on."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from acceptance.redis_place import PROGRAMS, raw, running, until
-from contract.driver import KILLED, LEASE, add_many
+from contract.driver import KILLED, add_many
 from contract.gates import CORE, ROOM, Gated
 from contract.test_permits import caller
 from servers import RedisServer
@@ -20,6 +21,7 @@ from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
 LIFETIME = timedelta(minutes=1)
+SHORT_LEASE = timedelta(seconds=3)
 
 
 @pytest.fixture(params=PROGRAMS)
@@ -74,8 +76,9 @@ def test_server_that_took_over_admits_no_caller_until_those_it_may_have_forgotte
     server: RedisServer,
 ) -> None:
     with closing(open_store(server.url)) as store, raw(server) as client:
-        me, other = caller(store), caller(store)
+        me, other = (caller(store, lease=SHORT_LEASE) for _ in range(2))
         assert store.take_permit(me, CORE, ROOM)
+        took_over = time.monotonic()
         client.hset("{limpet}:store", "run", "another server process")
         assert store.take_permit(me, CORE, ROOM)
         assert not store.take_permit(other, CORE, ROOM)
@@ -85,7 +88,8 @@ def test_server_that_took_over_admits_no_caller_until_those_it_may_have_forgotte
                 store.renew(session, stepped=True)
             return store.take_permit(other, CORE, ROOM)
 
-        until(is_given, 2 * LEASE.total_seconds())
+        until(is_given, 2 * SHORT_LEASE.total_seconds())
+        assert time.monotonic() - took_over >= 0.9 * SHORT_LEASE.total_seconds()
 
 
 def test_store_of_schema_2_is_migrated_and_code_that_leaves_permits_behind_finds_no_epoch(

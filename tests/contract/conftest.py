@@ -5,20 +5,25 @@ from pathlib import Path
 
 import pytest
 from contract.driver import BACKENDS, Holder
+from contract.opened import opened
+from contract.racers import dismiss
 
 from limpet.storage.base import Store
-from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
 
-def sound(store: Store) -> Iterator[Store]:
+def sound(url: str, clock: FakeClock) -> Iterator[Store]:
     """Lend a store, and see that every invariant of it holds at the end."""
-    store.migrate()
-    try:
+    with opened(url, clock) as store:
         yield store
         assert store.invariants() == ()
-    finally:
-        store.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _racers_are_dismissed() -> Iterator[None]:
+    """No test of another module meets processes that it did not start."""
+    yield
+    dismiss()
 
 
 @pytest.fixture
@@ -34,7 +39,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def store(backend: str, clock: FakeClock, tmp_path: Path) -> Iterator[Store]:
     """A store that is sound when the test ends, whatever the test did to it."""
-    yield from sound(open_store(BACKENDS[backend](tmp_path), clock))
+    yield from sound(BACKENDS[backend](tmp_path), clock)
 
 
 @pytest.fixture(params=sorted(set(BACKENDS) - {"sqlite-memory"}))
@@ -46,7 +51,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def shared(url: str) -> Iterator[Store]:
     """The store at `url`, sound like `store` when the test ends."""
-    yield from sound(open_store(url, FakeClock()))
+    yield from sound(url, FakeClock())
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The store and the model side by side: both are asked the same, and must answer the same."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from contract.choices import LEASE, MAKE, Outcome, Pick
 from contract.driver import BACKENDS, KILLED, SECOND, new_id
 from contract.model import Model, Refused
+from contract.opened import opened
 
 from limpet.domain.cause import Drained
 from limpet.domain.duration import microseconds
@@ -19,7 +21,6 @@ from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage.base import Pool, Want
-from limpet.storage.registry import open_store
 from limpet.storage.texts import reason_of
 from limpet.testing.clock import FakeClock
 
@@ -29,13 +30,16 @@ class Pair:
 
     def __init__(self, backend: str, folder: Path) -> None:
         self.clock = FakeClock()
-        self.store = open_store(BACKENDS[backend](folder), self.clock)
-        self.store.migrate()
+        self._stack = ExitStack()
+        self.store = self._stack.enter_context(opened(BACKENDS[backend](folder), self.clock))
         self.model = Model(self.clock.wall, self.clock.boot)
         self.asked: list[NewJob] = []
         self.sessions: list[str] = []
         self.digests: dict[str, str] = {}
         self.given: list[Lease] = []
+
+    def close(self) -> None:
+        self._stack.close()
 
     # -- choosing
 

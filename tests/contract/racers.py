@@ -1,10 +1,11 @@
 """Real processes that race each other at one store, round after round."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
@@ -24,6 +25,7 @@ from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
 _PATIENCE_SECONDS = 60
+_MOST = 4
 on_processes = pytest.mark.not_on("sqlite-memory", "a store in memory has no second process")
 
 Step = Callable[..., Any]
@@ -89,17 +91,22 @@ def sweep(store: Store) -> int:
     return sum(store.recover(session.id).ready for session in store.expire())
 
 
-def _race(url: str, ahead: timedelta, start: Barrier, line: Connection) -> None:
-    clock = FakeClock()
-    clock.advance(ahead)
-    store = open_store(url, clock)
-    store.queues()  # everything is open before the first round
-    line.send("ready")
-    while (message := line.recv()) is not None:
-        step, given = message
-        start.wait(_PATIENCE_SECONDS)
-        line.send(step(store, *given))
-    store.close()
+def _race(starts: dict[int, Barrier], line: Connection) -> None:
+    """One store after the other, until nobody is there who could ask for more."""
+    with suppress(EOFError):
+        while True:
+            url, ahead, number = line.recv()
+            clock = FakeClock()
+            clock.advance(ahead)
+            store = open_store(url, clock)
+            store.queues()  # everything is open before the first round
+            line.send("ready")
+            while (message := line.recv()) is not None:
+                step, given = message
+                starts[number].wait(_PATIENCE_SECONDS)
+                line.send(step(store, *given))
+            store.close()
+            line.send("closed")
 
 
 class Racers:
@@ -120,33 +127,58 @@ def _heard(line: Connection) -> Any:
     return line.recv()
 
 
+class _Stable:
+    """Processes that are kept for the next race: to start them takes longer than most races."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        # Kept: what a barrier is made of is taken away with it, also under processes that start.
+        self._starts = {number: context.Barrier(number) for number in range(2, _MOST + 1)}
+        self.lines: list[Connection] = []
+        self._processes: list[SpawnProcess] = []
+        for _ in range(_MOST):
+            here, there = context.Pipe()
+            process = context.Process(target=_race, args=(self._starts, there), daemon=True)
+            process.start()
+            there.close()
+            self.lines.append(here)
+            self._processes.append(process)
+
+    def close(self) -> None:
+        for process, line in zip(self._processes, self.lines, strict=True):
+            process.kill()
+            process.join()
+            process.close()
+            line.close()
+
+
+_stable: _Stable | None = None
+
+
+def dismiss() -> None:
+    """End the processes that are kept, if there are any."""
+    global _stable
+    if _stable is not None:
+        _stable.close()
+        _stable = None
+
+
 @contextmanager
 def racers(url: str, number: int, ahead: timedelta = timedelta()) -> Iterator[Racers]:
     """That many processes at the store; their clock is `ahead` of the test's."""
-    context = get_context("spawn")
-    start = context.Barrier(number)
-    pipes = [context.Pipe() for _ in range(number)]
-    processes = [
-        context.Process(target=_race, args=(url, ahead, start, there), daemon=True)
-        for _, there in pipes
-    ]
-    for process in processes:
-        process.start()
-    for _, there in pipes:
-        there.close()
-    lines = [here for here, _ in pipes]
+    global _stable
+    _stable = _stable or _Stable()
+    lines = _stable.lines[:number]
     try:
+        for line in lines:
+            line.send((url, ahead, number))
         for line in lines:
             assert _heard(line) == "ready"
         yield Racers(lines)
         for line in lines:
             line.send(None)
-        for process in processes:
-            process.join(_PATIENCE_SECONDS)
-            assert process.exitcode == 0
-    finally:
-        for process, line in zip(processes, lines, strict=True):
-            process.kill()
-            process.join()
-            process.close()
-            line.close()
+        for line in lines:
+            assert _heard(line) == "closed"
+    except BaseException:
+        dismiss()  # one of them may be in the middle of something
+        raise

@@ -62,7 +62,7 @@ class Machine(RuleBasedStateMachine):
         self.pair = Pair(self.backend, Path(mkdtemp(dir=self.folder)))
 
     def teardown(self) -> None:
-        self.pair.store.close()
+        self.pair.close()
 
     @rule(
         task=st.sampled_from(["a", "a", "a", "b", "b", "c", "d"]),

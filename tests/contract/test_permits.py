@@ -15,9 +15,9 @@ from limpet.storage.base import Store, Topic
 from limpet.testing.clock import FakeClock
 
 
-def caller(store: Store, name: str = "backup") -> str:
+def caller(store: Store, name: str = "backup", lease: timedelta = LEASE) -> str:
     """The session of somebody who asks for a permit."""
-    session = NewSession(new_id(), SessionKind.PERMIT, name, "host", 1, LEASE)
+    session = NewSession(new_id(), SessionKind.PERMIT, name, "host", 1, lease)
     store.register(session)
     return session.id
 

@@ -5,34 +5,21 @@ from datetime import timedelta
 import pytest
 from contract.driver import BOOM, SECOND, Holder, add, add_many, new_id
 from contract.families import KEEP, flow
-from contract.gates import CORE, GIB, Gated
-from contract.test_callers import waiting
-from contract.test_reservations import wait
+from contract.reasons import of_queue, why
 
-from limpet.domain.assessment import Capacity
 from limpet.domain.breaker import BreakerRules, Observed
 from limpet.domain.cause import Raised
 from limpet.domain.errors import InvalidOption, JobNotFound
-from limpet.domain.permit import PATIENCE
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import rate_of
-from limpet.domain.reading import Reading
 from limpet.domain.rules import Rules
 from limpet.domain.transition import Complete, Fail, Orphan, Quarantine, RetryAt
-from limpet.domain.weight import HEAVY, Weight
-from limpet.host.gate import Thresholds
-from limpet.host.wire import Published, written
-from limpet.ops.why import Kind, Reason, queue_reasons, why_job
+from limpet.ops.why import Kind, why_job
 from limpet.storage.base import Store
 from limpet.storage.relocation import Relocation, Stage
-from limpet.storage.texts import to_json
 from limpet.testing.clock import FakeClock
 
 BREAKER = BreakerRules("stripe", frozenset({"task"}), 0.5, 2, 60 * SECOND, 30 * SECOND)
-
-
-def of_queue(store: Store, clock: FakeClock, queue: str = "default") -> Reason | None:
-    return queue_reasons(store, store.queues(), clock.wall()).get(queue)
 
 
 # -- scheduled
@@ -40,7 +27,7 @@ def of_queue(store: Store, clock: FakeClock, queue: str = "default") -> Reason |
 
 def test_scheduled_job_says_until_when(store: Store, clock: FakeClock) -> None:
     due = clock.wall() + 90 * SECOND
-    reason = why_job(store, add(store, scheduled_for=due), clock.wall())
+    reason = why(store, add(store, scheduled_for=due), clock)
     assert (reason.kind, reason.until) == (Kind.SCHEDULED, due)
     assert reason.text == "scheduled until 2030-01-01 00:01:30 UTC (in 1m 30s)"
 
@@ -48,14 +35,14 @@ def test_scheduled_job_says_until_when(store: Store, clock: FakeClock) -> None:
 def test_job_in_backoff_says_after_what(store: Store, holder: Holder, clock: FakeClock) -> None:
     job = add(store)
     holder.settle(RetryAt(holder.take(), clock.wall() + SECOND, BOOM))
-    text = why_job(store, job, clock.wall()).text
+    text = why(store, job, clock).text
     assert text.endswith("(in 1s), after ValueError: boom")
 
 
 def test_job_that_is_due_says_so(store: Store, clock: FakeClock) -> None:
     job = add(store, scheduled_for=clock.wall() + SECOND)
     clock.advance(timedelta(seconds=5))
-    assert why_job(store, job, clock.wall()).text.startswith("due since 2030-01-01 00:00:01 UTC")
+    assert why(store, job, clock).text.startswith("due since 2030-01-01 00:00:01 UTC")
 
 
 # -- blocked
@@ -65,12 +52,12 @@ def test_job_that_waits_for_its_key_names_who_has_the_turn(
     store: Store, holder: Holder, clock: FakeClock
 ) -> None:
     first, second = add(store, key="k"), add(store, key="k")
-    reason = why_job(store, second, clock.wall())
+    reason = why(store, second, clock)
     assert reason.kind is Kind.KEY
     assert reason.text == f"blocked by key k: {first} (ready) has its turn"
     assert reason.facts["holders"] == [{"id": first, "state": "ready"}]
     holder.take()
-    assert f"{first} (running) has its turn" in why_job(store, second, clock.wall()).text
+    assert f"{first} (running) has its turn" in why(store, second, clock).text
 
 
 def test_strict_job_in_backoff_is_named_as_the_one_with_the_turn(
@@ -79,12 +66,12 @@ def test_strict_job_in_backoff_is_named_as_the_one_with_the_turn(
     rules = Rules(key_strict=True)
     first, second = add(store, key="k", rules=rules), add(store, key="k", rules=rules)
     holder.settle(RetryAt(holder.take(), clock.wall() + SECOND, BOOM))
-    assert f"{first} (scheduled) has its turn" in why_job(store, second, clock.wall()).text
+    assert f"{first} (scheduled) has its turn" in why(store, second, clock).text
 
 
 def test_several_with_a_turn_are_all_named(store: Store, clock: FakeClock) -> None:
     jobs = add_many(store, 3, key="k", rules=Rules(key_limit=2))
-    text = why_job(store, jobs[2], clock.wall()).text
+    text = why(store, jobs[2], clock).text
     assert all(job in text for job in jobs[:2])
     assert text.endswith("have its turns")
 
@@ -95,7 +82,7 @@ def test_job_that_waits_for_the_rate_of_its_key_says_that_nobody_has_the_turn(
     rules = Rules(key_limit=9, key_rate=rate_of("1/h"))
     _, second = add_many(store, 2, key="k", rules=rules)
     holder.settle(Complete(holder.take()))
-    reason = why_job(store, second, clock.wall())
+    reason = why(store, second, clock)
     assert (reason.kind, reason.facts["holders"]) == (Kind.KEY, [])
     assert reason.text == "blocked by key k: the next turn comes with its rate of 1/h"
 
@@ -105,14 +92,14 @@ def test_job_that_waits_for_a_limit_that_was_set_for_its_key_says_so(
 ) -> None:
     store.limit_key("k", 1)
     first, second, third = add_many(store, 3, key="k", rules=Rules(key_limit=9))
-    reason = why_job(store, third, clock.wall())
+    reason = why(store, third, clock)
     assert reason.text == (
         f"blocked by key k: {first} (ready) has its turn, 1 job ahead; its limit of 1 was set at "
         f"run time, `limpet keys unlimit k` takes it back"
     )
     assert (reason.kind, reason.facts["limit"], reason.facts["rate"]) == (Kind.KEY, 1, None)
     store.limit_key("k", 2)
-    reason = why_job(store, third, clock.wall())
+    reason = why(store, third, clock)
     assert {each["id"] for each in reason.facts["holders"]} == {first, second}
     assert "have its turns; its limit of 2 was set at run time" in reason.text
 
@@ -123,7 +110,7 @@ def test_job_that_waits_for_a_rate_that_was_set_for_its_key_says_so(
     store.limit_key("k", None, rate_of("1/h"))
     _, second = add_many(store, 2, key="k", rules=Rules(key_limit=9, key_rate=rate_of("9/s")))
     holder.settle(Complete(holder.take()))
-    reason = why_job(store, second, clock.wall())
+    reason = why(store, second, clock)
     assert reason.text == (
         "blocked by key k: the next turn comes with its rate of 1/h; that rate was set at run "
         "time, `limpet keys unlimit k` takes it back"
@@ -136,7 +123,7 @@ def test_job_that_waits_for_its_key_says_how_many_wait_before_it(
 ) -> None:
     jobs = add_many(store, 4, key="k")
     add_many(store, 2, key="another")
-    reason = why_job(store, jobs[3], clock.wall())
+    reason = why(store, jobs[3], clock)
     assert reason.facts["ahead"] == 2
     assert reason.text == f"blocked by key k: {jobs[0]} (ready) has its turn, 2 jobs ahead"
 
@@ -145,9 +132,9 @@ def test_parent_says_how_many_children_are_left_and_which_failed(
     store: Store, holder: Holder, clock: FakeClock
 ) -> None:
     top, below = flow(store, 3, KEEP)
-    assert why_job(store, top, clock.wall()).text == "waits for 3 of 3 children"
+    assert why(store, top, clock).text == "waits for 3 of 3 children"
     holder.settle(Fail(holder.take(), BOOM))
-    reason = why_job(store, top, clock.wall())
+    reason = why(store, top, clock)
     assert reason.text == f"waits for 2 of 3 children; failed: {below[0]}"
     assert (reason.kind, reason.facts["pending"]) == (Kind.CHILDREN, 2)
 
@@ -155,7 +142,7 @@ def test_parent_says_how_many_children_are_left_and_which_failed(
 def test_job_whose_task_no_worker_knows_names_the_task(store: Store, clock: FakeClock) -> None:
     job = add(store, "strange")
     Holder(store).claim()
-    reason = why_job(store, job, clock.wall())
+    reason = why(store, job, clock)
     assert (reason.kind, reason.facts) == (Kind.TASK, {"task": "strange"})
 
 
@@ -167,7 +154,7 @@ def test_ready_job_of_a_paused_queue_says_so(
 ) -> None:
     job = add(store)
     store.pause("default")
-    reason = why_job(store, job, clock.wall())
+    reason = why(store, job, clock)
     assert (reason.kind, "limpet queues resume default" in reason.text) == (Kind.PAUSED, True)
     assert of_queue(store, clock) == reason
 
@@ -177,12 +164,12 @@ def test_ready_job_of_a_held_queue_says_until_when(
 ) -> None:
     job = add(store)
     store.hold_queue("default", clock.wall() + 20 * SECOND)
-    reason = why_job(store, job, clock.wall())
+    reason = why(store, job, clock)
     assert (reason.kind, reason.until) == (Kind.HELD, clock.wall() + 20 * SECOND)
     assert of_queue(store, clock) == reason
     clock.advance(timedelta(seconds=21))
     Holder(store)
-    assert why_job(store, job, clock.wall()).kind is Kind.IN_LINE
+    assert why(store, job, clock).kind is Kind.IN_LINE
 
 
 def test_ready_job_of_a_queue_at_its_concurrency_says_how_many_run(
@@ -191,7 +178,7 @@ def test_ready_job_of_a_queue_at_its_concurrency_says_how_many_run(
     jobs = add_many(store, 3)
     store.limit_queue("default", QueueRules(concurrency=2))
     assert len(holder.claim()) == 2
-    reason = why_job(store, jobs[2], clock.wall())
+    reason = why(store, jobs[2], clock)
     assert reason.kind is Kind.CONCURRENCY
     assert reason.text == "queue default is at its concurrency, 2 of 2"
     assert of_queue(store, clock) == reason
@@ -203,7 +190,7 @@ def test_ready_job_of_a_queue_at_its_rate_says_when_the_next_begins(
     jobs = add_many(store, 2)
     store.limit_queue("default", QueueRules(rate=rate_of("1/m")))
     assert len(holder.claim()) == 1
-    reason = why_job(store, jobs[1], clock.wall())
+    reason = why(store, jobs[1], clock)
     assert (reason.kind, reason.until) == (Kind.RATE, clock.wall() + 60 * SECOND)
     assert "its rate of 1/m" in reason.text
     assert of_queue(store, clock) == reason
@@ -219,7 +206,7 @@ def test_ready_job_of_an_open_breaker_says_which_and_when_it_tries(
     add(store, "other", queue="free")
     clock.advance(timedelta(seconds=10))
     Holder(store, ("task", "other"))
-    reason = why_job(store, job, clock.wall())
+    reason = why(store, job, clock)
     assert (reason.kind, reason.until) == (Kind.BREAKER, opened + 30 * SECOND)
     assert reason.text == (
         "breaker stripe is open since 2030-01-01 00:00:00 UTC; one job is tried at "
@@ -228,20 +215,20 @@ def test_ready_job_of_an_open_breaker_says_which_and_when_it_tries(
     assert of_queue(store, clock) == reason
     assert of_queue(store, clock, "free") is None
     store.reset_breaker("stripe")
-    assert why_job(store, job, clock.wall()).kind is Kind.IN_LINE
+    assert why(store, job, clock).kind is Kind.IN_LINE
 
 
 def test_ready_job_says_that_no_worker_is_live(store: Store, clock: FakeClock) -> None:
     job = add(store)
-    assert why_job(store, job, clock.wall()).kind is Kind.NO_WORKER
+    assert why(store, job, clock).kind is Kind.NO_WORKER
     holder = Holder(store)
-    assert why_job(store, job, clock.wall()).kind is Kind.IN_LINE
+    assert why(store, job, clock).kind is Kind.IN_LINE
     holder.renew(draining=True)
-    reason = why_job(store, job, clock.wall())
+    reason = why(store, job, clock)
     assert (reason.kind, "1 on the way out" in reason.text) == (Kind.NO_WORKER, True)
     holder.die()
-    assert why_job(store, job, clock.wall()).text.startswith("no worker is live;")
-    assert of_queue(store, clock) == why_job(store, job, clock.wall())
+    assert why(store, job, clock).text.startswith("no worker is live;")
+    assert of_queue(store, clock) == why(store, job, clock)
 
 
 def test_ready_job_says_how_many_are_ahead_of_it(
@@ -249,20 +236,18 @@ def test_ready_job_says_how_many_are_ahead_of_it(
 ) -> None:
     jobs = add_many(store, 3)
     add_many(store, 2, queue="other")
-    assert why_job(store, jobs[0], clock.wall()).facts == {"ahead": 0}
-    assert why_job(store, jobs[2], clock.wall()).text == (
-        "ready, with 2 jobs ahead of it in queue default"
-    )
+    assert why(store, jobs[0], clock).facts == {"ahead": 0}
+    assert why(store, jobs[2], clock).text == ("ready, with 2 jobs ahead of it in queue default")
     urgent = add(store, priority=5)
-    assert why_job(store, urgent, clock.wall()).facts == {"ahead": 0}
-    assert why_job(store, jobs[0], clock.wall()).facts == {"ahead": 1}
+    assert why(store, urgent, clock).facts == {"ahead": 0}
+    assert why(store, jobs[0], clock).facts == {"ahead": 1}
     assert of_queue(store, clock) is None
 
 
 def test_suspect_says_that_it_runs_alone(store: Store, holder: Holder, clock: FakeClock) -> None:
     job = add(store)
     holder.settle(Orphan(holder.take(begin=True), BOOM, begun=True, alone=False))
-    assert "it runs alone" in why_job(store, job, clock.wall()).text
+    assert "it runs alone" in why(store, job, clock).text
 
 
 # -- the other states
@@ -273,12 +258,12 @@ def test_running_job_names_its_worker_and_that_it_was_asked_to_stop(
 ) -> None:
     job = add(store)
     lease = holder.take()
-    reason = why_job(store, job, clock.wall())
+    reason = why(store, job, clock)
     assert (reason.kind, reason.facts["session"]) == (Kind.RUNNING, holder.id)
     assert reason.text == "it runs on worker since 2030-01-01 00:00:00 UTC"
     store.cancel(job)
     clock.advance(timedelta(seconds=3))
-    reason = why_job(store, job, clock.wall())
+    reason = why(store, job, clock)
     assert (reason.kind, "3s ago" in reason.text) == (Kind.STOPPING, True)
     holder.settle(Complete(lease))
 
@@ -288,7 +273,7 @@ def test_quarantined_job_says_what_does_not_fit(
 ) -> None:
     job = add(store)
     holder.settle(Quarantine(holder.take(), Raised("PayloadInvalid", "b is missing")))
-    reason = why_job(store, job, clock.wall())
+    reason = why(store, job, clock)
     assert (reason.kind, "b is missing" in reason.text) == (Kind.QUARANTINED, True)
 
 
@@ -298,16 +283,16 @@ def test_failed_job_says_when_it_is_relaunched(
     job = add(store)
     at = clock.wall() + 60 * SECOND
     holder.settle(Fail(holder.take(), BOOM, at))
-    reason = why_job(store, job, clock.wall())
+    reason = why(store, job, clock)
     assert (reason.kind, reason.until) == (Kind.RELAUNCH, at)
     store.cancel(job)
-    assert why_job(store, job, clock.wall()).text == "it is failed: ValueError: boom"
+    assert why(store, job, clock).text == "it is failed: ValueError: boom"
 
 
 def test_finished_job_says_so(store: Store, holder: Holder, clock: FakeClock) -> None:
     job = add(store)
     holder.settle(Complete(holder.take()))
-    assert why_job(store, job, clock.wall()).text == "it is succeeded"
+    assert why(store, job, clock).text == "it is succeeded"
 
 
 def test_job_that_is_not_there_is_refused(store: Store) -> None:
@@ -323,7 +308,7 @@ def test_ready_job_of_a_store_that_moves_says_where_to(
     job = add(store)
     part = Relocation(new_id(), Stage.CLOSING, "redis://there", "epoch")
     assert store.relocate(None, part).done
-    reason = why_job(store, job, clock.wall())
+    reason = why(store, job, clock)
     assert (reason.kind, reason.facts) == (Kind.MOVING, {"place": "redis://there"})
     assert store.relocate(part, None).done
 
@@ -335,112 +320,5 @@ def test_only_the_newest_of_a_long_line_are_looked_at(
     monkeypatch.setattr("limpet.ops.selection.CHUNK", 20)
     Holder(store)
     last = add_many(store, 25)[-1]
-    reason = why_job(store, last, clock.wall())
+    reason = why(store, last, clock)
     assert reason.text == "ready, with about 24 jobs ahead of it in queue default"
-
-
-# -- at the gate
-
-
-def said(
-    store: Store, clock: FakeClock, server: str, cpu: float = 10.0, cores: float = 4.0
-) -> None:
-    """A host, on another machine, says how busy it is."""
-    reading = Reading(
-        host=server, at=clock.wall(), at_boot=7, cores=cores, source="host", cpu_raw=cpu * cores,
-        cpu_ema=cpu * cores, memory_total=8 * GIB, memory_free=7 * GIB,
-    )  # fmt: skip
-    capacity = Capacity(cores, 8 * GIB)
-    body = written(Published(reading, capacity, Thresholds(cpu=65), "elsewhere", "w1", "s"))
-    store.publish_host(server, body, timedelta(seconds=10))
-
-
-def weighted(store: Store, weight: Weight = CORE) -> str:
-    return add(store, "render", options=to_json({"weight": weight.record()}))
-
-
-def why(store: Store, job: str, clock: FakeClock) -> Reason:
-    return why_job(store, job, clock.wall())
-
-
-def test_weighted_job_tells_the_reason_of_each_host(store: Store, clock: FakeClock) -> None:
-    Gated(store)
-    said(store, clock, "web-1", cpu=70)
-    said(store, clock, "web-2", cpu=84)
-    job = weighted(store)
-    reason = why(store, job, clock)
-    assert reason.kind is Kind.GATE
-    assert reason.text == "waiting: web-1 CPU 70 % of 65 %; web-2 CPU 84 % of 65 %"
-    assert reason.facts == {
-        "weight": {"cpu": 1.0},
-        "hosts": {"web-1": "web-1 CPU 70 % of 65 %", "web-2": "web-2 CPU 84 % of 65 %"},
-    }
-    assert of_queue(store, clock) == reason
-    said(store, clock, "web-2", cpu=10)
-    assert why(store, job, clock).kind is Kind.IN_LINE
-    assert of_queue(store, clock) is None
-
-
-def test_of_many_hosts_some_are_named(store: Store, clock: FakeClock) -> None:
-    Gated(store)
-    for number in range(8):
-        said(store, clock, f"web-{number}", cpu=84)
-    reason = why(store, weighted(store), clock)
-    assert reason.text.endswith("; web-4 CPU 84 % of 65 %; and 3 hosts more")
-    assert len(reason.facts["hosts"]) == 8
-
-
-def test_weighted_job_tells_what_others_have_reserved(store: Store, clock: FakeClock) -> None:
-    worker = Gated(store, {"render": HEAVY})
-    weighted(store, HEAVY)
-    assert len(worker.gated_ids()) == 1
-    said(store, clock, "web-1")
-    assert why(store, weighted(store), clock).text == "waiting: web-1 runs a heavy job"
-
-
-def test_weighted_job_tells_for_whom_a_host_is_kept(store: Store, clock: FakeClock) -> None:
-    worker = Gated(store, {"render": HEAVY})
-    running, first, second = (weighted(store, HEAVY) for _ in range(3))
-    assert worker.gated_ids() == [running]
-    wait(clock, PATIENCE, worker)
-    assert worker.gated_ids() == []
-    said(store, clock, "web-1")
-    reason = why(store, first, clock)
-    assert reason.text == "waiting: web-1 runs a heavy job; web-1 is reserved for it"
-    assert reason.facts["reserved"] == "web-1"
-    assert why(store, second, clock).text == f"waiting: web-1 is reserved for job {first}"
-
-
-def test_weighted_job_tells_for_which_caller_a_host_is_kept(store: Store, clock: FakeClock) -> None:
-    user, patient = waiting(store, clock)
-    assert not patient.asks()
-    Gated(store)
-    said(store, clock, "web-1")
-    assert why(store, weighted(store), clock).text == "waiting: web-1 is reserved for backup"
-    user.end()
-    assert why(store, weighted(store), clock).text == "waiting: web-1 is reserved for backup"
-
-
-def test_weighted_job_that_fits_nowhere_says_so(store: Store, clock: FakeClock) -> None:
-    Gated(store)
-    said(store, clock, "web-1", cores=4)
-    said(store, clock, "web-2", cores=2)
-    assert why(store, weighted(store, Weight(cpu=8)), clock).text == (
-        "no host can carry it: web-1 never fits: cores 8, has 4; web-2 never fits: cores 8, has 2"
-    )
-
-
-def test_weighted_job_says_that_no_host_says_anything(store: Store, clock: FakeClock) -> None:
-    worker = Gated(store)
-    job = weighted(store)
-    assert why(store, job, clock).text.startswith("waiting: no host says what it has room for;")
-    said(store, clock, "web-1", cpu=90)
-    wait(clock, 10 * SECOND, worker)
-    assert "no host says" in why(store, job, clock).text
-
-
-def test_light_job_is_told_nothing_of_hosts(store: Store, clock: FakeClock) -> None:
-    Gated(store)
-    said(store, clock, "web-1", cpu=90)
-    assert why(store, add(store), clock).kind is Kind.IN_LINE
-    assert of_queue(store, clock) is None

@@ -22,11 +22,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Say in which modes, and on which stores, each test is run.
 
     What a module promises for every store (`EVERY_STORE = True`) is tried on each of them in one
-    mode, but for tests that look into a SQLite file.
+    mode, but for tests that look into a SQLite file, or ask what no store has a part in.
     """
     every = getattr(metafunc.module, "EVERY_STORE", False)
-    of_sqlite = metafunc.definition.get_closest_marker("of_sqlite") is not None
-    others = [Case(BEST, kind) for kind in OTHER_STORES] if every and not of_sqlite else []
+    alone = any(map(metafunc.definition.get_closest_marker, ("of_sqlite", "one_store")))
+    others = [Case(BEST, kind) for kind in OTHER_STORES] if every and not alone else []
     if "place" in metafunc.fixturenames:
         only = metafunc.definition.get_closest_marker("modes")
         modes = list(Mode) if only is None else only.args

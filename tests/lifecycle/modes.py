@@ -1,4 +1,7 @@
-"""The four ways in which a worker can run; every lifecycle test passes in each."""
+"""The four ways in which a worker can run.
+
+A lifecycle test passes in each, but for one that says with the mark `modes` which of them matter.
+"""
 
 import contextlib
 import os

@@ -14,10 +14,12 @@ import sys
 from bisect import bisect_left
 from dataclasses import asdict, dataclass
 
-from lifecycle.app import RATE, app, ticks
+from lifecycle.app import app
+from lifecycle.base import RATE
 from lifecycle.modes import BEST, Case
 from lifecycle.orphans import all_jobs, troubles
 from lifecycle.place import START_SECONDS, Place
+from lifecycle.tasks import ticks
 from lifecycle.tree import Settings
 from servers.shared import KINDS
 

@@ -4,10 +4,12 @@ import signal
 import time
 
 import pytest
-from lifecycle.app import Daemon, leaves_a_daemon_and_fails, once, steady_sync
+from lifecycle.base import Daemon, once
+from lifecycle.hostile import leaves_a_daemon_and_fails
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance, wall_of
 from lifecycle.processes import send
+from lifecycle.tasks import steady_sync
 from lifecycle.tree import Part, Settings
 
 from limpet.domain.cause import TimedOut

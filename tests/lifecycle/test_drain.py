@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from lifecycle.app import is_deaf, is_deaf_in_its_loop, steady, steady_sync
+from lifecycle.hostile import is_deaf, is_deaf_in_its_loop
 from lifecycle.modes import Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import START_SECONDS, Handle, Place, allowance, wall_of
+from lifecycle.tasks import steady, steady_sync
 from lifecycle.tree import PARTS, Settings, Worker
 
 from limpet.domain.cause import Drained, WorkerVanished
@@ -110,6 +111,7 @@ def group_wide_term(worker: Worker) -> None:
     worker.signal(signal.SIGTERM, *pids)
 
 
+@pytest.mark.one_store
 @pytest.mark.parametrize("stop", [ctrl_c, group_wide_term])
 def test_ctrl_c_and_a_group_wide_sigterm_charge_nobody(
     place: Place, stop: Callable[[Worker], None]

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from lifecycle.app import app, quick_sync, steady, steady_sync
+from lifecycle.app import app
 from lifecycle.modes import Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance
 from lifecycle.processes import alive, send
+from lifecycle.tasks import quick_sync, steady, steady_sync
 from lifecycle.tree import EXECUTORS, Part, Settings
 
 from limpet.domain.cause import WorkerFrozen

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 
 import apsw
 import pytest
-from lifecycle.app import app, quick, steady, steady_sync
+from lifecycle.app import app
 from lifecycle.heartbeat import Heartbeat
 from lifecycle.intervals import boottime
 from lifecycle.modes import BEST, Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance, wall_of
 from lifecycle.processes import alive, look, send, turn_holder
+from lifecycle.tasks import quick, steady, steady_sync
 from lifecycle.tree import Part, Settings, Worker
 
 from limpet.domain.cause import WorkerFrozen
@@ -213,6 +214,8 @@ def freeze_in_a_transaction(place: Place, worker: Worker) -> tuple[int, float]:
     raise AssertionError("the supervisor was never caught in a transaction")
 
 
+# The supervisor and its timer are the same however its executors are made.
+@pytest.mark.modes(BEST, Mode.NON_ROOT)
 @pytest.mark.of_sqlite
 def test_a_supervisor_frozen_in_a_transaction_stops_nobody_else(place: Place) -> None:
     turn = place.folder / "jobs.db-limpet" / "turn"

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from lifecycle.app import quick, steady, steady_sync
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance, wall_of
+from lifecycle.tasks import quick, steady, steady_sync
 from lifecycle.tree import EXECUTORS, Part, Settings, Worker
 
 from limpet.domain.state import State

@@ -4,19 +4,19 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from lifecycle.app import (
+from lifecycle.intervals import attempts
+from lifecycle.orphans import assert_no_orphans
+from lifecycle.place import Handle, Place, allowance, wall_of
+from lifecycle.tasks import quick_sync
+from lifecycle.tree import Settings, Worker
+from lifecycle.weighted import (
     HEAVY_AT_ONCE,
     computes,
     computes_at_the_gate,
     fills_its_host,
     gives_way,
-    quick_sync,
     stays,
 )
-from lifecycle.intervals import attempts
-from lifecycle.orphans import assert_no_orphans
-from lifecycle.place import Handle, Place, allowance, wall_of
-from lifecycle.tree import Settings, Worker
 from machine_tree import MachineTree, pressure
 
 from limpet.domain.event import EventName

@@ -1,17 +1,17 @@
 """A worker with --burst stays for what waits for its host, and leaves what that cannot carry."""
 
 import pytest
-from lifecycle.app import (
+from lifecycle.orphans import assert_no_orphans
+from lifecycle.place import PATIENCE_SECONDS, Handle, Place
+from lifecycle.tasks import quick_sync
+from lifecycle.test_gate import SERVER, calm_machine, most_at_once
+from lifecycle.tree import Settings
+from lifecycle.weighted import (
     HEAVY_AT_ONCE,
     computes_at_the_gate,
-    quick_sync,
     stays,
     weighs_more_than_any_host,
 )
-from lifecycle.orphans import assert_no_orphans
-from lifecycle.place import PATIENCE_SECONDS, Handle, Place
-from lifecycle.test_gate import SERVER, calm_machine, most_at_once
-from lifecycle.tree import Settings
 from machine_tree import MachineTree, pressure
 
 from limpet.domain.state import State

@@ -4,18 +4,14 @@ import os
 import time
 
 import pytest
-from lifecycle.app import (
-    app,
-    blocks_its_loop,
-    holds_the_gil,
-    holds_the_gil_and_the_loop,
-    spins,
-    steady_sync,
-)
+from lifecycle.app import app
 from lifecycle.heartbeat import Heartbeat
+from lifecycle.hostile import blocks_its_loop, holds_the_gil, holds_the_gil_and_the_loop, spins
+from lifecycle.modes import BEST, Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place
 from lifecycle.processes import niceness
+from lifecycle.tasks import steady_sync
 from lifecycle.tree import EXECUTORS, Part, Settings
 
 from limpet import Call
@@ -51,9 +47,11 @@ def judge(place: Place, calls: list[Call]) -> None:
     assert_no_orphans(place)
 
 
+@pytest.mark.modes(BEST, Mode.SPAWN)
 def test_jobs_that_let_nobody_else_run_are_begun_once_and_the_heartbeat_is_on_time(
     place: Place,
 ) -> None:
+    """Forked or spawned; who owns them, and in which namespace, changes no turn of a core."""
     calls = [
         holds_the_gil.call(seconds=THREE_LEASES + 0.1),
         spins.call(seconds=THREE_LEASES + 0.1, children=2 * (os.cpu_count() or 1)),

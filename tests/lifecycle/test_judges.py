@@ -12,7 +12,7 @@ from contextlib import closing
 from datetime import timedelta
 
 import apsw
-from lifecycle.app import app, quick
+from lifecycle.app import app
 from lifecycle.heartbeat import Heartbeat
 from lifecycle.intervals import Attempt, Recorder, start_daemon
 from lifecycle.orphans import assert_no_orphans, troubles
@@ -29,6 +29,7 @@ from lifecycle.processes import (
     send,
     turn_holder,
 )
+from lifecycle.tasks import quick
 from lifecycle.tree import MARK
 from lifecycle.work import Keyed
 

@@ -5,11 +5,11 @@ import time
 from itertools import pairwise
 
 import pytest
-from lifecycle.app import steady, steady_sync
 from lifecycle.modes import Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance
 from lifecycle.processes import send
+from lifecycle.tasks import steady, steady_sync
 from lifecycle.tree import EXECUTORS, ORDERS, Order, Part, Worker
 
 from limpet.domain.state import State

@@ -1,10 +1,10 @@
 """The monitor of a host sees the executors of all its workers, in whichever way they run."""
 
 import pytest
-from lifecycle.app import computes, holds_memory
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place
 from lifecycle.tree import Settings
+from lifecycle.weighted import computes, holds_memory
 
 from limpet.domain.reading import Reading
 from limpet.host.wire import published_of

@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from lifecycle.app import app, hands_on, quick, steady, steady_sync
+from lifecycle.app import app
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import PATIENCE_SECONDS, START_SECONDS, Handle, Place
+from lifecycle.tasks import hands_on, quick, steady, steady_sync
 from lifecycle.tree import Settings
 
 from limpet import JobHandle

@@ -5,10 +5,12 @@ import subprocess
 import sys
 
 import pytest
-from lifecycle.app import Death, dies, dies_in_its_loop, steady
+from lifecycle.hostile import Death, dies, dies_in_its_loop
 from lifecycle.intervals import attempts
+from lifecycle.modes import BEST, Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place
+from lifecycle.tasks import steady
 from lifecycle.tree import Settings
 
 from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, TooManyStrikes, WorkerKilled
@@ -66,6 +68,8 @@ def test_a_job_that_ends_its_process_alone_stops_after_three_strikes(place: Plac
     assert_no_orphans(place)
 
 
+# How each death is seen in each mode, the test before tells; here, who was beside it.
+@pytest.mark.modes(BEST, Mode.SPAWN)
 @pytest.mark.parametrize("how", DEATHS)
 def test_others_in_the_loop_run_alone_once_get_no_strike_and_finish(
     place: Place, how: Death

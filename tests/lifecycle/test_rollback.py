@@ -8,10 +8,10 @@ import psycopg
 import pytest
 import redis
 from contract.driver import Holder
-from lifecycle.app import steady, steady_sync
 from lifecycle.network import LONG, Net, net, start
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place
+from lifecycle.tasks import steady, steady_sync
 from lifecycle.tree import Settings
 from servers import PostgresServer, RedisServer
 

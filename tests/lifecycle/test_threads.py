@@ -1,15 +1,15 @@
 """A job whose thread goes on when the job was told to stop: it writes nothing after its outcome."""
 
 import pytest
-from lifecycle.app import (
+from lifecycle.hostile import (
     forgets_a_thread,
-    steady,
     waits_for_a_pool,
     waits_for_a_pool_in_a_lane,
     waits_for_a_thread,
 )
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance, wall_of
+from lifecycle.tasks import steady
 from lifecycle.tree import Settings
 
 from limpet.domain.cause import TimedOut
@@ -33,6 +33,7 @@ def assert_silent_after_its_outcome(place: Place, *jobs: Handle) -> None:
         assert wall_of(max(writes)) <= finished / 1e6 + CLOCKS_SECONDS
 
 
+@pytest.mark.one_store
 def test_a_thread_of_a_cancelled_or_timed_out_job_writes_nothing_after_its_outcome(
     place: Place,
 ) -> None:

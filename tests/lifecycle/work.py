@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import pairwise
 
-from lifecycle.app import app, gathers, steady, steady_sync
+from lifecycle.app import app
 from lifecycle.intervals import Attempt, attempts
 from lifecycle.orphans import all_jobs
 from lifecycle.place import Place
+from lifecycle.tasks import gathers, steady, steady_sync
 
 from limpet import Call
 from limpet.domain.job import Job
