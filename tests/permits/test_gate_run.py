@@ -301,3 +301,12 @@ def test_signal_while_it_waits_leaves_nothing(run: Run, store: Store, measure: M
             assert front.end()[0] in {128 + number for number in numbers}
             assert store.sessions() == ()
             assert not alive(front.process.pid)
+
+
+def test_one_inside_of_another_is_refused(run: Run, url: str, measure: Measure) -> None:
+    """It would wait for the end of what it is a part of."""
+    inner = (sys.executable, "-m", "limpet.cli.main", "gate", "run", "--url", url, "--", "true")
+    with measure():
+        code, out, err = run(*inner, options=("--heavy",)).end()
+    assert (code, out) == (2, "")
+    assert err.startswith("limpet: limpet gate run is inside of a job, or of another limpet gate")

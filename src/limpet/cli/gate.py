@@ -158,7 +158,7 @@ def _tell(status: Record, *, as_json: bool) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from limpet.cli.contained import Asked, Lease, run_contained
-    from limpet.host import processes
+    from limpet.host import marks, processes
     from limpet.host.here import here
     from limpet.permits.permit import Permit, as_name
     from limpet.permits.stop import Stopped
@@ -166,6 +166,12 @@ def _run(arguments: argparse.Namespace) -> int:
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     if not words:
         raise InvalidOption("which command? Write limpet gate run --cpu 1 -- COMMAND ….")
+    if marks.MARK in os.environ:
+        # It would wait for the end of what it is a part of, and keep its host reserved meanwhile.
+        raise InvalidOption(
+            "limpet gate run is inside of a job, or of another limpet gate run; let the task say "
+            "what it weighs, @app.task(weight=Weight(…)), or the outer one: --cpu, --memory."
+        )
     if not processes.SUPPORTED:
         raise InvalidOption(f"limpet gate run cannot contain a command on {sys.platform}.")
     weight = _weight(arguments)
