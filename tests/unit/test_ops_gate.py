@@ -191,3 +191,15 @@ def test_executors_are_told_with_their_worker(store: Store, clock: FakeClock) ->
     text = "\n".join("".join(text for text, _ in line) for line in detail_lines(host, 100))
     assert "executors 2: 1.50 cores, 1 GiB" in text
     assert re.search(r"w1 +7 +1.50 +1 GiB", text)
+
+
+def test_of_many_executors_the_busiest_are_shown_and_all_are_counted(
+    store: Store, clock: FakeClock
+) -> None:
+    executors = tuple(Executor("s", pid, float(pid), GIB) for pid in range(1, 13))
+    publish(store, replace(reading(clock), executors=executors))
+    lines = detail_lines(show_host(store, "web-1", clock), 100)
+    text = "\n".join("".join(text for text, _ in line) for line in lines)
+    assert "executors 12: 0.78 cores, 12 GiB" in text
+    assert "and 2 more; --json has all of them" in text
+    assert not re.search(r" 2 +0.02 ", text)

@@ -174,7 +174,7 @@ def _executors(executors: Sequence[Record], width: int) -> list[Line]:
     ]
     cores = sum(each["cpu"] for each in executors) / 100
     sums = f": {cores:.2f} cores, {spoken_size(sum(each['memory'] for each in executors))}"
-    told: Span = (f"{len(rows)}{sums}", Style.PLAIN) if rows else ("0", Style.FAINT)
+    told: Span = (f"{len(executors)}{sums}", Style.PLAIN) if rows else ("0", Style.FAINT)
     lines = [_told("executors", told)]
     lines += columns(_EXECUTORS, rows, width, indent=_INDENT) if rows else []
     if (more := len(busiest) - len(rows)) > 0:
