@@ -249,6 +249,11 @@ class App(Intake, Timetable, Surroundings, Gatehouse):
         self._store.close()
 
 
+_OF_A_TASK = (
+    "name", "isolation", "version", "breaker", "weight", "heavy", "on_pressure",
+)  # fmt: skip
+
+
 class _Register:
     """The decorator that `app.task(...)` with options returns."""
 
@@ -270,7 +275,7 @@ class _Register:
         self._version = version
         self._breaker = breaker
         self._weight, self._gives_way = gate
-        self._options = JobOptions().changed(options)
+        self._options = JobOptions().changed(options, _OF_A_TASK)
 
     @overload
     def __call__(

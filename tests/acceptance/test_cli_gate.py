@@ -110,12 +110,16 @@ def test_status_of_a_busy_host_says_why_and_exits_with_1(say: Say, store: Store)
 def test_host_whose_room_is_given_away_is_not_ready(say: Say, store: Store) -> None:
     with Measured(store, SERVER, cores=2):
         hold(store, Weight(2))
-        assert say("gate", "status", "--json").json["reason"].endswith("reserved 2 of 2 cores")
+        assert (
+            say("gate", "status", "--json")
+            .json["reason"]
+            .endswith("reserved 2 of 2 cores, 0.001 needed")
+        )
         hold(store, Weight(heavy=True), server="web-3")
         with Measured(store, "web-3"):
             said = say("gate", "status", "--json", "--server-id", "web-3")
     assert said.code == 1
-    assert said.json["reason"] == "waiting: web-3 runs a heavy job"
+    assert said.json["reason"] == "waiting: web-3 has heavy work"
 
 
 def test_host_without_a_monitor_is_measured_and_says_so(say: Say, store: Store) -> None:
@@ -160,7 +164,7 @@ def test_hosts_shows_each_with_bars(
     assert [each["monitor"] for each in hosts] == [None, "a-worker", "a-worker"]
     assert [each["ready"] for each in hosts] == [None, True, False]
     assert hosts[1]["age_seconds"] < 10
-    head, cron, web_2, web_3 = said.out.splitlines()
+    head, cron, web_2, web_3, *reasons = said.out.splitlines()
     assert head.split() == [
         "SERVER", "CPU", "MEMORY", "PRESSURE", "PERMITS", "RESERVED", "FOR", "MONITOR", "AGE",
         "STATE",
@@ -168,8 +172,10 @@ def test_hosts_shows_each_with_bars(
     assert "not measured" in cron
     assert "heavy" in cron
     assert "█████░░░░░  50/80 %" in web_2
-    assert "1: 0.5 of 4 cores, 2 GiB" in web_2
-    assert web_3.endswith("CPU 90 % of 80 %")
+    assert "1: 0.5 of 4 cores, 2 GiB of 7.2 GiB" in web_2
+    assert web_3.endswith("not ready")
+    assert reasons[0].startswith("  no monitor tells of cron-1")
+    assert reasons[1:] == ["  waiting: web-3 CPU 90 % of 80 %"]
 
 
 def samples(now: int) -> list[Sample]:

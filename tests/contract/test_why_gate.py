@@ -69,7 +69,7 @@ def test_weighted_job_tells_what_others_have_reserved(store: Store, clock: FakeC
     weighted(store, HEAVY)
     assert len(worker.gated_ids()) == 1
     said(store, clock, "web-1")
-    assert why(store, weighted(store), clock).text == "waiting: web-1 runs a heavy job"
+    assert why(store, weighted(store), clock).text == "waiting: web-1 has heavy work"
 
 
 def test_weighted_job_tells_for_whom_a_host_is_kept(store: Store, clock: FakeClock) -> None:
@@ -80,7 +80,7 @@ def test_weighted_job_tells_for_whom_a_host_is_kept(store: Store, clock: FakeClo
     assert worker.gated_ids() == []
     said(store, clock, "web-1")
     reason = why(store, first, clock)
-    assert reason.text == "waiting: web-1 runs a heavy job; web-1 is reserved for it"
+    assert reason.text == "waiting: web-1 has heavy work; web-1 is reserved for it"
     assert reason.facts["reserved"] == "web-1"
     assert why(store, second, clock).text == f"waiting: web-1 is reserved for job {first}"
 
@@ -100,7 +100,8 @@ def test_weighted_job_that_fits_nowhere_says_so(store: Store, clock: FakeClock) 
     said(store, clock, "web-1", cores=4)
     said(store, clock, "web-2", cores=2)
     assert why(store, weighted(store, Weight(cpu=8)), clock).text == (
-        "no host can carry it: web-1 never fits: cores 8, has 4; web-2 never fits: cores 8, has 2"
+        "no host can carry it: web-1 is too small: 8 cores needed, has 4; "
+        "web-2 is too small: 8 cores needed, has 2"
     )
 
 

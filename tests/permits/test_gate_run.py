@@ -117,7 +117,7 @@ def test_command_runs_under_a_permit(run: Run, store: Store, measure: Measure) -
         code, _, said = late.end()
         assert code == 1
         assert "reserved 2 of 3 cores" in said.splitlines()[0]
-        assert "no permit was had in time" in said.splitlines()[-1]
+        assert "there was no room in time" in said.splitlines()[-1]
         front.end()
     assert store.permits() == ()
 
@@ -128,7 +128,7 @@ def test_command_begins_when_room_is_given_back(run: Run, measure: Measure) -> N
         assert first.line() == "started"
         second = run("echo", "second", options=("--heavy",))
         assert second.process.stderr is not None
-        assert "runs a heavy job" in second.process.stderr.readline()
+        assert "has heavy work" in second.process.stderr.readline()
         assert first.end()[0] == 0
         assert second.end()[:2] == (0, "second\n")
 

@@ -87,7 +87,9 @@ def test_throttling_is_known_where_the_use_is_not() -> None:
 
 def test_memory_must_be_free_and_the_headroom_with_it() -> None:
     scarce = replace(IDLE, memory_free=int(2.2 * GIB))
-    assert reason(Weight(memory="2GiB"), scarce) == "waiting: web-2 memory 1.2 of 2 GiB free"
+    assert (
+        reason(Weight(memory="2GiB"), scarce) == "waiting: web-2 memory 1.2 GiB free, 2 GiB needed"
+    )
     assert answer(Weight(memory="1GiB"), scarce) == Admitted()
 
 
@@ -99,7 +101,7 @@ def test_without_headroom_no_weighted_work_starts() -> None:
 
 def test_the_reason_is_the_one_that_keeps_it_off() -> None:
     both = replace(IDLE, cpu_raw=400.0, cpu_ema=400.0, memory_free=2 * GIB)
-    assert reason(Weight(memory="4GiB"), both) == "waiting: web-2 memory 1 of 4 GiB free"
+    assert reason(Weight(memory="4GiB"), both) == "waiting: web-2 memory 1 GiB free, 4 GiB needed"
     assert reason(Weight(cpu=1, memory="4GiB"), both) == "waiting: web-2 CPU 100 % of 80 %"
 
 
@@ -121,17 +123,25 @@ def test_programs_that_take_turns_on_the_cpu_keep_nothing_off() -> None:
 
 def test_declared_weights_must_fit_together() -> None:
     four = [held(Weight(cpu=1.5)), held(Weight(cpu=1.5))]
-    assert reason(Weight(cpu=1.5), IDLE, *four) == "waiting: web-2 reserved 3 of 4 cores"
+    assert (
+        reason(Weight(cpu=1.5), IDLE, *four) == "waiting: web-2 reserved 3 of 4 cores, 1.5 needed"
+    )
     assert answer(Weight(cpu=1), IDLE, *four) == Admitted()
     large = held(Weight(memory="6GiB"))
-    assert reason(Weight(memory="4GiB"), IDLE, large) == "waiting: web-2 reserved 6 of 9 GiB"
+    assert (
+        reason(Weight(memory="4GiB"), IDLE, large)
+        == "waiting: web-2 reserved 6 of 9 GiB, 4 GiB needed"
+    )
 
 
 @pytest.mark.parametrize(
     ("weight", "words"),
     [
-        (Weight(cpu=5), "waiting: web-2 never fits: cores 5, has 4"),
-        (Weight(memory="9.5GiB"), "waiting: web-2 never fits: memory 9.5 GiB, at most 9 GiB"),
+        (Weight(cpu=5), "waiting: web-2 is too small: 5 cores needed, has 4"),
+        (
+            Weight(memory="9.5GiB"),
+            "waiting: web-2 is too small: 9.5 GiB needed, gives at most 9 GiB",
+        ),
     ],
 )
 def test_what_can_never_fit_is_told_so(weight: Weight, words: str) -> None:
@@ -140,9 +150,12 @@ def test_what_can_never_fit_is_told_so(weight: Weight, words: str) -> None:
 
 
 def test_a_heavy_job_is_alone_among_the_weighted_and_lets_nobody_come() -> None:
-    assert reason(HEAVY, IDLE, held(Weight(cpu=0.1))) == "waiting: web-2 runs weighted jobs: 1"
-    assert reason(HEAVY, IDLE, held(HEAVY)) == "waiting: web-2 runs a heavy job"
-    assert reason(Weight(cpu=0.1), IDLE, held(HEAVY)) == "waiting: web-2 runs a heavy job"
+    assert (
+        reason(HEAVY, IDLE, held(Weight(cpu=0.1)))
+        == "waiting: web-2 has other weighted work, permits: 1"
+    )
+    assert reason(HEAVY, IDLE, held(HEAVY)) == "waiting: web-2 has heavy work"
+    assert reason(Weight(cpu=0.1), IDLE, held(HEAVY)) == "waiting: web-2 has heavy work"
 
 
 def test_a_heavy_job_waits_for_calm() -> None:
@@ -161,14 +174,17 @@ def test_a_herd_that_asks_on_one_reading_does_not_all_pass() -> None:
             admitted.append(held(Weight(cpu=0.6), age=0))
     assert len(admitted) == 2  # 50 % and twice 15 % are 80 %
     assert reason(Weight(cpu=0.6), half, *admitted) == (
-        "waiting: web-2 CPU 1.2 cores free, 1.2 admitted there"
+        "waiting: web-2 CPU 1.2 cores left by others, 1.2 admitted already"
     )
 
 
 def test_memory_just_admitted_counts_though_it_is_not_used_yet() -> None:
     scarce = replace(IDLE, memory_free=4 * GIB)
     young = held(Weight(memory="2GiB"), age=SECOND)
-    assert reason(Weight(memory="2GiB"), scarce, young) == "waiting: web-2 memory 1 of 2 GiB free"
+    assert (
+        reason(Weight(memory="2GiB"), scarce, young)
+        == "waiting: web-2 memory 1 GiB free, 2 GiB needed"
+    )
 
 
 @pytest.mark.parametrize(("age", "admitted"), [(1, False), (3, False), (5, True)])
@@ -189,7 +205,10 @@ def test_an_unknown_host_counts_reservations_only_and_warns(reading: Reading | N
     assert answer(HEAVY, reading) == Admitted(warning)
     young = held(Weight(cpu=3), age=0)
     assert answer(Weight(cpu=1, memory="9GiB"), reading, young) == Admitted(warning)
-    assert reason(Weight(cpu=1.5), reading, young) == "waiting: web-2 reserved 3 of 4 cores"
+    assert (
+        reason(Weight(cpu=1.5), reading, young)
+        == "waiting: web-2 reserved 3 of 4 cores, 1.5 needed"
+    )
 
 
 def test_a_reading_counts_until_its_life_is_over() -> None:

@@ -126,7 +126,7 @@ def test_reservation_of_a_caller_is_the_reason_for_others(store: Store, clock: F
     assert other.reason == "waiting: web-1 is reserved for backup"
     own = waits_for(Assessment(ROOM), given, patient.weight, clock.wall(), patient.id)
     assert own is not None
-    assert own.reason == "waiting: web-1 reserved 1 of 4 cores"
+    assert own.reason == "waiting: web-1 reserved 1 of 4 cores, 4 needed"
     (host,) = list_hosts(store, clock)
     assert host["reserved_for"] == "backup"
 

@@ -158,6 +158,7 @@ def _tell(status: Record, *, as_json: bool) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from limpet.cli.contained import Asked, Lease, run_contained
+    from limpet.cli.run_guardian import CANNOT_BE_RUN
     from limpet.host import marks, processes
     from limpet.host.here import here
     from limpet.permits.permit import Permit, as_name
@@ -177,11 +178,15 @@ def _run(arguments: argparse.Namespace) -> int:
     weight = _weight(arguments)
     timeout = arguments.timeout and duration(arguments.timeout, what="--timeout")
     if shutil.which(words[0]) is None:
+        if "/" in words[0] and os.path.exists(words[0]):
+            print(f"limpet: {words[0]} is no program that may be run.", file=sys.stderr)
+            return CANNOT_BE_RUN
         print(f"limpet: there is no command {words[0]!r} to run.", file=sys.stderr)
         return _NO_SUCH_COMMAND
+    store = find_store(arguments)
     lease, asked = Lease(), Asked()
     permit = Permit(
-        find_store(arguments),
+        store,
         lambda: here(arguments.server_id),
         weight,
         name=arguments.name or as_name(os.path.basename(words[0])),
@@ -194,6 +199,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, asked.hear)
+    store.info()  # one that is not there is not made: nobody else would keep to its room
     try:
         with permit:
             return run_contained(permit, lease, words, asked)
@@ -202,7 +208,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _weight(arguments: argparse.Namespace) -> Weight:
-    memory = 0 if arguments.memory is None else size(arguments.memory, what="--memory")
+    memory = 0 if arguments.memory is None else arguments.memory
+    size(memory, what="--memory")
     # Whoever names something else than cores need not name those.
     plain = arguments.memory is None and not arguments.heavy
     cpu = arguments.cpu if arguments.cpu is not None else float(plain)

@@ -164,7 +164,7 @@ def _executors(executors: Sequence[Record], width: int) -> list[Line]:
     busiest = sorted(executors, key=lambda each: (-each["cpu"], -each["memory"]))
     rows: list[list[Span]] = [
         [
-            (clean(each["name"] or "-"), Style.PLAIN),
+            (clean(each["name"] or "of no session here"), Style.PLAIN),
             (str(each["pid"]), Style.FAINT),
             (f"{each['cpu'] / 100:.2f}", Style.PLAIN),
             (spoken_size(each["memory"]), Style.PLAIN),

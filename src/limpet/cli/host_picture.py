@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from limpet.cli.style import Column, Line, Span, Style, bar, clean, columns, fitted
+from limpet.domain.assessment import UNBOUNDED
 from limpet.domain.duration import spoken
 from limpet.domain.size import in_unit, spoken_size
 from limpet.ops.record import Record
@@ -44,7 +45,10 @@ def hosts_lines(hosts: Sequence[Record], width: int) -> list[Line]:
         ]
         for each in hosts
     ]
-    return [fitted(line, width) for line in columns(_HOSTS, rows, width, indent=0)]
+    lines = columns(_HOSTS, rows, width, indent=0)
+    # Why not is a sentence, for which no column is wide enough.
+    lines += [((f"  {clean(each['reason'])}", Style.BAD),) for each in hosts if each["reason"]]
+    return [fitted(line, width) for line in lines]
 
 
 def status_lines(status: Record, width: int) -> list[Line]:
@@ -57,6 +61,7 @@ def status_lines(status: Record, width: int) -> list[Line]:
         (("  CPU       ", Style.FAINT), cpu_span(status), cpu_beside(status)),
         (("  memory    ", Style.FAINT), memory_span(status)),
         (("  pressure  ", Style.FAINT), *pressure_spans(status)),
+        (("  room      ", Style.FAINT), room_span(status)),
         (("  permits   ", Style.FAINT), permits_span(status)),
         *(
             ((f"            {clean(each['what'])}: {weight_text(each)}", Style.PLAIN),)
@@ -100,7 +105,7 @@ def memory_span(host: Record) -> Span:
 def _share(percent: float, threshold: float) -> Span:
     style = Style.GOOD if percent < threshold * _NEAR else Style.WARN
     style = Style.BAD if percent >= threshold else style
-    return f"{bar(percent / 100, _BAR_CELLS)} {percent:3.0f}/{threshold:g} %", style
+    return f"{bar(percent / 100, _BAR_CELLS)} {int(percent):3}/{threshold:g} %", style
 
 
 def _pressure(host: Record) -> Span:
@@ -113,7 +118,9 @@ def _pressure(host: Record) -> Span:
 def cpu_beside(host: Record) -> Span:
     """What the CPU is made of."""
     text = f"  now {percent(host['cpu_raw'])}, smoothed {percent(host['cpu_ema'])}"
-    text += f", {host['cores']:g} cores"
+    if host["cpu_others"] is not None:
+        text += f", others than permits {percent(host['cpu_others'])}"
+    text += f", {_cores(host['cores'])}"
     if host["throttled"] is not None:
         text += f", throttled {percent(host['throttled'])}"
     return text, Style.FAINT
@@ -138,14 +145,32 @@ def permits_span(host: Record) -> Span:
     cores = f"{sum(each['cpu'] for each in permits):g}"
     of = f" of {host['room']['cpu']:g}" if "room" in host else ""
     memory = sum(each["memory"] for each in permits)
-    told = [f"{cores}{of} cores"] + ([spoken_size(memory)] if memory else [])
+    told = [f"{cores}{of} cores"]
+    if memory:
+        told.append(spoken_size(memory) + _of_memory(host))
     told += ["heavy"] if any(each["heavy"] for each in permits) else []
     return f"{len(permits)}: {', '.join(told)}", Style.PLAIN
 
 
+def _of_memory(host: Record) -> str:
+    most = (host.get("room") or {}).get("memory")
+    return "" if most is None or most >= UNBOUNDED else f" of {spoken_size(most)}"
+
+
+def room_span(status: Record) -> Span:
+    """What one more may take there."""
+    left = status["left"]
+    told = [_cores(left["cpu"])] + ([] if left["memory"] is None else [spoken_size(left["memory"])])
+    return ("for nothing", Style.BAD) if not status["ready"] else (" and ".join(told), Style.GOOD)
+
+
+def _cores(number: float) -> str:
+    return f"{number:g} core" + ("" if number == 1 else "s")
+
+
 def weight_text(permit: Record) -> str:
     """What one permit takes."""
-    told = [f"{permit['cpu']:g} cores"] if permit["cpu"] else []
+    told = [_cores(permit["cpu"])] if permit["cpu"] else []
     told += [spoken_size(permit["memory"])] if permit["memory"] else []
     told += ["heavy"] if permit["heavy"] else []
     return ", ".join(told)
@@ -156,13 +181,13 @@ def _state(host: Record) -> Span:
         return "not measured", Style.WARN
     if host["ready"]:
         return "ready", Style.GOOD
-    said = clean(host["reason"]).removeprefix(f"waiting: {host['server']} ")
-    return said.removeprefix("is "), Style.BAD
+    return "not ready", Style.BAD
 
 
 def percent(value: float | None) -> str:
     """A share in words."""
-    return "unknown" if value is None else f"{value:.0f} %"
+    # Rounded down, so that what is below a threshold never looks as if it had reached it.
+    return "unknown" if value is None else f"{int(value)} %"
 
 
 def age_text(seconds: float) -> str:

@@ -41,7 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
     view = _All(store) if arguments.server is None else _One(store, arguments.server)
     if arguments.watch:
         if arguments.json or not sys.stdout.isatty():
-            raise InvalidOption("--watch is for a terminal; leave it out, or --json.")
+            raise InvalidOption(
+                "--watch is for a terminal, and not for --json; leave one of them out."
+            )
         _watch(view)
         return 0
     view.look()

@@ -21,6 +21,8 @@ from limpet.host import marks, processes
 from limpet.worker.page import Page
 
 ORDER = "LIMPET_RUN_ORDER"
+# What a shell answers for what is there and is no program.
+CANNOT_BE_RUN = 126
 # What a person or a service manager sends to stop a command.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -64,7 +66,8 @@ class RunGuardian:
         try:
             self._command = self._start()
         except OSError as error:
-            self._tell(error=error.strerror or str(error), code=126)
+            what = f"{self._words[0]}: {error.strerror or error}"
+            self._tell(error=what, code=CANNOT_BE_RUN)
             return
         why = self._watch()
         gone = processes.end_all(self._tree, seconds=10.0)

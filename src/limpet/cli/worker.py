@@ -23,12 +23,16 @@ _TEXTS = (
     ("--max-jobs", "N", "replace an executor after so many jobs"),
     ("--max-rss", "SIZE", "end an executor that holds more memory, as in 512MB"),
     ("--server-id", "NAME", "the name of this host at the gate (else the host's name)"),
-    ("--gate-cpu", "PERCENT", "begin no weighted job above this use of the CPU (else 80)"),
-    ("--gate-memory", "PERCENT", "nor above this use of the memory (else 90)"),
-    ("--gate-pressure", "PERCENT", "nor while so much of the time work waits for it (else 10)"),
-    ("--gate-io", "PERCENT", "nor a heavy one while so much of it waits for a disk (else 40)"),
+    ("--gate-cpu", "PERCENT", "begin no weighted job where others use more of the CPU (else 80)"),
+    ("--gate-memory", "PERCENT", "begin no weighted job above this use of the memory (else 90)"),
+    (
+        "--gate-pressure",
+        "PERCENT",
+        "nor while work waits for memory for so much of the time (else 10)",
+    ),
+    ("--gate-io", "PERCENT", "nor a heavy one while work waits for a disk so much (else 40)"),
     ("--gate-rise", "SHARE", "how fast the average of the CPU rises, above 0 to 1 (else 0.7)"),
-    ("--gate-fall", "SHARE", "and how slowly it falls (else 0.1)"),
+    ("--gate-fall", "SHARE", "how slowly the average of the CPU falls (else 0.1)"),
 )
 _GATE = (
     "server_id", "gate_cpu", "gate_memory", "gate_pressure", "gate_io", "gate_rise", "gate_fall",

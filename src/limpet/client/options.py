@@ -1,6 +1,6 @@
 """The options of a job: given with the task, changed with `using(...)`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -68,13 +68,17 @@ class JobOptions(msgspec.Struct, frozen=True):
     unique: str | Unique | None = None
     within: object = None
 
-    def changed(self, changes: Mapping[str, Any]) -> "JobOptions":
-        """These options with some replaced, each checked."""
+    def changed(self, changes: Mapping[str, Any], beside: Iterable[str] = ()) -> "JobOptions":
+        """These options with some replaced, each checked.
+
+        `beside`: what else may be said where these are, for whoever has misspelt something.
+        """
         for name, value in changes.items():
             check = _CHECKS.get(name)
             if check is None:
                 unknown = ", ".join(sorted(set(changes) - set(_CHECKS)))
-                raise InvalidOption(f"unknown option {unknown}; known are {', '.join(_CHECKS)}.")
+                known = ", ".join((*_CHECKS, *beside))
+                raise InvalidOption(f"unknown option {unknown}; known are {known}.")
             if value is not None or name in _NEVER_NONE:
                 check(value, name)
         return msgspec.structs.replace(self, **changes)

@@ -59,31 +59,33 @@ def admit(weight: Weight, host: Assessment, taken: Taken) -> Admitted | Waiting:
         return Admitted(host.warning)
     reason = _impossible(weight, host.room)
     if reason:
-        return Waiting(f"waiting: {host.room.server} never fits: {reason}", never=True)
+        return Waiting(f"waiting: {host.room.server} is too small: {reason}", never=True)
     return Waiting(_reserved(weight, host, taken) or _measured(weight, host, taken))
 
 
 def _impossible(weight: Weight, room: Room) -> str:
     if weight.millicores > room.cpu:
-        return f"cores {_cores(weight.millicores)}, has {_cores(room.cpu)}"
+        return f"{_cores(weight.millicores)} cores needed, has {_cores(room.cpu)}"
     if weight.memory > room.memory:
-        return f"memory {spoken_size(weight.memory)}, at most {spoken_size(room.memory)}"
+        return f"{spoken_size(weight.memory)} needed, gives at most {spoken_size(room.memory)}"
     return ""
 
 
 def _reserved(weight: Weight, host: Assessment, taken: Taken) -> str:
     room = host.room
     if taken.heavy:
-        return f"waiting: {room.server} runs a heavy job"
+        return f"waiting: {room.server} has heavy work"
     if weight.heavy and taken.permits:
-        return f"waiting: {room.server} runs weighted jobs: {taken.permits}"
+        return f"waiting: {room.server} has other weighted work, permits: {taken.permits}"
     if weight.heavy and not room.calm:
         return host.reason
     if taken.cpu + weight.millicores > room.cpu:
-        return f"waiting: {room.server} reserved {_cores(taken.cpu)} of {_cores(room.cpu)} cores"
+        of = f"{_cores(taken.cpu)} of {_cores(room.cpu)} cores"
+        return f"waiting: {room.server} reserved {of}, {_cores(weight.millicores)} needed"
     if taken.memory + weight.memory > room.memory:
         amount, _ = in_unit(taken.memory, room.memory)
-        return f"waiting: {room.server} reserved {amount} of {spoken_size(room.memory)}"
+        of = f"{amount} of {spoken_size(room.memory)}"
+        return f"waiting: {room.server} reserved {of}, {spoken_size(weight.memory)} needed"
     return ""
 
 
@@ -92,11 +94,11 @@ def _measured(weight: Weight, host: Assessment, taken: Taken) -> str:
     free_cpu, free_memory = room.free_cpu, room.free_memory or 0
     if weight.cpu and free_cpu is not None and taken.unseen_cpu >= free_cpu:
         idle, fresh = _cores(free_cpu), _cores(taken.unseen_cpu)
-        said = f"waiting: {room.server} CPU {idle} cores free, {fresh} admitted there"
+        said = f"waiting: {room.server} CPU {idle} cores left by others, {fresh} admitted already"
         return host.cpu_reason or said
     amount, unit = in_unit(max(0, free_memory - taken.unseen_memory), weight.memory)
-    needs, _ = in_unit(weight.memory, weight.memory)
-    return host.memory_reason or f"waiting: {room.server} memory {amount} of {needs} {unit} free"
+    said = f"memory {amount} {unit} free, {spoken_size(weight.memory)} needed"
+    return host.memory_reason or f"waiting: {room.server} {said}"
 
 
 def _cores(millicores: int) -> str:

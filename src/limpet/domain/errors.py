@@ -251,7 +251,7 @@ class GateTimeout(LimpetError, TimeoutError):
     """No permit was had in time; `reason` says what kept it."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"no permit was had in time: {reason}.")
+        super().__init__(f"there was no room in time; {reason}.")
         self.reason = reason
 
 

@@ -37,6 +37,11 @@ class Weight:
             )
         if not isinstance(heavy, bool):
             raise InvalidOption(f"Weight(heavy={heavy!r}): write True or False.")
+        if isinstance(memory, str) and memory.strip("0 ").replace(".", "", 1).isdigit():
+            raise InvalidOption(
+                f'Weight(memory={memory!r}): write a unit, as in "{memory.strip()}GiB" or '
+                f'"{memory.strip()}MB".'
+            )
         object.__setattr__(self, "cpu", _in_thousandths(cpu) / 1000)
         object.__setattr__(self, "memory", size(memory, what="Weight(memory=…)"))
         object.__setattr__(self, "heavy", heavy)

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from limpet.domain.assessment import Assessment, Capacity, Waiting, admit
+from limpet.domain.assessment import UNBOUNDED, Assessment, Capacity, Waiting, admit
 from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.permit import Permit, Reservation, taken
+from limpet.domain.permit import Permit, Reservation, Room, taken
 from limpet.domain.reading import Reading
 from limpet.domain.weight import Weight
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
@@ -160,7 +160,21 @@ def look_record(look: Look, given: Given, now: int) -> Record:
         **reading_record(look.reading),
         "threshold": threshold_record(look.thresholds),
         "room": {"cpu": room.cpu / 1000, "memory": room.memory},
+        "left": _left(room, given, now) if waiting is None else {"cpu": 0.0, "memory": 0},
         "source": look.source,
+    }
+
+
+def _left(room: Room, given: Given, now: int) -> Record:
+    """The most that one more may take there, of each by itself."""
+    beside = taken(given.permits, now, room.unseen)
+    memory = room.memory - beside.memory
+    if room.free_memory is not None:
+        memory = min(memory, room.free_memory - beside.unseen_memory)
+    known = room.memory < UNBOUNDED
+    return {
+        "cpu": max(0, room.cpu - beside.cpu) / 1000,
+        "memory": max(0, memory) if known else None,
     }
 
 
@@ -181,6 +195,7 @@ def reading_record(reading: Reading) -> Record:
         "cpu_raw": _share(reading.cpu_raw, reading.cores),
         "cpu_ema": _share(reading.cpu_ema, reading.cores),
         "cpu_effective": _share(reading.cpu_effective, reading.cores),
+        "cpu_others": _share(reading.cpu_others, reading.cores),
         "throttled": reading.throttled,
         "memory": {
             "total": reading.memory_total,
