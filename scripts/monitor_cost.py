@@ -21,6 +21,7 @@ from servers import PostgresServer, RedisServer
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.permit import Room
+from limpet.domain.reading import Executor
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
 from limpet.host.gate import LIFETIME_MICROSECONDS, USUAL_THRESHOLDS
@@ -83,9 +84,12 @@ def measured(kind: str, seconds: int) -> dict[str, object]:
         for turn in range(seconds):
             time.sleep(max(0.0, began + turn + 1 - time.monotonic()))
             reading = monitor.poll()
-            uses = trees.sample(reading.at_boot)
+            seen = trees.sample(reading.at_boot)
+            executors = tuple(
+                Executor(each.session, each.pid, each.cpu, each.memory) for each in seen.trees
+            )
             reading = holders.apart(
-                replace(reading, executors=uses.executors), uses.sessions, store.permits(SERVER)
+                replace(reading, executor_use=executors), seen, store.permits(SERVER)
             )
             said = Published(
                 reading, monitor.bounds().capacity, USUAL_THRESHOLDS, boot_id(), "w", "session"
@@ -93,14 +97,14 @@ def measured(kind: str, seconds: int) -> dict[str, object]:
             store.publish_host(SERVER, written(said), lifetime, history.add(reading))
         took = time.monotonic() - began
         own, theirs = time.process_time() - before, _seconds_of(server) - at_server
-        executors = sum(each.session == SESSION for each in reading.executors)
+        count = sum(each.session == SESSION for each in reading.executor_use)
     percent = 100 * (own + theirs) / took
     said_text = (
-        f"{percent:.2f} % of a core over {took:.0f} s with {executors} executors "
+        f"{percent:.2f} % of a core over {took:.0f} s with {count} executors "
         f"({1000 * own / seconds:.2f} ms of the monitor and {1000 * theirs / seconds:.2f} ms of "
         f"the server a second)"
     )
-    return {"percent": percent, "executors": executors, "said": said_text, "troubles": []}
+    return {"percent": percent, "executors": count, "said": said_text, "troubles": []}
 
 
 def _store(kind: str, folder: Path, stack: ExitStack) -> tuple[str, int | None]:

@@ -72,14 +72,15 @@ class MachineTree:
         mark: str | None = None,
         name: str = "a ) b",
         image: int = 0,
+        start: int = 5,
     ) -> None:
         """A process that used so many hundredths itself, and its children that ended so many.
 
         `pages`: of memory, with those `of_files`. `mark`: the session in its environment. `image`:
-        where its code begins, which a forked child has from its parent.
+        where its code begins, which a forked child has from its parent. `start`: when it began.
         """
         before = f"{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0"
-        after = f"30 10 1 0 5 0 {pages} 0 {image or pid} 0 {image or pid} 0"
+        after = f"30 10 1 0 {start} 0 {pages} 0 {image or pid} 0 {image or pid} 0"
         self.write(f"proc/{pid}/stat", f"{before} {ticks} 0 {children} 0 {after}")
         self.write(f"proc/{pid}/statm", f"{pages + 100} {pages} {of_files} 0 0 0 0")
         marked = "" if mark is None else f"LIMPET_SESSION={mark}\0"

@@ -24,7 +24,7 @@ def measured(place: Place) -> Reading | None:
 
 def busy_sessions(place: Place) -> set[str]:
     reading = measured(place)
-    return {each.session for each in reading.executors if each.cpu > 5} if reading else set()
+    return {each.session for each in reading.executor_use if each.cpu > 5} if reading else set()
 
 
 def test_executors_of_every_worker_are_measured_and_holders_told_apart(place: Place) -> None:
@@ -35,7 +35,7 @@ def test_executors_of_every_worker_are_measured_and_holders_told_apart(place: Pl
     place.until(lambda: busy_sessions(place) == sessions, said="both are seen to compute")
     reading = measured(place)
     assert reading is not None
-    assert all(each.memory > 1_000_000 for each in reading.executors)
+    assert all(each.memory > 1_000_000 for each in reading.executor_use)
     assert reading.cpu_others is not None, "nobody holds a permit, so all is told apart"
     for job in busy:
         job.cancel()

@@ -194,7 +194,7 @@ def test_monitor_tells_of_executors_of_all_workers_and_of_what_others_use(
     async def live() -> None:
         with running(machine.worker("s1")):
             said = await until(lambda: machine.said().get("web-2"))
-            assert {(each.session, each.pid) for each in said.reading.executors} == {
+            assert {(each.session, each.pid) for each in said.reading.executor_use} == {
                 ("s1", 101),
                 ("s2", 201),
             }

@@ -85,7 +85,7 @@ def test_a_reading_survives_the_way_through_json(tree: MachineTree) -> None:
     tree.ticks(50, 50)
     clock.advance(SECOND)
     executors = (Executor("session", 10, 12.5, 3 * GIB),)
-    reading = replace(monitor.poll(), executors=executors, cpu_others=4.5, memory_held=GIB)
+    reading = replace(monitor.poll(), executor_use=executors, cpu_others=4.5, memory_held=GIB)
     published = Published(
         reading, Capacity(2.5, None), Thresholds(cpu=65), "boot", "worker", "session"
     )

@@ -182,7 +182,7 @@ def test_executors_are_told_with_their_worker(store: Store, clock: FakeClock) ->
     worker = NewSession(new_id(), SessionKind.WORKER, "w1", "host", 1, LEASE)
     store.register(worker)
     executors = (Executor(worker.id, 7, 150.0, GIB), Executor("of another store", 8, 0.0, 5))
-    publish(store, replace(reading(clock), executors=executors))
+    publish(store, replace(reading(clock), executor_use=executors))
     host = show_host(store, "web-1", clock)
     assert host["executors"] == [
         {"session": worker.id, "pid": 7, "cpu": 150.0, "memory": GIB, "name": "w1"},
@@ -197,7 +197,7 @@ def test_of_many_executors_the_busiest_are_shown_and_all_are_counted(
     store: Store, clock: FakeClock
 ) -> None:
     executors = tuple(Executor("s", pid, float(pid), GIB) for pid in range(1, 13))
-    publish(store, replace(reading(clock), executors=executors))
+    publish(store, replace(reading(clock), executor_use=executors))
     lines = detail_lines(show_host(store, "web-1", clock), 100)
     text = "\n".join("".join(text for text, _ in line) for line in lines)
     assert "executors 12: 0.78 cores, 12 GiB" in text

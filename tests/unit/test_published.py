@@ -7,7 +7,7 @@ import pytest
 from limpet.domain.assessment import Assessment, Capacity
 from limpet.domain.reading import Reading
 from limpet.host.gate import Thresholds
-from limpet.host.wire import Published, assess_published, written
+from limpet.host.wire import Published, assess_published, published_of, written
 from limpet.storage.gating import Host
 from limpet.testing.clock import FakeClock
 
@@ -62,3 +62,19 @@ def test_what_cannot_be_read_tells_nothing() -> None:
     clock = FakeClock()
     host = said(clock)._replace(body='{"reading": 7}')
     assert assess_published(host, clock.wall(), "here", clock.boot()) is None
+
+
+def test_reading_of_the_version_before_can_be_read() -> None:
+    """Workers of both run side by side during a deploy; its executors were told in another way."""
+    text = (
+        '{"reading":{"host":"web-2","at":1,"at_boot":2,"cores":2.0,"source":"host",'
+        '"cpu_raw":10.0,"cpu_ema":12.0,"throttled":null,"memory_total":100,"memory_free":60,'
+        '"disk_free":7,"pressure":{"cpu":0.0,"memory":0.0,"io":0.0},"load":0.5,'
+        '"executors":{"10":{"cpu":1.5,"memory":9}}},"capacity":{"cores":2.0,"memory":100},'
+        '"thresholds":{"cpu":80.0,"memory":90.0,"pressure":10.0},"boot":"b","worker":"w",'
+        '"session":"s"}'
+    )
+    published = published_of(text)
+    assert published is not None
+    assert published.reading.cpu_effective == 12.0
+    assert published.reading.executor_use == ()

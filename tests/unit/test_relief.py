@@ -166,3 +166,9 @@ def test_job_that_gave_way_again_and_again_is_let_alone_while_another_may_go(hos
         host.second(CALM, 15)
         host.admit((session, job))
     assert [job for _, job in host.stopped] == ["b", "b", "b", "a"]
+
+
+def test_caller_that_is_called_like_a_task_stops_nobody_from_giving_way(host: Host) -> None:
+    host.permits.append(Permit("web-2", "c", "c", "render", Weight(1), host.now))
+    host.second(FULL, 3)
+    assert host.stopped == [("s2", "b")]

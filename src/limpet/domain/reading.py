@@ -46,7 +46,7 @@ class Reading:
     how old it is. `cpu_raw` and `cpu_ema` (as measured, and smoothed) are percent, of which each
     of the `cores` has 100. `throttled`: the share, in percent, of the periods since the reading
     before in which the limit of the CPU held work up. Memory and disk are bytes; memory that only
-    caches files counts as free. `executors`: of all workers of the host that can be seen.
+    caches files counts as free. `executor_use`: of all workers of the host that can be seen.
 
     `cpu_others`: what others than the holders of permits use, as `cpu_effective` is; what a holder
     uses beyond what it has declared is theirs too. `memory_held`: how much of what the holders have
@@ -66,7 +66,7 @@ class Reading:
     disk_free: int | None = None
     pressure: Pressure = Pressure()
     load: float | None = None
-    executors: tuple[Executor, ...] = ()
+    executor_use: tuple[Executor, ...] = ()
     cpu_others: float | None = None
     memory_held: int | None = None
 

@@ -14,7 +14,16 @@ from limpet.host import processes
 MARK = "LIMPET_SESSION"
 # What the process whose children are the executors is called.
 ZYGOTE = "limpet-zygote"
+# And what executors are called.
+LOOP, LANE = "limpet-loop", "limpet-lane"
 _LOOK_SECONDS = 0.001
+
+
+def lane_with(job: str) -> str:
+    """What an executor is called while it runs this job, and no other, with a permit: so that the
+    monitor of the host knows whose use it measures. A process has 15 characters for its name.
+    """
+    return f"lane-{job[-10:]}"
 
 
 def marked(session: str, among: Iterable[int] | None = None) -> tuple[set[int], set[int]]:

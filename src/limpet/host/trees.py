@@ -1,4 +1,4 @@
-"""What the processes of each session on a host use, whoever started them and wherever they went.
+"""What the executors of each session on a host use, with all that they started, wherever that went.
 
 A session is known by the mark in the environment of everything below its supervisor. So whoever
 looks sees the executors of all workers of the host, as far as its pid namespace and its rights go.
@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from limpet.domain.reading import Executor, Use
 from limpet.host.files import number
 from limpet.host.marks import MARK, ZYGOTE
 
@@ -22,32 +21,55 @@ _LONG_BYTES, _SHORT_BYTES = 1 << 20, 4096
 _KERNEL = 2
 
 
-class Uses(NamedTuple):
-    """`executors`: of workers, and commands that hold a permit. `sessions`: what is their own of
-    each, which is less than what its executors add up to: memory counts where it is held apart.
+class Tree(NamedTuple):
+    """An executor, or a command that holds a permit, with everything below it.
+
+    `name`: what it calls itself. `cpu`: percent, 100 for a core, since the last look. `memory`:
+    bytes, those that processes share counted for each. `own`: bytes that are held apart from all
+    else, at the least: neither what caches files, nor what was there before a fork.
     """
 
-    executors: tuple[Executor, ...]
-    sessions: dict[str, Use]
+    session: str
+    pid: int
+    name: str
+    cpu: float
+    memory: int
+    own: int
 
 
-# Of an executor, by its process id; or of a whole session, where no tick is lost when one ends.
+class Trees(NamedTuple):
+    """`sessions`: those of which a process was seen. `ended`: by session, the CPU that was used
+    since the last look by what has ended meanwhile.
+    """
+
+    trees: tuple[Tree, ...]
+    sessions: frozenset[str]
+    ended: dict[str, float]
+
+
+# By process id, of an executor; or of a whole session, where no tick is lost when one ends.
 _Counted: TypeAlias = tuple[str, int | None]
 
 
 class _Place(NamedTuple):
     """Where a process belongs: its session, and which process below the session's first it is
-    below, or is itself; None for the first.
+    below, or is itself; None for the first. `start`: by which one is told from the next of its id.
     """
 
     session: str
     branch: int | None
+    start: bytes
 
 
 class _Stat(NamedTuple):
-    """What the kernel counts for a process: of its ended children too, so that nothing is lost."""
+    """What the kernel counts for a process: of its ended children too, so that nothing is lost.
+
+    `image`: where its code and its stack begin, which is drawn by lot for each program: a child
+    that was forked and became no other has its parent's.
+    """
 
     name: str
+    start: bytes
     ticks: int
     resident: int
     image: tuple[bytes, bytes]
@@ -64,40 +86,49 @@ class SessionTrees:
         self._ticks: dict[_Counted, int] = {}
         self._at: int | None = None
 
-    def sample(self, boot_microseconds: int) -> Uses:
-        """What they use now; CPU is that since the last call."""
+    def sample(self, boot_microseconds: int) -> Trees:
+        """What they use now."""
         self._look()
         mine = {pid: place for pid, place in self._places.items() if place is not None}
-        stats = {pid: stat for pid in mine if (stat := self._stat(pid)) is not None}
-        executor_of = self._executors(mine, stats)
+        stats: dict[int, _Stat] = {}
+        for pid, place in list(mine.items()):
+            stat = self._stat(pid)
+            if stat is None or stat.start != place.start:
+                del mine[pid], self._places[pid]  # another has its id by now: asked the next time
+            else:
+                stats[pid] = stat
+        zygotes = {
+            place.session: pid
+            for pid, place in mine.items()
+            if place.branch is None and stats[pid].name == ZYGOTE
+        }
+        members = self._members(mine, zygotes)
         ticks: dict[_Counted, int] = {}
-        memory: dict[_Counted, int] = {}
-        for pid, stat in stats.items():
-            session, executor = mine[pid].session, executor_of[pid]
-            for key in {(session, executor), (session, None)}:
-                ticks[key] = ticks.get(key, 0) + stat.ticks
-            memory.setdefault((session, None), 0)
-            if executor is not None:
-                key = (session, executor)
-                memory[key] = memory.get(key, 0) + stat.resident
-                memory[session, None] += self._own_bytes(pid, stat, stats)
+        for pid, place in mine.items():
+            key = (place.session, None)
+            ticks[key] = ticks.get(key, 0) + stats[pid].ticks
+        for (session, executor), pids in members.items():
+            ticks[session, executor] = sum(stats[pid].ticks for pid in pids)
         cpu = self._percent(ticks, boot_microseconds)
-        return Uses(
-            tuple(
-                Executor(session, pid, round(cpu[session, pid], 1), memory[session, pid])
-                for session, pid in memory
-                if pid is not None
-            ),
-            {
-                session: Use(cpu[session, None], held)
-                for (session, pid), held in memory.items()
-                if pid is None
-            },
+        trees = tuple(
+            Tree(
+                session,
+                executor,
+                stats[executor].name if executor in stats else "",
+                cpu[session, executor],
+                sum(stats[pid].resident for pid in pids),
+                self._own_bytes(pids, stats, zygotes.get(session)),
+            )
+            for (session, executor), pids in members.items()
         )
+        ended = {session: cpu[session, None] for session, executor in ticks if executor is None}
+        for tree in trees:
+            ended[tree.session] = max(0.0, ended[tree.session] - tree.cpu)
+        return Trees(trees, frozenset(ended), ended)
 
     def below(self, pid: int) -> tuple[int, int]:
-        """The seconds that a process and those below it have ever used, in microseconds, and the
-        bytes that they hold alone; without those of sessions, as of the last look.
+        """The CPU time that a process and those below it have ever used, in microseconds, and the
+        bytes that they hold; without those of sessions, as of the last look.
         """
         children: dict[int, list[int]] = {}
         for each, parent in self._parents.items():
@@ -111,25 +142,26 @@ class SessionTrees:
                 wanted += children.get(each, ())
         stats = {each: stat for each in found if (stat := self._stat(each)) is not None}
         spent = sum(stat.ticks for stat in stats.values()) * 1_000_000 // _TICKS_PER_SECOND
-        return spent, sum(self._own_bytes(each, stat, stats) for each, stat in stats.items())
+        return spent, self._own_bytes(stats, stats, None)
 
     @staticmethod
-    def _executors(mine: dict[int, _Place], stats: dict[int, _Stat]) -> dict[int, int | None]:
-        """Pid → the executor that it belongs to: a child of a zygote, or a command that holds a
-        permit; None for a zygote, which holds what its executors began with.
+    def _members(
+        mine: dict[int, _Place], zygotes: dict[str, int]
+    ) -> dict[tuple[str, int], set[int]]:
+        """The processes of each executor: a child of a zygote, or a command that holds a permit.
+        The zygote itself is of none: it holds what its executors began with.
         """
         firsts = {place.session: pid for pid, place in mine.items() if place.branch is None}
-        zygotes = {
-            mine[pid].session
-            for pid, stat in stats.items()
-            if mine[pid].branch is None and stat.name == ZYGOTE
-        }
-        return {
-            pid: place.branch if place.session in zygotes else firsts.get(place.session, pid)
-            for pid, place in mine.items()
-        }
+        found: dict[tuple[str, int], set[int]] = {}
+        for pid, place in mine.items():
+            executor = place.branch
+            if place.session not in zygotes:
+                executor = firsts.get(place.session, pid)
+            if executor is not None:
+                found.setdefault((place.session, executor), set()).add(pid)
+        return found
 
-    def _percent(self, ticks: "dict[_Counted, int]", now: int) -> "dict[_Counted, float]":
+    def _percent(self, ticks: dict[_Counted, int], now: int) -> dict[_Counted, float]:
         """What was spent since the last call, in percent of a core."""
         before, since = self._ticks, self._at
         self._ticks, self._at = ticks, now
@@ -161,18 +193,18 @@ class SessionTrees:
             return self._places.get(pid)
         self._places[pid] = None  # should they go round in a circle, as in a tree that changes
         fields = self._fields(pid)[1]
-        parent = self._parents[pid] = (number(fields[1]) or 0) if len(fields) > 1 else 0
-        if parent in (0, _KERNEL):
-            above, session = None, self._mark(pid) if parent == 0 else None
-        else:
-            above = self._place(parent, alive)
-            session = self._mark(pid) or (above.session if above else None)
-        place = None
+        if len(fields) < 20:
+            return None
+        parent = self._parents[pid] = number(fields[1]) or 0
+        if parent == _KERNEL:
+            return None
+        above = self._place(parent, alive) if parent else None
+        session = self._mark(pid) or (above.session if above else None)
         if session is not None:
             inside = above is not None and above.session == session
-            place = _Place(session, (above.branch or pid) if inside and above else None)
-        self._places[pid] = place
-        return place
+            branch = (above.branch or pid) if inside and above else None
+            self._places[pid] = _Place(session, branch, fields[19])
+        return self._places[pid]
 
     def _mark(self, pid: int) -> str | None:
         text = self._read(pid, "environ", _LONG_BYTES)
@@ -187,28 +219,30 @@ class SessionTrees:
 
     def _stat(self, pid: int) -> _Stat | None:
         name, fields = self._fields(pid)
-        if len(fields) < 22:
+        if len(fields) < 26:
             return None
         spent = sum(number(each) or 0 for each in fields[11:15])
-        image = (fields[23], fields[25]) if len(fields) > 25 else (b"0", b"0")
-        return _Stat(name, spent, (number(fields[21]) or 0) * _PAGE_BYTES, image)
+        resident = (number(fields[21]) or 0) * _PAGE_BYTES
+        return _Stat(name, fields[19], spent, resident, (fields[23], fields[25]))
 
-    def _own_bytes(self, pid: int, stat: _Stat, stats: dict[int, _Stat]) -> int:
-        """What is held by this process alone, at the least.
+    def _own_bytes(self, pids: Iterable[int], stats: dict[int, _Stat], zygote: int | None) -> int:
+        """What these processes hold apart from all else, at the least.
 
-        Not what caches files. A child that was forked and became no other program began with all
-        that its parent had, and nobody can tell cheaply how much of it they still share: so only
-        what it has more than that counts. Where code and stack begin is drawn by lot for each
-        program, so they are the same in both.
+        Those of one program came from each other by forks, and nobody can tell cheaply how much
+        they still share: the one that holds most stands for all of them, and of what it holds the
+        zygote may have as much as that has.
         """
-        held = self._anonymous(pid)
-        parent = self._parents.get(pid, 0)
-        above = stats.get(parent)
-        if above is not None and above.image == stat.image:
-            held -= self._anonymous(parent)
-        return max(0, held)
+        began = stats[zygote].image if zygote in stats else None
+        most: dict[tuple[bytes, bytes], int] = {}
+        for pid in pids:
+            image = stats[pid].image
+            most[image] = max(most.get(image, 0), self._anonymous(pid))
+        if zygote is not None and began in most:
+            most[began] = max(0, most[began] - self._anonymous(zygote))
+        return sum(most.values())
 
     def _anonymous(self, pid: int) -> int:
+        """Of its memory, what is of no file and is not shared on purpose."""
         fields = self._read(pid, "statm").split()
         if len(fields) < 3:
             return 0

@@ -72,7 +72,7 @@ def _executors(reading: Reading) -> list[Record]:
     """What each uses: CPU in percent of one core, memory in bytes."""
     return [
         {"session": each.session, "pid": each.pid, "cpu": each.cpu, "memory": each.memory}
-        for each in reading.executors
+        for each in reading.executor_use
     ]
 
 

@@ -53,7 +53,7 @@ def run_executor(
     """Be an executor until there is nothing more to do; never returns."""
     if os.getsid(0) != os.getpid():
         os.setsid()
-    processes.set_name(f"limpet-{kind}")
+    processes.set_name(marks.LOOP if kind == LOOP else marks.LANE)
     processes.adopt_orphans()
     processes.lower_priority()
     # A deploy that signals the whole group must not turn into failures.

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet import log
 from limpet.domain.assessment import Assessment
 from limpet.domain.cause import Cause, HostPressed
 from limpet.domain.clock import SystemClock
 from limpet.domain.permit import Gate, Permit
-from limpet.domain.reading import Reading, Use
+from limpet.domain.reading import Executor, Reading, Use
 from limpet.host.callers import Callers
 from limpet.host.capacity import bounds_of_self
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, assess
@@ -24,7 +24,7 @@ from limpet.host.holders import Holders
 from limpet.host.identity import capacity_id
 from limpet.host.monitor import Monitor
 from limpet.host.post import Post
-from limpet.host.trees import SessionTrees
+from limpet.host.trees import SessionTrees, Trees
 from limpet.host.wire import Published, published_of, written
 from limpet.storage.boot import boot_id
 from limpet.storage.gating import Sample
@@ -41,6 +41,14 @@ _LIFETIME = timedelta(microseconds=LIFETIME_MICROSECONDS)
 _MOST_UNTOLD = 120
 # For tests: where a /proc and a /sys of their own making are.
 ROOT_VARIABLE = "LIMPET_TEST_ROOT"
+
+
+class Measured(NamedTuple):
+    """What was measured at one moment: of the host, of sessions, and of callers by session."""
+
+    reading: Reading
+    seen: Trees
+    callers: dict[str, Use]
 
 
 class Gatekeeper:
@@ -116,17 +124,17 @@ class Gatekeeper:
             begun = now()
             measured = await self._try("monitor", partial(asyncio.to_thread, self._measure))
             if measured is not None:
-                self._untold += self._history.add(measured[0])
+                self._untold += self._history.add(measured.reading)
             if self._asking is None or self._asking.done():
                 talk = self._talk(measured)
                 self._asking = asyncio.get_running_loop().create_task(talk)
             elif measured is not None:
-                self._heard(measured[0])
+                self._heard(measured.reading)
             self._warn()
             left = (begun + POLL_MICROSECONDS - now()) / 1e6
             await asyncio.sleep(max(left, POLL_MICROSECONDS / 1e7))
 
-    def _measure(self) -> tuple[Reading, dict[str, Use]] | None:
+    def _measure(self) -> Measured | None:
         """In a thread: a reading, if this worker is the monitor.
 
         One that has just become it tells nothing before it has seen a second: until then what the
@@ -144,27 +152,31 @@ class Gatekeeper:
             log.say("gate_measures", server=self.server, session=self._session)
             return None
         reading = self._monitor.poll()
-        executors, uses = self._trees.sample(reading.at_boot)
-        uses |= self._callers.sample(self._calling - uses.keys(), reading.at_boot)
-        return replace(reading, executors=executors), uses
+        seen = self._trees.sample(reading.at_boot)
+        callers = self._callers.sample(self._calling - seen.sessions, reading.at_boot)
+        executors = tuple(
+            Executor(each.session, each.pid, round(each.cpu, 1), each.memory) for each in seen.trees
+        )
+        return Measured(replace(reading, executor_use=executors), seen, callers)
 
-    async def _talk(self, measured: tuple[Reading, dict[str, Use]] | None) -> None:
+    async def _talk(self, measured: Measured | None) -> None:
         """With the store: tell what was measured, or ask; then see whether something must go."""
         if measured is not None:
-            await self._tell(*measured)
+            await self._tell(measured)
         elif self._weights and self._line.failing_since is None:
             await self._try("gate", self._learn)
         if self._relief.must_look and self._line.failing_since is None:
             await self._try("gate", self._relieve)
 
-    async def _tell(self, reading: Reading, uses: dict[str, Use]) -> None:
+    async def _tell(self, measured: Measured) -> None:
         """Tell ourselves what was measured, whether or not the store answers, and it too."""
+        reading = measured.reading
         if self._line.failing_since is not None:
             self._heard(reading)  # it is left to the renewals to ask
             return
         permits = await self._try("gate", self._permits)
         if permits is not None:
-            reading = self._holders.apart(reading, uses, permits)
+            reading = self._holders.apart(reading, measured.seen, permits, measured.callers)
             self._calling = frozenset(each.session for each in permits if each.is_callers)
         self._heard(reading)
         if permits is not None:

@@ -22,7 +22,7 @@ from limpet.domain.cause import cause_of
 from limpet.domain.errors import AttemptStopped
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
-from limpet.host import processes
+from limpet.host import marks, processes
 from limpet.worker import containment
 from limpet.worker.attempt import (
     Attempt,
@@ -190,6 +190,8 @@ class LaneExecutor:
         self._attempt = attempt
         self._interrupted = False
         containment.belongs_to(attempt.left)
+        if task.weighs:
+            processes.set_name(marks.lane_with(claimed.lease.job))
         try:
             own = self._base.copy()
             if task.is_async:
@@ -204,6 +206,8 @@ class LaneExecutor:
             containment.belongs_to(None)
             self._attempt = None
             self._as_before()
+            if task.weighs:
+                processes.set_name(marks.LANE)
         self._send(result, doomed)
         self._answer_recall()
         return True

@@ -37,6 +37,7 @@ class Runnable:
     hook: OrphanHook | None
     version: int
     upgrades: Upgrades
+    weighs: bool
 
 
 class Wrapper(NamedTuple):
@@ -110,6 +111,7 @@ def _runnable(task: Task[Any, Any]) -> Runnable:
         task.orphan_hook,
         task.version,
         task.upgrades,
+        task.weight is not None,
     )
 
 

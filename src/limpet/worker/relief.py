@@ -57,7 +57,7 @@ class Relief:
 
     def may_go(self, permits: Sequence[Permit]) -> list[str]:
         """The jobs among these that would give way, the oldest first."""
-        return [each.holder for each in permits if each.what in self._tasks]
+        return [each.holder for each in permits if each.what in self._tasks and not each.is_callers]
 
     @property
     def must_look(self) -> bool:
