@@ -113,7 +113,7 @@ def test_host_whose_room_is_given_away_is_not_ready(say: Say, store: Store) -> N
         assert (
             say("gate", "status", "--json")
             .json["reason"]
-            .endswith("reserved 2 of 2 cores, 0.001 needed")
+            .endswith("reserved 2 of 2 cores")
         )
         hold(store, Weight(heavy=True), server="web-3")
         with Measured(store, "web-3"):

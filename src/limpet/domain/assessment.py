@@ -81,7 +81,9 @@ def _reserved(weight: Weight, host: Assessment, taken: Taken) -> str:
         return host.reason
     if taken.cpu + weight.millicores > room.cpu:
         of = f"{_cores(taken.cpu)} of {_cores(room.cpu)} cores"
-        return f"waiting: {room.server} reserved {of}, {_cores(weight.millicores)} needed"
+        # Who asks for the least wants to know of any.
+        needed = f", {_cores(weight.millicores)} needed" if weight.millicores > 1 else ""
+        return f"waiting: {room.server} reserved {of}{needed}"
     if taken.memory + weight.memory > room.memory:
         amount, _ = in_unit(taken.memory, room.memory)
         of = f"{amount} of {spoken_size(room.memory)}"
