@@ -97,6 +97,9 @@ def test_without_headroom_no_weighted_work_starts() -> None:
     full = replace(IDLE, memory_free=GIB // 2)
     assert reason(Weight(cpu=1), full) == "waiting: web-2 memory 95 % of 90 %"
     assert reason(HEAVY, full) == "waiting: web-2 memory 95 % of 90 %"
+    # Neither where those who hold permits have taken it, as they said they would.
+    held_back = replace(full, cpu_others=0.0, memory_held=8 * GIB)
+    assert reason(Weight(memory="1GiB"), held_back) == "waiting: web-2 memory 95 % of 90 %"
 
 
 def test_the_reason_is_the_one_that_keeps_it_off() -> None:

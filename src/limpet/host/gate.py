@@ -115,8 +115,9 @@ def _free_memory(server: str, reading: Reading, thresholds: Thresholds) -> tuple
         return None, ""
     full = memory_full(reading, thresholds)
     free = reading.memory_free - _headroom(reading.memory_total, thresholds)
-    free += reading.memory_held or 0
-    return free, f"waiting: {server} {full}" if full else ""
+    if full:
+        return min(free, 0), f"waiting: {server} {full}"
+    return free + (reading.memory_held or 0), ""
 
 
 def _disk_pressure(server: str, reading: Reading, thresholds: Thresholds) -> str:
