@@ -1,10 +1,12 @@
 """Callers outside that have waited for long reserve their host, as jobs do."""
 
+from datetime import timedelta
+
 import pytest
 from contract.driver import KILLED, Holder, add, add_many, state
 from contract.gates import CORE, GIB, ROOM, Gated
 from contract.test_permits import caller
-from contract.test_reservations import WEIGHTS, crowd, wait
+from contract.test_reservations import STEP, WEIGHTS, crowd, wait
 
 from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation, Room
 from limpet.domain.state import State
@@ -134,6 +136,28 @@ def test_callers_reservation_is_confirmed_by_each_ask_and_ends_without(
     wait(clock, RESERVED_FOR, user, patient, holder)
     assert store.reservations() == ()
     assert holder.gated_ids() == [job]
+
+
+def test_callers_reservation_of_before_the_clock_was_set_back_holds_nothing_up(
+    store: Store, clock: FakeClock
+) -> None:
+    _, patient = waiting(store, clock)
+    assert not patient.asks()
+    clock.step_wall(-timedelta(hours=1))
+    assert store.reservations() == ()
+    assert Caller(store, CORE).asks()
+
+
+def test_caller_reserves_another_host_after_the_clock_was_set_back(
+    store: Store, clock: FakeClock
+) -> None:
+    user, patient = waiting(store, clock)
+    wait(clock, 2 * STEP, user, patient)
+    assert not patient.asks()
+    clock.step_wall(-timedelta(microseconds=STEP))
+    assert Caller(store, CORE).asks(OTHER)
+    assert not patient.asks(OTHER)
+    assert store.reservations() == (Reservation("web-2", patient.id, clock.wall(), "backup"),)
 
 
 def test_callers_reservation_is_not_kept_up_once_nothing_is_left_to_wait_for(

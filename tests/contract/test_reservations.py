@@ -18,6 +18,7 @@ from limpet.storage.base import Store
 from limpet.testing.clock import FakeClock
 
 WEIGHTS = {"big": Weight(cpu=4.0), "small": CORE}
+STEP = 60_000_000
 
 
 class Renewing(Protocol):
@@ -141,6 +142,54 @@ def test_reservation_that_nobody_confirms_holds_nothing_up(store: Store, clock: 
     assert other.gated_ids() == [small]
     assert store.reservations() == ()
     assert state(store, job) is State.READY
+
+
+def test_reservation_of_before_the_clock_was_set_back_holds_nothing_up(
+    store: Store, clock: FakeClock
+) -> None:
+    """Who confirmed it may be dead; by the clock it would be an hour until it lapses."""
+    holder, job = crowd(store, clock)
+    holder.gated()
+    clock.step_wall(-timedelta(hours=1))
+    assert store.reservations() == ()
+    small = add(store, task="small")
+    assert Gated(store, {"small": CORE}).gated_ids() == [small]
+    assert state(store, job) is State.READY
+
+
+def test_reservation_outlives_a_small_correction_of_the_clock(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, job = crowd(store, clock)
+    holder.gated()
+    clock.step_wall(-timedelta(seconds=1))
+    assert [each.holder for each in store.reservations()] == [job]
+    add(store, task="small")
+    assert Gated(store, {"small": CORE}).gated_ids() == []
+
+
+def test_job_reserves_another_host_after_the_clock_was_set_back(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, job = crowd(store, clock)
+    wait(clock, 2 * STEP, holder)
+    holder.gated()
+    clock.step_wall(-timedelta(microseconds=STEP))
+    other = ROOM._replace(server="web-2")
+    assert store.take_permit(caller(store), CORE, other)
+    Gated(store, WEIGHTS, other).gated()
+    assert store.reservations() == (Reservation("web-2", job, clock.wall()),)
+
+
+def test_reservation_of_before_the_clock_was_set_back_does_not_return(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, _ = crowd(store, clock)
+    holder.gated()
+    clock.step_wall(-timedelta(microseconds=STEP))
+    store.publish_host("web-1", "{}", timedelta(seconds=10))
+    wait(clock, STEP, holder)
+    assert store.reservations() == ()
 
 
 def test_reservation_is_confirmed_by_each_claim_that_meets_its_job(

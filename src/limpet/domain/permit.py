@@ -8,7 +8,8 @@ from limpet.domain.weight import Weight
 
 # So long the first in line is passed over before it reserves a host for itself.
 PATIENCE = 30_000_000
-# So long a reservation lasts that nobody confirms, because its host or whoever asked there is gone.
+# So long a reservation lasts that nobody confirms, because its host or whoever asked there is gone;
+# and so much later than now it may have been confirmed, else the clock was set back since.
 RESERVED_FOR = 10_000_000
 
 

@@ -99,13 +99,14 @@ BEGIN
     RETURN EXISTS (SELECT FROM limpet.ready r WHERE r.id = p_holder AND r.token = p_token);
 END $$;
 
--- reserved: the job, or the session of the caller, for which a host is reserved.
+-- reserved: the job, or the session of the caller, for which a host is reserved. What was confirmed long before
+-- now holds no more, and what was long after is of before the clock was set back.
 CREATE OR REPLACE FUNCTION limpet.v1_reserved(p_room jsonb, p_now bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RETURN (
         SELECT v.job FROM limpet.reservation v
-        WHERE v.server = p_room ->> 'server' AND v.at > p_now - (p_room ->> 'reserved_for')::bigint
+        WHERE v.server = p_room ->> 'server' AND abs(v.at - p_now) < (p_room ->> 'reserved_for')::bigint
           AND limpet.v1_waits(v.job, v.token));
 END $$;
 
@@ -121,7 +122,7 @@ BEGIN
     IF EXISTS (
         SELECT FROM limpet.reservation v
         WHERE v.job = p_job AND v.token = p_token AND v.server <> p_room ->> 'server'
-          AND v.at > p_now - (p_room ->> 'reserved_for')::bigint) THEN
+          AND abs(v.at - p_now) < (p_room ->> 'reserved_for')::bigint) THEN
         RETURN false;
     END IF;
     INSERT INTO limpet.reservation (server, job, token, at)
