@@ -8,6 +8,7 @@ from contract.gates import CORE, GIB, ROOM, Gated
 from contract.test_permits import caller
 from contract.test_reservations import STEP, WEIGHTS, crowd, wait
 
+from limpet.domain.assessment import UNBOUNDED
 from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation, Room
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
@@ -110,8 +111,13 @@ def test_patience_of_a_caller_is_its_own(store: Store, clock: FakeClock) -> None
 
 @pytest.mark.parametrize(
     ("weight", "room"),
-    [(Weight(cpu=4.001), ROOM), (Weight(memory=7 * GIB), ROOM._replace(free_memory=6 * GIB))],
-    ids=["never fits", "others have the memory"],
+    [
+        (Weight(cpu=4.001), ROOM),
+        (Weight(memory=7 * GIB), ROOM._replace(free_memory=6 * GIB)),
+        (ALL, ROOM._replace(free_cpu=-1_000)),
+        (ALL, ROOM._replace(free_cpu=0, unseen=UNBOUNDED)),
+    ],
+    ids=["never fits", "others have the memory", "others have the cores", "all seen apart"],
 )
 def test_caller_whom_no_end_of_a_permit_would_help_reserves_nothing(
     store: Store, clock: FakeClock, weight: Weight, room: Room
@@ -119,7 +125,7 @@ def test_caller_whom_no_end_of_a_permit_would_help_reserves_nothing(
     _, patient = waiting(store, clock, weight)
     assert not patient.asks(room)
     assert store.reservations() == ()
-    assert Caller(store, CORE).asks(room)
+    assert Caller(store, Weight(memory=GIB)).asks(room)
 
 
 def test_callers_reservation_is_confirmed_by_each_ask_and_ends_without(
@@ -166,6 +172,7 @@ def test_callers_reservation_is_not_kept_up_once_nothing_is_left_to_wait_for(
     user, patient = waiting(store, clock)
     busy = ROOM._replace(free_cpu=0)
     assert not patient.asks(busy)
+    assert reserved(store) == [patient.id]
     user.end()
     wait(clock, RESERVED_FOR, patient)
     assert not patient.asks(busy)

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Protocol
 
 import pytest
-from contract.driver import Holder, add, add_many, state
+from contract.driver import KILLED, Holder, add, add_many, state
 from contract.gates import CORE, GIB, ROOM, Gated
 from contract.test_permits import caller
 
@@ -123,12 +123,15 @@ def test_the_oldest_reserves(store: Store, clock: FakeClock) -> None:
 def test_job_reserves_one_host_and_is_taken_by_any(store: Store, clock: FakeClock) -> None:
     holder, job = crowd(store, clock)
     assert holder.gated_ids() == []
-    busy = ROOM._replace(server="web-2", free_cpu=0)
-    elsewhere = Gated(store, WEIGHTS, busy)
+    user = caller(store)
+    other = ROOM._replace(server="web-2")
+    assert store.take_permit(user, CORE, other)
+    elsewhere = Gated(store, WEIGHTS, other)
     assert elsewhere.gated_ids() == []
     assert [each.server for each in store.reservations()] == ["web-1"]
+    store.end(user, KILLED)
     small = add(store, task="small")
-    assert elsewhere.gated_ids(room=busy._replace(free_cpu=None)) == [job]
+    assert elsewhere.gated_ids() == [job]
     assert store.reservations() == ()
     assert holder.gated_ids() == [small]
 
@@ -243,6 +246,46 @@ def test_memory_of_permits_comes_back_only_where_it_was_measured_as_taken(
     room = ROOM._replace(free_memory=6 * GIB, unseen=unseen)
     assert holder.gated_ids(room=room) == []
     assert bool(store.reservations()) is reserved
+
+
+@pytest.mark.parametrize(
+    ("free_cpu", "unseen", "reserved"),
+    [
+        (-999, 0, True),
+        (-1_000, 0, False),
+        (1, UNBOUNDED, True),
+        (0, UNBOUNDED, False),
+        (None, UNBOUNDED, True),
+    ],
+)
+def test_cores_of_permits_come_back_only_where_they_were_measured_as_taken(
+    store: Store, clock: FakeClock, free_cpu: int | None, unseen: int, reserved: bool
+) -> None:
+    """Where others leave no core, an end of permits gives none back: what needs none goes on."""
+    holder, job = crowd(store, clock)
+    copy = add(store, task="copy")
+    holder = Gated(store, {**holder.weights, "copy": Weight(memory=GIB)})
+    room = ROOM._replace(free_cpu=free_cpu, unseen=unseen)
+    assert holder.gated_ids(room=room) == ([] if reserved else [copy])
+    assert [each.holder for each in store.reservations()] == ([job] if reserved else [])
+
+
+def test_busy_host_is_reserved_for_heavy_work_that_needs_no_cores(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, job = crowd(store, clock, HEAVY)
+    assert holder.gated_ids(room=ROOM._replace(free_cpu=0, unseen=UNBOUNDED)) == []
+    assert [each.holder for each in store.reservations()] == [job]
+
+
+def test_reservation_lapses_once_others_leave_no_cores(store: Store, clock: FakeClock) -> None:
+    holder, _ = crowd(store, clock)
+    holder.gated()
+    busy = ROOM._replace(free_cpu=0, unseen=UNBOUNDED)
+    wait(clock, RESERVED_FOR - 1, holder)
+    assert holder.gated_ids(room=busy) == []
+    wait(clock, 1, holder)
+    assert store.reservations() == ()
 
 
 def test_reservation_is_not_kept_up_once_nothing_is_left_to_wait_for(

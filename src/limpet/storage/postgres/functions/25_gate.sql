@@ -81,10 +81,12 @@ RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN (
         SELECT c.permits > 0 AND limpet.v1_carries(p_room, p_weight)
+           AND (w.cpu = 0 OR r.free_cpu IS NULL OR r.free_cpu + c.cpu - c.unseen_cpu > 0)
            AND (r.free_memory IS NULL OR r.free_memory + c.memory - c.unseen_memory >= w.memory)
-        FROM jsonb_to_record(p_room) AS r (free_memory bigint)
-        CROSS JOIN jsonb_to_record(p_carried) AS c (permits bigint, memory bigint, unseen_memory bigint)
-        CROSS JOIN jsonb_to_record(p_weight) AS w (memory bigint));
+        FROM jsonb_to_record(p_room) AS r (free_cpu bigint, free_memory bigint)
+        CROSS JOIN jsonb_to_record(p_carried) AS c (
+                 permits bigint, cpu bigint, memory bigint, unseen_cpu bigint, unseen_memory bigint)
+        CROSS JOIN jsonb_to_record(p_weight) AS w (cpu bigint, memory bigint));
 END $$;
 
 -- waits: whether who has a host reserved has not begun: a job that is ready with this token, or, if that is

@@ -41,6 +41,7 @@ end
 -- Whether what does not fit might once the permits of others are gone.
 function gates.helped_by_an_end(room, taken, weight)
     if taken.permits == 0 or not gates.carries(room, weight) then return false end
+    if weight[1] > 0 and room[4] and room[4] + taken.cpu - taken.unseen_cpu <= 0 then return false end
     return not room[5] or room[5] + taken.memory - taken.unseen_memory >= weight[2]
 end
 
