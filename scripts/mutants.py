@@ -22,6 +22,7 @@ import mutations_gate
 import mutations_postgres
 import mutations_postgres_shaping
 import mutations_redis
+import mutations_reservations
 import mutations_sqlite
 from mutation import FOLDERS, ROOT, Mutation
 
@@ -35,6 +36,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     *mutations_postgres.MUTATIONS,
     *mutations_postgres_shaping.MUTATIONS,
     *mutations_gate.MUTATIONS,
+    *mutations_reservations.MUTATIONS,
 )
 
 

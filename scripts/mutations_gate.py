@@ -23,18 +23,6 @@ MUTATIONS = (
     ),
     _on_sqlite(
         "gate.sql",
-        "WHERE r.server = :server AND r.at > :since",
-        "WHERE r.server = :server",
-        "a reservation that nobody confirms holds a host for ever",
-    ),
-    _on_sqlite(
-        "gate.sql",
-        "WHERE r.n = :n AND r.server <> :server AND r.at > :since",
-        "WHERE false",
-        "a job reserves every host",
-    ),
-    _on_sqlite(
-        "gate.sql",
         "j.n = limpet_permit.n AND j.state = 'running' AND j.session = limpet_permit.session)",
         "j.n = limpet_permit.n)",
         "the permit of a job that has left running stays",
@@ -56,37 +44,6 @@ MUTATIONS = (
         "FROM limpet_host WHERE server = :server AND until > :now",
         "FROM limpet_host WHERE server = :server",
         "a host that says nothing more is found by its name",
-    ),
-    _on_sqlite(
-        "gate.sql",
-        "WHERE r.server = :server AND r.n = 0 AND r.at > :since",
-        "WHERE r.server = :server AND r.n = 0",
-        "a caller that does not ask again keeps its host reserved for ever",
-    ),
-    _on_sqlite(
-        "gate.sql",
-        "ON s.id = r.session AND s.state <> 'dead'\nWHERE r.server = :server",
-        "ON s.id = r.session\nWHERE r.server = :server",
-        "a host stays reserved for a caller that is dead",
-    ),
-    _on_sqlite(
-        "gate.sql",
-        "WHERE r.server = :server AND r.n = 0 AND r.at > :since\n"
-        "  AND NOT EXISTS (SELECT 1 FROM limpet_permit p WHERE p.holder = r.session)",
-        "WHERE r.server = :server AND r.n = 0 AND r.at > :since",
-        "a host stays reserved for a caller that has its permit",
-    ),
-    _on_sqlite(
-        "gate.sql",
-        "WHERE r.session = :session AND r.n = 0 AND r.server <> :server AND r.at > :since",
-        "WHERE false",
-        "a caller reserves every host",
-    ),
-    _on_sqlite(
-        "gate.sql",
-        "SELECT registered_at FROM limpet_session WHERE id = :session",
-        "SELECT 0 FROM limpet_session WHERE id = :session",
-        "a caller reserves its host as soon as it asks",
     ),
     _on_redis(
         "include/permits.lua",
@@ -125,58 +82,10 @@ MUTATIONS = (
         "what was just admitted counts for nothing before it is measured",
     ),
     _on_redis(
-        "include/admission.lua",
-        "if (not reserved or reserved == id) and gates.fits",
-        "if gates.fits",
-        "a host that is reserved for a job admits others",
-    ),
-    _on_redis(
-        "include/gate.lua",
-        "if other ~= server and gates.reserved_for(reservation) == holder then return true end",
-        "",
-        "who waits reserves every host",
-    ),
-    _on_redis(
-        "include/gate.lua",
-        "string.byte(row, 1) == READY and string.sub(row, 3, 10) == reservation.token",
-        "true",
-        "a host stays reserved for a job that is not ready any more",
-    ),
-    _on_redis(
         "take_permit.lua",
         "if standing(s) ~= LIVE then return {2} end\n",
         "",
         "a caller whose session is over is admitted",
-    ),
-    _on_redis(
-        "take_permit.lua",
-        "if (reserved and reserved ~= s.id) or not gates.fits",
-        "if not gates.fits",
-        "a host that is reserved admits callers",
-    ),
-    _on_redis(
-        "take_permit.lua",
-        "tonumber(own[2]) <= now - given[8]",
-        "true",
-        "a caller reserves its host as soon as it asks",
-    ),
-    _on_redis(
-        "take_permit.lua",
-        "if may and gates.helped_by_an_end(room, taken, weight) then",
-        "if may then",
-        "a caller whom no end of a permit would help reserves its host",
-    ),
-    _on_redis(
-        "include/gate.lua",
-        "return state and state ~= 'dead'",
-        "return state",
-        "a host stays reserved for a caller that is dead",
-    ),
-    _on_redis(
-        "include/gate.lua",
-        "and redis.call('HEXISTS', P .. 'permit_of', reservation.holder) == 0",
-        "",
-        "a host stays reserved for a caller that has its permit",
     ),
     _on_redis(
         "hosts.lua",
@@ -201,42 +110,6 @@ MUTATIONS = (
         "redis.call('HDEL', key, 'next_at', 'unfinished', 'passed_over')",
         "redis.call('HDEL', key, 'next_at', 'unfinished')",
         "a repeat tells what an exchange before left for the gate",
-    ),
-    _on_postgres(
-        "functions/25_gate.sql",
-        "IF (v_reserved IS NULL OR v_reserved = p_session)\n       AND limpet.v1_fits",
-        "IF true\n       AND limpet.v1_fits",
-        "a host that is reserved admits callers",
-    ),
-    _on_postgres(
-        "functions/25_gate.sql",
-        "              AND s.registered_at <= v_now - (p_room ->> 'patience')::bigint",
-        "             ",
-        "a caller reserves its host as soon as it asks",
-    ),
-    _on_postgres(
-        "functions/25_gate.sql",
-        "ELSIF limpet.v1_helped(p_room, v_carried, p_weight)\n          AND",
-        "ELSIF",
-        "a caller whom no end of a permit would help reserves its host",
-    ),
-    _on_postgres(
-        "functions/25_gate.sql",
-        "WHERE s.id = p_holder AND s.state <> 'dead')",
-        "WHERE s.id = p_holder)",
-        "a host stays reserved for a caller that is dead",
-    ),
-    _on_postgres(
-        "functions/25_gate.sql",
-        "           AND NOT EXISTS (SELECT FROM limpet.permit p WHERE p.holder = p_holder);",
-        ";",
-        "a host stays reserved for a caller that has its permit",
-    ),
-    _on_postgres(
-        "functions/25_gate.sql",
-        "WHERE v.job = p_job AND v.token = p_token AND v.server <> p_room ->> 'server'",
-        "WHERE false",
-        "who waits reserves every host",
     ),
     _on_postgres(
         "sql/hosts.sql",
@@ -276,12 +149,6 @@ MUTATIONS = (
     ),
     _on_postgres(
         "functions/25_gate.sql",
-        "IF (v_reserved IS NULL OR v_reserved = v_each.id)\n                   AND limpet.v1_fits",
-        "IF true\n                   AND limpet.v1_fits",
-        "the gate lets others in on a host that a job has reserved",
-    ),
-    _on_postgres(
-        "functions/25_gate.sql",
         "    SELECT pg_try_advisory_xact_lock(hashtextextended('limpet.gate ' || p_server, 0))",
         "    SELECT true",
         "two claims at the gate of one host see the same room",
@@ -294,12 +161,6 @@ MUTATIONS = (
     ),
     _on_postgres(
         "functions/25_gate.sql",
-        "IF NOT pg_try_advisory_xact_lock(hashtextextended('limpet.reservation '",
-        "IF false AND NOT pg_try_advisory_xact_lock(hashtextextended('limpet.reservation '",
-        "a job before the gate reserves every host that meets it",
-    ),
-    _on_postgres(
-        "functions/25_gate.sql",
         "    DELETE FROM limpet.permit p WHERE p.holder = ANY (p_jobs) AND p.session = p_session;",
         "    NULL;",
         "the gate keeps the permit of a job that has left running",
@@ -309,5 +170,11 @@ MUTATIONS = (
         "    DELETE FROM limpet.permit WHERE holder = p_session;",
         "    DELETE FROM limpet.permit WHERE false;",
         "the gate keeps the permit of a caller that is dead",
+    ),
+    _on_postgres(
+        "functions/22_claim.sql",
+        "        passed_over := 2;            -- nobody has looked",
+        "        -- nobody has looked",
+        "a claim that met somebody at the gate says that nothing waits",
     ),
 )

@@ -1,11 +1,14 @@
 """Callers outside that have waited for long reserve their host, as jobs do."""
 
+from datetime import timedelta
+
 import pytest
 from contract.driver import KILLED, Holder, add, add_many, state
 from contract.gates import CORE, GIB, ROOM, Gated
 from contract.test_permits import caller
-from contract.test_reservations import WEIGHTS, crowd, wait
+from contract.test_reservations import STEP, WEIGHTS, crowd, wait
 
+from limpet.domain.assessment import UNBOUNDED
 from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation, Room
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
@@ -108,8 +111,13 @@ def test_patience_of_a_caller_is_its_own(store: Store, clock: FakeClock) -> None
 
 @pytest.mark.parametrize(
     ("weight", "room"),
-    [(Weight(cpu=4.001), ROOM), (Weight(memory=7 * GIB), ROOM._replace(free_memory=6 * GIB))],
-    ids=["never fits", "others have the memory"],
+    [
+        (Weight(cpu=4.001), ROOM),
+        (Weight(memory=7 * GIB), ROOM._replace(free_memory=6 * GIB)),
+        (ALL, ROOM._replace(free_cpu=-1_000)),
+        (ALL, ROOM._replace(free_cpu=0, unseen=UNBOUNDED)),
+    ],
+    ids=["never fits", "others have the memory", "others have the cores", "all seen apart"],
 )
 def test_caller_whom_no_end_of_a_permit_would_help_reserves_nothing(
     store: Store, clock: FakeClock, weight: Weight, room: Room
@@ -117,7 +125,7 @@ def test_caller_whom_no_end_of_a_permit_would_help_reserves_nothing(
     _, patient = waiting(store, clock, weight)
     assert not patient.asks(room)
     assert store.reservations() == ()
-    assert Caller(store, CORE).asks(room)
+    assert Caller(store, Weight(memory=GIB)).asks(room)
 
 
 def test_callers_reservation_is_confirmed_by_each_ask_and_ends_without(
@@ -136,12 +144,35 @@ def test_callers_reservation_is_confirmed_by_each_ask_and_ends_without(
     assert holder.gated_ids() == [job]
 
 
+def test_callers_reservation_of_before_the_clock_was_set_back_holds_nothing_up(
+    store: Store, clock: FakeClock
+) -> None:
+    _, patient = waiting(store, clock)
+    assert not patient.asks()
+    clock.step_wall(-timedelta(hours=1))
+    assert store.reservations() == ()
+    assert Caller(store, CORE).asks()
+
+
+def test_caller_reserves_another_host_after_the_clock_was_set_back(
+    store: Store, clock: FakeClock
+) -> None:
+    user, patient = waiting(store, clock)
+    wait(clock, 2 * STEP, user, patient)
+    assert not patient.asks()
+    clock.step_wall(-timedelta(microseconds=STEP))
+    assert Caller(store, CORE).asks(OTHER)
+    assert not patient.asks(OTHER)
+    assert store.reservations() == (Reservation("web-2", patient.id, clock.wall(), "backup"),)
+
+
 def test_callers_reservation_is_not_kept_up_once_nothing_is_left_to_wait_for(
     store: Store, clock: FakeClock
 ) -> None:
     user, patient = waiting(store, clock)
     busy = ROOM._replace(free_cpu=0)
     assert not patient.asks(busy)
+    assert reserved(store) == [patient.id]
     user.end()
     wait(clock, RESERVED_FOR, patient)
     assert not patient.asks(busy)

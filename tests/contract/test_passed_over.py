@@ -1,9 +1,10 @@
 """A claim says what it passed over for its host: so nobody takes that for nothing to do."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from contract.driver import SECOND, Holder, add, add_many
+from contract.driver import BACKENDS, SECOND, Holder, add, add_many
 from contract.gates import CORE, GIB, ROOM, Gated
 from contract.test_permits import caller
 from contract.test_reservations import crowd
@@ -15,10 +16,12 @@ from limpet.domain.transition import Complete
 from limpet.domain.weight import HEAVY, Weight
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import Store, Want
+from limpet.storage.postgres.store import PostgresStore
 from limpet.testing.clock import FakeClock
 
 NOTHING, FOR_EVER, FOR_NOW = PassedOver.NOTHING, PassedOver.FOR_EVER, PassedOver.FOR_NOW
 TOO_MUCH = Weight(memory=9 * GIB)
+NO_OTHER = "claims come one after the other, so nobody else can be at the gate"
 WEIGHTS = {"render": CORE, "huge": TOO_MUCH, "index": HEAVY}
 
 
@@ -109,6 +112,27 @@ def test_callers_keep_jobs_waiting_for_now(store: Store) -> None:
     assert store.take_permit(caller(store), HEAVY, ROOM)
     add(store, task="render")
     assert passed_over(Gated(store, WEIGHTS)) is FOR_NOW
+
+
+@pytest.mark.not_on("sqlite-file", NO_OTHER)
+@pytest.mark.not_on("sqlite-memory", NO_OTHER)
+@pytest.mark.not_on("redis", NO_OTHER)
+@pytest.mark.not_on("valkey", NO_OTHER)
+@pytest.mark.parametrize("backend", sorted(each for each in BACKENDS if "postgres" in each))
+def test_claim_that_meets_somebody_else_at_the_gate_passes_over_for_now(store: Store) -> None:
+    """Who asks then hears nothing of what is in line, and must not take that for nothing."""
+    assert isinstance(store, PostgresStore)
+    weighted, light = add(store, task="render"), add(store)
+    holder = Gated(store, WEIGHTS)
+    with closing(store._db.connect()) as other, other.transaction():
+        other.execute("SELECT limpet.v1_enter(%s)", [ROOM.server])
+        for claimed in ([light], []):
+            answer = ask(holder)
+            assert [each.lease.job for each in answer.claimed] == claimed
+            assert answer.passed_over is FOR_NOW
+    answer = ask(holder)
+    assert [each.lease.job for each in answer.claimed] == [weighted]
+    assert answer.passed_over is NOTHING
 
 
 def test_without_a_gate_nothing_is_passed_over(store: Store) -> None:

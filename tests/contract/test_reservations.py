@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Protocol
 
 import pytest
-from contract.driver import Holder, add, add_many, state
+from contract.driver import KILLED, Holder, add, add_many, state
 from contract.gates import CORE, GIB, ROOM, Gated
 from contract.test_permits import caller
 
@@ -18,6 +18,7 @@ from limpet.storage.base import Store
 from limpet.testing.clock import FakeClock
 
 WEIGHTS = {"big": Weight(cpu=4.0), "small": CORE}
+STEP = 60_000_000
 
 
 class Renewing(Protocol):
@@ -122,12 +123,15 @@ def test_the_oldest_reserves(store: Store, clock: FakeClock) -> None:
 def test_job_reserves_one_host_and_is_taken_by_any(store: Store, clock: FakeClock) -> None:
     holder, job = crowd(store, clock)
     assert holder.gated_ids() == []
-    busy = ROOM._replace(server="web-2", free_cpu=0)
-    elsewhere = Gated(store, WEIGHTS, busy)
+    user = caller(store)
+    other = ROOM._replace(server="web-2")
+    assert store.take_permit(user, CORE, other)
+    elsewhere = Gated(store, WEIGHTS, other)
     assert elsewhere.gated_ids() == []
     assert [each.server for each in store.reservations()] == ["web-1"]
+    store.end(user, KILLED)
     small = add(store, task="small")
-    assert elsewhere.gated_ids(room=busy._replace(free_cpu=None)) == [job]
+    assert elsewhere.gated_ids() == [job]
     assert store.reservations() == ()
     assert holder.gated_ids() == [small]
 
@@ -141,6 +145,54 @@ def test_reservation_that_nobody_confirms_holds_nothing_up(store: Store, clock: 
     assert other.gated_ids() == [small]
     assert store.reservations() == ()
     assert state(store, job) is State.READY
+
+
+def test_reservation_of_before_the_clock_was_set_back_holds_nothing_up(
+    store: Store, clock: FakeClock
+) -> None:
+    """Who confirmed it may be dead; by the clock it would be an hour until it lapses."""
+    holder, job = crowd(store, clock)
+    holder.gated()
+    clock.step_wall(-timedelta(hours=1))
+    assert store.reservations() == ()
+    small = add(store, task="small")
+    assert Gated(store, {"small": CORE}).gated_ids() == [small]
+    assert state(store, job) is State.READY
+
+
+def test_reservation_outlives_a_small_correction_of_the_clock(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, job = crowd(store, clock)
+    holder.gated()
+    clock.step_wall(-timedelta(seconds=1))
+    assert [each.holder for each in store.reservations()] == [job]
+    add(store, task="small")
+    assert Gated(store, {"small": CORE}).gated_ids() == []
+
+
+def test_job_reserves_another_host_after_the_clock_was_set_back(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, job = crowd(store, clock)
+    wait(clock, 2 * STEP, holder)
+    holder.gated()
+    clock.step_wall(-timedelta(microseconds=STEP))
+    other = ROOM._replace(server="web-2")
+    assert store.take_permit(caller(store), CORE, other)
+    Gated(store, WEIGHTS, other).gated()
+    assert store.reservations() == (Reservation("web-2", job, clock.wall()),)
+
+
+def test_reservation_of_before_the_clock_was_set_back_does_not_return(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, _ = crowd(store, clock)
+    holder.gated()
+    clock.step_wall(-timedelta(microseconds=STEP))
+    store.publish_host("web-1", "{}", timedelta(seconds=10))
+    wait(clock, STEP, holder)
+    assert store.reservations() == ()
 
 
 def test_reservation_is_confirmed_by_each_claim_that_meets_its_job(
@@ -194,6 +246,46 @@ def test_memory_of_permits_comes_back_only_where_it_was_measured_as_taken(
     room = ROOM._replace(free_memory=6 * GIB, unseen=unseen)
     assert holder.gated_ids(room=room) == []
     assert bool(store.reservations()) is reserved
+
+
+@pytest.mark.parametrize(
+    ("free_cpu", "unseen", "reserved"),
+    [
+        (-999, 0, True),
+        (-1_000, 0, False),
+        (1, UNBOUNDED, True),
+        (0, UNBOUNDED, False),
+        (None, UNBOUNDED, True),
+    ],
+)
+def test_cores_of_permits_come_back_only_where_they_were_measured_as_taken(
+    store: Store, clock: FakeClock, free_cpu: int | None, unseen: int, reserved: bool
+) -> None:
+    """Where others leave no core, an end of permits gives none back: what needs none goes on."""
+    holder, job = crowd(store, clock)
+    copy = add(store, task="copy")
+    holder = Gated(store, {**holder.weights, "copy": Weight(memory=GIB)})
+    room = ROOM._replace(free_cpu=free_cpu, unseen=unseen)
+    assert holder.gated_ids(room=room) == ([] if reserved else [copy])
+    assert [each.holder for each in store.reservations()] == ([job] if reserved else [])
+
+
+def test_busy_host_is_reserved_for_heavy_work_that_needs_no_cores(
+    store: Store, clock: FakeClock
+) -> None:
+    holder, job = crowd(store, clock, HEAVY)
+    assert holder.gated_ids(room=ROOM._replace(free_cpu=0, unseen=UNBOUNDED)) == []
+    assert [each.holder for each in store.reservations()] == [job]
+
+
+def test_reservation_lapses_once_others_leave_no_cores(store: Store, clock: FakeClock) -> None:
+    holder, _ = crowd(store, clock)
+    holder.gated()
+    busy = ROOM._replace(free_cpu=0, unseen=UNBOUNDED)
+    wait(clock, RESERVED_FOR - 1, holder)
+    assert holder.gated_ids(room=busy) == []
+    wait(clock, 1, holder)
+    assert store.reservations() == ()
 
 
 def test_reservation_is_not_kept_up_once_nothing_is_left_to_wait_for(

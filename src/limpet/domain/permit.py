@@ -8,7 +8,8 @@ from limpet.domain.weight import Weight
 
 # So long the first in line is passed over before it reserves a host for itself.
 PATIENCE = 30_000_000
-# So long a reservation lasts that nobody confirms, because its host or whoever asked there is gone.
+# So long a reservation lasts that nobody confirms, because its host or whoever asked there is gone;
+# and so much later than now it may have been confirmed, else the clock was set back since.
 RESERVED_FOR = 10_000_000
 
 
@@ -125,8 +126,10 @@ def helped_by_an_end(room: Room, beside: Taken, weight: Weight) -> bool:
     if beside.permits == 0 or not room.carries(weight):
         return False
     # What does not show as taken is not given back either.
-    back = beside.memory - beside.unseen_memory
-    return room.free_memory is None or room.free_memory + back >= weight.memory
+    cpu, memory = beside.cpu - beside.unseen_cpu, beside.memory - beside.unseen_memory
+    if weight.cpu and room.free_cpu is not None and room.free_cpu + cpu <= 0:
+        return False
+    return room.free_memory is None or room.free_memory + memory >= weight.memory
 
 
 def taken(permits: Iterable[Permit], now: int, unseen: int) -> Taken:

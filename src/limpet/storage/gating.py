@@ -13,10 +13,11 @@ permit is given there. The first of the jobs that a claim passes over which migh
 permits of others there are gone (`domain.permit.helped_by_an_end`), and which became ready at least
 `Gate.patience` ago, reserves the server, unless that is reserved, or another server is for this
 job. Each claim that meets the job and passes over it confirms the reservation, while an end of
-permits might still help; one that was not confirmed for `RESERVED_FOR` is none. The job may be
-claimed by any session, on any server, where it fits; that ends it, as leaving `ready` does. A
-caller whose session registered at least `patience` ago reserves and confirms in the same way when
-it asks in vain; that ends with its session, or when it has a permit.
+permits might still help; one that was not confirmed for `RESERVED_FOR` is none, nor is one that
+was confirmed as much later than now, before the clock was set back; `publish_host` forgets both.
+The job may be claimed by any session, on any server, where it fits; that ends it, as leaving
+`ready` does. A caller whose session registered at least `patience` ago reserves and confirms in
+the same way when it asks in vain; that ends with its session, or when it has a permit.
 
 Nobody waits for each other: whoever has a reservation has one, and waits there for the ends of
 permits, whose holders wait for no reservation. Once no such end would help, it lapses.

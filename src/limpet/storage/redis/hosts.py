@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from limpet.domain.duration import microseconds
+from limpet.domain.permit import RESERVED_FOR
 from limpet.storage.gating import SAMPLES_KEPT, Host, Sample, Span
 from limpet.storage.redis.link import Link
 
@@ -14,7 +15,8 @@ def publish_host(
 ) -> None:
     """Keep what a host says; see `GateVerbs.publish_host`."""
     kept = [(span, microseconds(time)) for span, time in SAMPLES_KEPT.items()]
-    link.call("publish_host", server, body, microseconds(lifetime), [*samples], kept)
+    lives = microseconds(lifetime)
+    link.call("publish_host", server, body, lives, [*samples], kept, RESERVED_FOR)
 
 
 def hosts(link: Link, server: str | None) -> tuple[Host, ...]:

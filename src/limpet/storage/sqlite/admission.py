@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from limpet.domain.permit import RESERVED_FOR, Gate, PassedOver, Taken, fits, helped_by_an_end
+from limpet.domain.permit import Gate, PassedOver, Taken, fits, helped_by_an_end
 from limpet.domain.weight import Weight
-from limpet.storage.sqlite.permits import columns, reserved_for, taken_of
+from limpet.storage.sqlite.permits import columns, confirmed, reserved_for, taken_of
 from limpet.storage.sqlite.transaction import Transaction
 
 
@@ -47,8 +47,7 @@ class Admission:
         ((ready_at,),) = tx.run("gate", "ready_at", n=n)
         if ready_at > tx.now - gate.patience:
             return False
-        since = tx.now - RESERVED_FOR
-        return tx.one("gate", "there", n=n, server=gate.room.server, since=since) is None
+        return tx.one("gate", "there", n=n, server=gate.room.server, **confirmed(tx)) is None
 
     def keep(self, taken: Iterable[int]) -> None:
         """Write the permits of those that were taken."""

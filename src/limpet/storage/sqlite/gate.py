@@ -5,7 +5,6 @@ from datetime import timedelta
 
 from limpet.domain.permit import (
     PATIENCE,
-    RESERVED_FOR,
     Permit,
     Reservation,
     Room,
@@ -57,8 +56,8 @@ def _may_reserve(tx: Transaction, session: str, room: Room, patience: int) -> bo
     ((asked_at,),) = tx.run("gate", "asked_at", session=session)
     if asked_at > tx.now - patience:
         return False
-    since = tx.now - RESERVED_FOR
-    there = tx.one("gate", "caller_there", session=session, server=room.server, since=since)
+    confirmed = permits.confirmed(tx)
+    there = tx.one("gate", "caller_there", session=session, server=room.server, **confirmed)
     return there is None
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from limpet.domain.duration import microseconds
 from limpet.storage.gating import SAMPLES_KEPT, Host, Sample, Span
+from limpet.storage.sqlite.permits import confirmed
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 
@@ -17,6 +18,7 @@ def publish_host(
     until = tx.now + microseconds(lifetime)
     tx.run("hosts", "publish", server=server, body=body, now=tx.now, until=until)
     tx.run("hosts", "gone", now=tx.now)
+    tx.run("gate", "unreserved", **confirmed(tx))
     tx.many("hosts", "sample", ((server, each.span, each.at, each.body) for each in samples))
     for span, kept in SAMPLES_KEPT.items():
         tx.run("hosts", "old", span=span, before=tx.now - microseconds(kept))

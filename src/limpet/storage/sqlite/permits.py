@@ -19,9 +19,14 @@ def taken_of(tx: Transaction, room: Room) -> Taken:
     return Taken(*sums)
 
 
+def confirmed(tx: Transaction) -> dict[str, int]:
+    """Between which moments a reservation was confirmed that holds."""
+    return {"since": tx.now - RESERVED_FOR, "until": tx.now + RESERVED_FOR}
+
+
 def reserved_for(tx: Transaction, server: str) -> int | str | None:
     """For whom a host is reserved: the number of a job, or the session of a caller."""
-    row = tx.one("gate", "reserved", server=server, since=tx.now - RESERVED_FOR)
+    row = tx.one("gate", "reserved", server=server, **confirmed(tx))
     holder: int | str | None = None if row is None else row[0]
     return holder
 
@@ -47,5 +52,5 @@ def permits(tx: Transaction, server: str | None) -> tuple[Permit, ...]:
 
 def reservations(tx: Transaction) -> tuple[Reservation, ...]:
     """Which servers are reserved; see `GateVerbs.reservations`."""
-    rows = tx.run("gate", "reservations", since=tx.now - RESERVED_FOR)
+    rows = tx.run("gate", "reservations", **confirmed(tx))
     return tuple(Reservation(*row) for row in rows)

@@ -223,6 +223,7 @@ BEGIN
     END IF;
     IF NOT v_entered THEN
         next_at := p_now + 5000;     -- whoever is at the gate is about to commit
+        passed_over := 2;            -- nobody has looked at what is in line there, so it may fit
     END IF;
     IF v_rooms IS NOT NULL THEN
         next_at := least(next_at, limpet.v1_served(v_rooms, v_used, p_now));

@@ -81,10 +81,12 @@ RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN (
         SELECT c.permits > 0 AND limpet.v1_carries(p_room, p_weight)
+           AND (w.cpu = 0 OR r.free_cpu IS NULL OR r.free_cpu + c.cpu - c.unseen_cpu > 0)
            AND (r.free_memory IS NULL OR r.free_memory + c.memory - c.unseen_memory >= w.memory)
-        FROM jsonb_to_record(p_room) AS r (free_memory bigint)
-        CROSS JOIN jsonb_to_record(p_carried) AS c (permits bigint, memory bigint, unseen_memory bigint)
-        CROSS JOIN jsonb_to_record(p_weight) AS w (memory bigint));
+        FROM jsonb_to_record(p_room) AS r (free_cpu bigint, free_memory bigint)
+        CROSS JOIN jsonb_to_record(p_carried) AS c (
+                 permits bigint, cpu bigint, memory bigint, unseen_cpu bigint, unseen_memory bigint)
+        CROSS JOIN jsonb_to_record(p_weight) AS w (cpu bigint, memory bigint));
 END $$;
 
 -- waits: whether who has a host reserved has not begun: a job that is ready with this token, or, if that is
@@ -99,13 +101,14 @@ BEGIN
     RETURN EXISTS (SELECT FROM limpet.ready r WHERE r.id = p_holder AND r.token = p_token);
 END $$;
 
--- reserved: the job, or the session of the caller, for which a host is reserved.
+-- reserved: the job, or the session of the caller, for which a host is reserved. What was confirmed long before
+-- now holds no more, and what was long after is of before the clock was set back.
 CREATE OR REPLACE FUNCTION limpet.v1_reserved(p_room jsonb, p_now bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RETURN (
         SELECT v.job FROM limpet.reservation v
-        WHERE v.server = p_room ->> 'server' AND v.at > p_now - (p_room ->> 'reserved_for')::bigint
+        WHERE v.server = p_room ->> 'server' AND abs(v.at - p_now) < (p_room ->> 'reserved_for')::bigint
           AND limpet.v1_waits(v.job, v.token));
 END $$;
 
@@ -121,7 +124,7 @@ BEGIN
     IF EXISTS (
         SELECT FROM limpet.reservation v
         WHERE v.job = p_job AND v.token = p_token AND v.server <> p_room ->> 'server'
-          AND v.at > p_now - (p_room ->> 'reserved_for')::bigint) THEN
+          AND abs(v.at - p_now) < (p_room ->> 'reserved_for')::bigint) THEN
         RETURN false;
     END IF;
     INSERT INTO limpet.reservation (server, job, token, at)

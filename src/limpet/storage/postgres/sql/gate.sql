@@ -12,6 +12,6 @@ ORDER BY at, e
 SELECT v.server, v.job, v.at,
        (SELECT s.name FROM limpet.session s WHERE v.token = -1 AND s.id = v.job)
 FROM limpet.reservation v
-WHERE v.at > limpet.v1_time(%(now)s) - %(reserved_for)s::bigint
+WHERE abs(v.at - limpet.v1_time(%(now)s)) < %(reserved_for)s::bigint
   AND limpet.v1_waits(v.job, v.token)
 ORDER BY v.server

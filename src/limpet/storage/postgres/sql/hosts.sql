@@ -17,7 +17,7 @@ DELETE FROM limpet.host WHERE ctid = ANY (ARRAY(
 -- statement: unreserved
 DELETE FROM limpet.reservation WHERE ctid = ANY (ARRAY(
     SELECT v.ctid FROM limpet.reservation v
-    WHERE v.at <= limpet.v1_time(%(now)s) - %(reserved_for)s::bigint FOR UPDATE SKIP LOCKED))
+    WHERE abs(v.at - limpet.v1_time(%(now)s)) >= %(reserved_for)s::bigint FOR UPDATE SKIP LOCKED))
 
 -- statement: sample
 INSERT INTO limpet.sample (server, span, at, body)

@@ -1,8 +1,8 @@
 -- publish_host: what a host says of itself.
 -- purpose: it takes the place of what the host said before; samples are added and trimmed, what hosts that
---          are gone left behind is removed.
+--          are gone left behind is removed, and reservations that hold no more.
 -- params:  server, what it says, its lifetime, samples (span, at, body), pairs of span and how long its
---          samples are kept.
+--          samples are kept, for how long a reservation holds.
 -- returns: {0}.
 -- why:     at the memory limit samples are left out, which would add to what is there.
 -- include: frame
@@ -13,6 +13,9 @@ local probe = redis.pcall('LPUSHX', P .. 'scratch', '')
 local full = type(probe) == 'table' and string.find(probe.err, 'OOM', 1, true)
 
 -- include: write
+-- include: row
+-- include: permits
+-- include: gate
 
 local server = given[4]
 redis.call('HSET', P .. 'hosts', server, struct.pack('>d', now) .. given[5])
@@ -22,6 +25,9 @@ if #gone > 0 then
     redis.call('HDEL', P .. 'hosts', unpack(gone))
     redis.call('ZREM', P .. 'hosts_until', unpack(gone))
 end
+
+local _, lapsed = gates.reservations(given[9])
+gates.unreserve(lapsed)
 
 local kept = {}
 for _, each in ipairs(given[8]) do kept[each[1]] = each[2] end

@@ -9,7 +9,7 @@
 -- include: gate
 
 local told = {}
-for server, reservation in pairs((gates.reservations(now - given[4]))) do
+for server, reservation in pairs((gates.reservations(given[4]))) do
     if gates.reserved_for(reservation) then
         told[#told + 1] = server
         told[#told + 1] = reservation.holder

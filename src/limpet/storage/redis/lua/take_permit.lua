@@ -23,7 +23,7 @@ if standing(s) ~= LIVE then return {2} end
 if redis.call('HEXISTS', P .. 'permit_of', s.id) == 1 then return {0, 1} end
 local weight, room = given[5], given[6]
 if is_quiet(s.lease) then return {0, 0} end
-local reservations = gates.reservations(now - given[7])
+local reservations = gates.reservations(given[7])
 local reserved, taken = gates.reserved_for(reservations[room[1]]), gates.taken_of(room)
 local own = redis.call('HMGET', P .. 'session/' .. s.id, 'name', 'registered_at')
 if (reserved and reserved ~= s.id) or not gates.fits(room, taken, weight) then

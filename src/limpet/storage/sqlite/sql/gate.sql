@@ -1,7 +1,8 @@
 -- gate: permits of a host, and for whom it is reserved.
 -- purpose: what a claim, or a caller outside, may take beside what is taken already.
 -- params:  by name; :since is the wall time before which permits show in what was measured, or a
---          reservation is none any more. Else tuples, in the order of the columns.
+--          reservation is none any more, as it is from :until on: that is of before the clock was set
+--          back. Else tuples, in the order of the columns.
 -- returns: taken: in the order of domain.permit.Taken; reserved: the job's number, or the caller's
 --          session; there, caller_there: one row if another server is reserved for the same; ready_at,
 --          asked_at: since when the job, or the caller, waits; permits and reservations: as the domain
@@ -16,24 +17,24 @@ FROM limpet_permit WHERE server = :server
 -- statement: reserved
 SELECT r.n FROM limpet_reservation r
 JOIN limpet_job j ON j.n = r.n AND j.token = r.token AND j.state = 'ready'
-WHERE r.server = :server AND r.at > :since
+WHERE r.server = :server AND r.at > :since AND r.at < :until
 UNION ALL
 SELECT r.session FROM limpet_reservation r
 JOIN limpet_session s ON s.id = r.session AND s.state <> 'dead'
-WHERE r.server = :server AND r.n = 0 AND r.at > :since
+WHERE r.server = :server AND r.n = 0 AND r.at > :since AND r.at < :until
   AND NOT EXISTS (SELECT 1 FROM limpet_permit p WHERE p.holder = r.session)
 
 -- statement: there
 SELECT 1 FROM limpet_reservation r
 JOIN limpet_job j ON j.n = r.n AND j.token = r.token
-WHERE r.n = :n AND r.server <> :server AND r.at > :since
+WHERE r.n = :n AND r.server <> :server AND r.at > :since AND r.at < :until
 
 -- statement: ready_at
 SELECT ready_at FROM limpet_job WHERE n = :n
 
 -- statement: caller_there
 SELECT 1 FROM limpet_reservation r
-WHERE r.session = :session AND r.n = 0 AND r.server <> :server AND r.at > :since
+WHERE r.session = :session AND r.n = 0 AND r.server <> :server AND r.at > :since AND r.at < :until
 
 -- statement: asked_at
 SELECT registered_at FROM limpet_session WHERE id = :session
@@ -47,6 +48,9 @@ ON CONFLICT (server) DO UPDATE SET n = excluded.n, token = excluded.token, at = 
 INSERT INTO limpet_reservation (server, n, token, at, session) VALUES (:server, 0, 0, :now, :session)
 ON CONFLICT (server) DO UPDATE
 SET n = excluded.n, token = excluded.token, at = excluded.at, session = excluded.session
+
+-- statement: unreserved
+DELETE FROM limpet_reservation WHERE at <= :since OR at >= :until
 
 -- statement: give
 INSERT INTO limpet_permit (holder, n, server, session, what, cpu, memory, heavy, at)
@@ -84,10 +88,10 @@ ORDER BY at, rowid
 -- statement: reservations
 SELECT r.server, j.id, r.at, NULL FROM limpet_reservation r
 JOIN limpet_job j ON j.n = r.n AND j.token = r.token AND j.state = 'ready'
-WHERE r.at > :since
+WHERE r.at > :since AND r.at < :until
 UNION ALL
 SELECT r.server, s.id, r.at, s.name FROM limpet_reservation r
 JOIN limpet_session s ON s.id = r.session AND s.state <> 'dead'
-WHERE r.n = 0 AND r.at > :since
+WHERE r.n = 0 AND r.at > :since AND r.at < :until
   AND NOT EXISTS (SELECT 1 FROM limpet_permit p WHERE p.holder = r.session)
 ORDER BY 1

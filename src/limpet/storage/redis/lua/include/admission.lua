@@ -6,11 +6,11 @@ local admission = {admitted = {}, passed_over = 0}
 do
 
 -- What the holder said, nil without a gate; what is taken and reserved on its host, nil until it is asked.
-local room, weights, patience, since, taken, reserved, reservations
+local room, weights, patience, lasts, taken, reserved, reservations
 
 -- `said`: {room, weights by task, patience, for how long a reservation holds}.
 function admission.open(said)
-    room, weights, patience, since = said[1], said[2], said[3], now - said[4]
+    room, weights, patience, lasts = said[1], said[2], said[3], said[4]
 end
 
 -- What jobs of a task weigh; nil for light ones.
@@ -21,8 +21,8 @@ end
 local function look()
     local old
     taken = gates.taken_of(room)
-    reservations, old = gates.reservations(since)
-    for _, server in ipairs(old) do redis.call('HDEL', P .. 'reserved', server) end
+    reservations, old = gates.reservations(lasts)
+    gates.unreserve(old)
     reserved = gates.reserved_for(reservations[room[1]])
 end
 

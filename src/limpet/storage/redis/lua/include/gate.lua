@@ -41,16 +41,18 @@ end
 -- Whether what does not fit might once the permits of others are gone.
 function gates.helped_by_an_end(room, taken, weight)
     if taken.permits == 0 or not gates.carries(room, weight) then return false end
+    if weight[1] > 0 and room[4] and room[4] + taken.cpu - taken.unseen_cpu <= 0 then return false end
     return not room[5] or room[5] + taken.memory - taken.unseen_memory >= weight[2]
 end
 
--- What was confirmed since then, by server; `old` are the servers whose reservation was not.
-function gates.reservations(since)
+-- What holds, by server; `old` are the servers whose reservation does not: nobody has confirmed it for `lasts`,
+-- or the clock was set back after somebody had.
+function gates.reservations(lasts)
     local found, old = {}, {}
     local kept = redis.call('HGETALL', P .. 'reserved')
     for at = 1, #kept, 2 do
         local confirmed = struct.unpack('>d', kept[at + 1])
-        if confirmed > since then
+        if math.abs(confirmed - now) < lasts then
             found[kept[at]] = {at = confirmed, token = string.sub(kept[at + 1], 9, 16),
                 holder = string.sub(kept[at + 1], 17)}
         else
@@ -73,6 +75,11 @@ end
 -- For whom a server is reserved: a job while it is ready, a caller until it has a permit; or nil.
 function gates.reserved_for(reservation)
     return reservation and waits(reservation) and reservation.holder or nil
+end
+
+-- Take away what holds no more, so that it does not again when a clock that was set back gets there.
+function gates.unreserve(old)
+    for _, server in ipairs(old) do redis.call('HDEL', P .. 'reserved', server) end
 end
 
 -- Whether another server is reserved for the same.
