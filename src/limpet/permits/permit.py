@@ -167,7 +167,7 @@ class Permit:
 
         def begin() -> Holding:
             holding = Holding(self._store, self._name, self._lease, self._clock, self._on_renewed)
-            made.append(holding)
+            made[:] = [holding]  # the one before is ended
             holding.begin()
             return holding
 
