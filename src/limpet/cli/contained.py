@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from limpet.cli.run_guardian import ORDER, heard
+from limpet.cli.run_guardian import ORDER, PERIOD_MILLISECONDS, Fuse, heard
 from limpet.host import marks, processes
 from limpet.permits.permit import Permit
 from limpet.permits.stop import Stop
@@ -38,6 +38,15 @@ class Lease:
         """It does not hold any more."""
         self._page.moment = 1
 
+    @contextlib.contextmanager
+    def fuse(self) -> Iterator[Fuse]:
+        """What kills this process meanwhile if it is stopped for longer than that."""
+        fuse = Fuse(self._page)
+        try:
+            yield fuse
+        finally:
+            fuse.put_out()
+
 
 class Asked:
     """Signals that come before the command runs.
@@ -59,16 +68,21 @@ class Asked:
 def run_contained(permit: Permit, lease: Lease, words: Sequence[str], asked: Asked) -> int:
     """Run the command; when this returns nothing of it is left. The answer is its exit code."""
     processes.adopt_orphans()  # where the guardian is killed, what it kept is left to us
-    with _signals() as wake:
+    # Before the command begins it may be stopped for as long as one likes.
+    with _signals() as wake, lease.fuse() as fuse:
         if asked.stop.is_set():  # in the moment before they were heard here
             return asked.code
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
                 guardian = _guardian(permit, lease, words, theirs)
-            told = _follow(guardian, ours, wake)
+            told = _follow(ours, wake, fuse)
+        if told:
+            fuse.put_out()  # nothing is left
         guardian.wait()
-    return _ended(told, permit, guardian.returncode)
+        if not told:
+            _end_what_is_left(permit, fuse)
+    return _ended(told, guardian.returncode)
 
 
 def _guardian(
@@ -122,7 +136,7 @@ class _Signals:
         return b"" if now - self._passed_on[number] < _SAME_SECONDS else b"end\n"
 
 
-def _follow(guardian: "subprocess.Popen[bytes]", link: socket.socket, wake: int) -> dict[str, Any]:
+def _follow(link: socket.socket, wake: int, fuse: Fuse) -> dict[str, Any]:
     """Tell the guardian of signals until it says what became of the command."""
     poll = select.poll()
     poll.register(link, select.POLLIN)
@@ -130,7 +144,8 @@ def _follow(guardian: "subprocess.Popen[bytes]", link: socket.socket, wake: int)
     said = b""
     signals = _Signals()
     while True:
-        for descriptor, _ in poll.poll():
+        fuse.put_off()
+        for descriptor, _ in poll.poll(PERIOD_MILLISECONDS):
             if descriptor == wake:
                 for number in os.read(wake, 512):
                     with contextlib.suppress(OSError):
@@ -145,16 +160,20 @@ def _follow(guardian: "subprocess.Popen[bytes]", link: socket.socket, wake: int)
                 return dict(json.loads(said)) if said.endswith(b"\n") else {}
 
 
-def _ended(told: dict[str, Any], permit: Permit, guardian: int) -> int:
+def _end_what_is_left(permit: Permit, fuse: Fuse) -> None:
+    """Of the command whose guardian was killed."""
+    session = permit.session
+
+    def tree() -> set[int]:
+        return processes.descendants(os.getpid()) | marks.marked(session or "")[0]
+
+    processes.end_all(tree, seconds=10.0, between=fuse.put_off)
+    for _ in processes.reaped():
+        pass
+
+
+def _ended(told: dict[str, Any], guardian: int) -> int:
     if not told:
-        session = permit.session
-
-        def tree() -> set[int]:
-            return processes.descendants(os.getpid()) | marks.marked(session or "")[0]
-
-        processes.end_all(tree, seconds=10.0)
-        for _ in processes.reaped():
-            pass
         return KILLED - guardian if guardian < 0 else 1
     if "error" in told:
         print(f"limpet: the command cannot be run: {told['error']}.", file=sys.stderr)

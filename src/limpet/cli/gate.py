@@ -76,7 +76,8 @@ def _add_run(actions: Any) -> None:
         "nothing of its process tree behind: not when it ends, nor when it is interrupted, nor "
         "when this program is killed. The first signal of each kind goes to the command, the "
         "same one a second time ends the whole tree. That is also ended when the permit is lost "
-        "because the store could not be reached for the lease of 10 s.",
+        "because the store could not be reached for the lease of 10 s, or this program was stopped "
+        "(Ctrl-Z) for so long: then it is killed, and does not go on when it is continued.",
         epilog="Exit codes: that of the command, 128 + n if signal n ended it, 127 if there is no "
         "such command, 1 if there was no room before --timeout, or the permit was lost.",
     )

@@ -2,7 +2,8 @@
 
 A process of its own between `limpet gate run` and the command, so that it outlives a kill of
 either. It ends the command's whole tree when the command has ended, when the front process is gone,
-when that asks for it, and when the lease may have passed to another. Standard library only.
+when that asks for it, and when the lease may have passed to another. If it is stopped itself for so
+long, the kernel kills it, and so the front process. Standard library only.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from limpet.host import marks, processes
-from limpet.worker.page import Page
+from limpet.worker.page import Page, now
 
 ORDER = "LIMPET_RUN_ORDER"
 # What a shell answers for what is there and is no program.
@@ -26,7 +27,11 @@ CANNOT_BE_RUN = 126
 # What a person or a service manager sends to stop a command.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
-_PERIOD_MILLISECONDS = 100
+# How often front process and guardian show that they are not stopped.
+PERIOD_MILLISECONDS = 100
+# So long after the permit's moment one that is stopped is killed: later than one that runs looks,
+# and early enough for neighbours to end what is left before the lease is over, a second after it.
+_STOPPED_SECONDS = 0.3
 # A signal to the whole group, as a terminal sends it, reaches us all within this time.
 _GROUP_SECONDS = 0.05
 
@@ -34,6 +39,34 @@ _GROUP_SECONDS = 0.05
 def heard() -> list[int]:
     """Those of `STOPPING` that are not ignored here, as under nohup; children inherit that."""
     return [each for each in STOPPING if signal.getsignal(each) is not signal.SIG_IGN]
+
+
+class Fuse:
+    """Has the kernel kill this process if it is stopped until its permit may be another's.
+
+    Nobody would end the command then: where front process and guardian are stopped both, by one
+    Ctrl-Z, or one is and the other is killed. Their locks are free once both are dead, which lets a
+    neighbour on this host end what is left before it takes the room.
+
+    The time that the machine sleeps does not count. Else both would be killed as it wakes, and
+    where no neighbour is, what the command started would go on; so they see by themselves that the
+    moment has passed, and end it.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._timer = processes.KernelTimer(self._left(), asleep=False)
+
+    def put_off(self) -> None:
+        """Say that this process runs."""
+        self._timer.rearm(self._left())
+
+    def put_out(self) -> None:
+        """Nothing is left that would have to be ended."""
+        self._timer.rearm(0)
+
+    def _left(self) -> float:
+        return max(0, self._page.moment - now()) / 1e6 + _STOPPED_SECONDS
 
 
 class RunGuardian:
@@ -63,6 +96,10 @@ class RunGuardian:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         processes.withstand(*heard(), signal.SIGCHLD)
         processes.take_signals()
+        self._fuse = Fuse(self._page)
+        if self._page.over:  # it was stopped before it began
+            self._tell(why="lost", code=1, gone=True)
+            return
         try:
             self._command = self._start()
         except OSError as error:
@@ -70,7 +107,8 @@ class RunGuardian:
             self._tell(error=what, code=CANNOT_BE_RUN)
             return
         why = self._watch()
-        gone = processes.end_all(self._tree, seconds=10.0)
+        gone = processes.end_all(self._tree, seconds=10.0, between=self._fuse.put_off)
+        self._fuse.put_out()
         self._tell(why=why, code=self._command.wait() if gone else 1, gone=gone)
 
     def _start(self) -> "subprocess.Popen[bytes]":
@@ -99,7 +137,8 @@ class RunGuardian:
         poll.register(self._wake, select.POLLIN)
         poll.register(self._link, select.POLLIN)
         while True:
-            poll.poll(_PERIOD_MILLISECONDS)
+            poll.poll(PERIOD_MILLISECONDS)
+            self._fuse.put_off()
             self._note_signals()
             if not self._listen():
                 return "asked"

@@ -181,9 +181,7 @@ class KernelTimer:
     def __init__(self, seconds: float, *, asleep: bool) -> None:
         """`asleep`: whether the time that the machine sleeps counts too."""
         self._timer: ctypes.c_void_p | None = None
-        self._spec = _Itimerspec()
-        self._spec.value.seconds = int(seconds)
-        self._spec.value.nanoseconds = int(seconds % 1 * 1e9)
+        self._seconds = seconds
         if LINUX:
             timer = ctypes.c_void_p()
             event = _Sigevent(signo=signal.SIGKILL, notify=0)
@@ -193,11 +191,13 @@ class KernelTimer:
             self._timer = timer
         self.rearm()
 
-    def rearm(self) -> None:
-        """Begin the time anew."""
+    def rearm(self, seconds: float | None = None) -> None:
+        """Begin the time anew, or one of so many seconds; with 0 of them it kills no more."""
         if self._timer is None:
             return
-        if _timer_library().timer_settime(self._timer, 0, ctypes.byref(self._spec), None) != 0:
+        wanted, spec = self._seconds if seconds is None else seconds, _Itimerspec()
+        spec.value.seconds, spec.value.nanoseconds = int(wanted), int(wanted % 1 * 1e9)
+        if _timer_library().timer_settime(self._timer, 0, ctypes.byref(spec), None) != 0:
             raise _failed("timer_settime")
 
 

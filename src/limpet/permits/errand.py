@@ -7,9 +7,11 @@ permit only waits, for one lock that nobody else needs, and a thread does the re
 
 import asyncio
 import contextlib
+import math
 import threading
+import time
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from limpet.permits.stop import Stop
 
@@ -38,11 +40,12 @@ class Errand(Generic[T]):
         self._under_way.acquire()
         self._tell: Callable[[], None] = lambda: None
 
-    def do(self) -> T:
-        """Do it, and wait for that."""
+    def do(self, *, interrupted: bool = False) -> T | None:
+        """Do it, and wait for that; one who was interrupted before waits no longer than others."""
+        until = time.monotonic() + (_LONGEST_SECONDS if interrupted else math.inf)
         try:
             self._begin()
-            while not self._is_through:
+            while not self._is_through and time.monotonic() < until:
                 self._under_way.acquire(timeout=_LOOK_SECONDS)
         except BaseException:
             self._interrupted()
@@ -51,7 +54,7 @@ class Errand(Generic[T]):
             raise
         return self._outcome()
 
-    async def ado(self) -> T:
+    async def ado(self, *, interrupted: bool = False) -> T | None:
         """As `do`, without blocking the loop; a cancellation arrives when it is through."""
         loop = asyncio.get_running_loop()
         through = asyncio.Event()
@@ -63,13 +66,17 @@ class Errand(Generic[T]):
         self._tell = tell
         try:
             self._begin()
+            if interrupted:
+                loop.call_later(_LONGEST_SECONDS, through.set)
             await through.wait()
         except BaseException as error:
             self._interrupted()
             # What else is raised in here ends the loop, in which nothing could be waited for.
-            while isinstance(error, asyncio.CancelledError) and not through.is_set():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await through.wait()
+            if isinstance(error, asyncio.CancelledError):
+                loop.call_later(_LONGEST_SECONDS, through.set)
+                while not through.is_set():
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await through.wait()
             raise
         return self._outcome()
 
@@ -99,7 +106,7 @@ class Errand(Generic[T]):
             self._under_way.release()
             self._tell()
 
-    def _outcome(self) -> T:
+    def _outcome(self) -> T | None:
         if self._error is not None:
             # The error has this frame in its trace: a circle that would keep the permit.
             error, self._error = self._error, None
@@ -107,4 +114,4 @@ class Errand(Generic[T]):
                 raise error
             finally:
                 del error
-        return cast(T, self.answer)
+        return self.answer

@@ -11,7 +11,14 @@ from limpet import log
 from limpet.domain.cause import Requested
 from limpet.domain.clock import Clock
 from limpet.domain.duration import microseconds
-from limpet.domain.errors import LimpetError, SessionLost, StoreRefused, StoreRolledBack
+from limpet.domain.errors import (
+    LimpetError,
+    SessionLost,
+    StoreBusy,
+    StoreRefused,
+    StoreRolledBack,
+    StoreUnreachable,
+)
 from limpet.domain.fork import anew_in_child
 from limpet.domain.ids import IdSource
 from limpet.domain.session import NewSession, SessionKind, SessionLock, Standing
@@ -90,7 +97,20 @@ class Holding:
     # -- its life
 
     def begin(self) -> None:
-        """Register, and renew from now on; whatever is raised, `end` takes it back."""
+        """Register, and renew from now on; where that fails, nothing of it is left here."""
+        try:
+            self._begin()
+        except (StoreUnreachable, StoreBusy):
+            # Perhaps it is registered all the same. It holds no room, and ends with its lease; to
+            # ask the store for that, too, would only make whoever waits wait twice as long.
+            self._registered = False
+            self.end()
+            raise
+        except BaseException:
+            self.end()
+            raise
+
+    def _begin(self) -> None:
         try:
             held = self.locks = locks.take(self.session)
         except OSError as error:

@@ -106,7 +106,7 @@ class Permit:
             entering.do()
         except BaseException:
             if entering.answer is not None:  # it was given at the very moment
-                self._leaving().do()
+                self._leaving().do(interrupted=True)
             raise
         return self
 
@@ -117,10 +117,10 @@ class Permit:
         trace: TracebackType | None,
     ) -> None:
         try:
-            lost = self._leaving().do()
+            lost = self._leaving().do(interrupted=_is_interrupt(error))
         except BaseException:
             if self._holding is not None:  # it struck before anything was done
-                self._leaving().do()
+                self._leaving().do(interrupted=True)
             raise
         if lost is not None and error is None:
             raise lost
@@ -133,7 +133,7 @@ class Permit:
             await entering.ado()
         except asyncio.CancelledError:
             if entering.answer is not None:  # it was given at the very moment
-                await self._leaving().ado()
+                await self._leaving().ado(interrupted=True)
             raise
         return self
 
@@ -143,7 +143,7 @@ class Permit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        lost = await self._leaving().ado()
+        lost = await self._leaving().ado(interrupted=_is_interrupt(error))
         if lost is not None and error is None:
             raise lost
 
@@ -167,7 +167,7 @@ class Permit:
 
         def begin() -> Holding:
             holding = Holding(self._store, self._name, self._lease, self._clock, self._on_renewed)
-            made.append(holding)
+            made[:] = [holding]  # the one before is ended
             holding.begin()
             return holding
 
@@ -208,6 +208,11 @@ class Permit:
             f"permit {self._name} is not held any more: {holding.reason.rstrip('.')}. Others may "
             f"use its room by now."
         )
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is one that must not be held up: Ctrl-C, a cancellation."""
+    return error is not None and not isinstance(error, Exception)
 
 
 def _own_name() -> str:
