@@ -16,9 +16,10 @@ from typing import Any, TypeAlias, TypeVar
 import pytest
 from lifecycle import processes
 from lifecycle.app import app
-from lifecycle.intervals import Attempt, Record, attempts, boottime, read
+from lifecycle.intervals import Attempt, Record, attempts, read
 from lifecycle.modes import Case, Mode
 from lifecycle.processes import Process
+from lifecycle.recorder import boottime
 from lifecycle.tree import MARK, Settings, Worker
 from machine import crowded
 from servers import shared_url

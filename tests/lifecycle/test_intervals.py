@@ -6,17 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from lifecycle.intervals import (
-    EVERY_SECONDS,
-    Record,
-    Recorder,
-    attempts,
-    boottime,
-    doubles,
-    overlaps,
-    read,
-    start_daemon,
-)
+from lifecycle.intervals import Record, attempts, doubles, overlaps, read, start_daemon
+from lifecycle.recorder import EVERY_SECONDS, Recorder, boottime
 
 
 @pytest.fixture
@@ -126,6 +117,18 @@ def test_sync_async_and_a_subprocess_record_alike(file: Path) -> None:
         assert of_job.count("sample") >= 0.1 / EVERY_SECONDS / 4, job
     assert {record.role for record in read(file) if record.job == "child"} == {"subprocess"}
     assert found["child"][0].token == 3
+
+
+def test_a_subprocess_has_next_to_nothing_to_import_before_it_records(file: Path) -> None:
+    """At the priority of an executor, on a busy machine, each import is seconds."""
+    python, *words = Recorder(file, "a", 1).command("child", 0)
+    told = subprocess.run(
+        [python, "-X", "importtime", *words], check=True, stderr=subprocess.PIPE, text=True
+    )
+    imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+    assert "os" in imported
+    assert not imported & {"asyncio", "subprocess", "typing", "pathlib", "dataclasses"}
+    assert read(file)[0].role == "subprocess"
 
 
 def test_a_subprocess_that_outlives_its_job_is_found_for_real(file: Path) -> None:
