@@ -32,13 +32,38 @@ class Record(NamedTuple):
     kind: Kind
 
 
+class Records:
+    """The records of a file, each of which is read once.
+
+    Whoever waits for a record looks a hundred times a second. To read ten thousand again each time
+    takes most of a core, from writers that run at a lower priority.
+    """
+
+    def __init__(self, file: str | Path) -> None:
+        self._file = Path(file)
+        self._position = 0
+        self._found: list[Record] = []
+
+    def read(self) -> list[Record]:
+        """All of them in the order of their times; half lines of killed writers are left out."""
+        try:
+            with self._file.open("rb") as file:
+                file.seek(self._position)
+                new = file.read()
+        except FileNotFoundError:
+            return []
+        # What follows the last line break may be half of what is just being written.
+        whole = new[: new.rfind(b"\n") + 1]
+        self._position += len(whole)
+        lines = whole.decode("utf-8", errors="replace").split("\n")
+        self._found += (record for line in lines if (record := _parse(line)) is not None)
+        self._found.sort()
+        return self._found.copy()
+
+
 def read(file: str | Path) -> list[Record]:
-    """The records in the order of their times; half lines of killed writers are left out."""
-    try:
-        text = Path(file).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    return sorted(record for line in text.split("\n") if (record := _parse(line)) is not None)
+    """The records of a file that nobody waits for."""
+    return Records(file).read()
 
 
 def _parse(line: str) -> Record | None:
@@ -121,18 +146,19 @@ def doubles(records: Iterable[Record]) -> list[str]:
 
 def start_daemon(recorder: Recorder, seconds: float, *, bare: bool) -> None:
     """Start a daemon that records for the attempt; returns when it has begun."""
-    had = _daemons(recorder)
+    records = Records(recorder.file)
+    had = _daemons(recorder, records)
     subprocess.run(recorder.command("bare-daemon" if bare else "daemon", seconds), check=True)
     give_up = time.monotonic() + 20
-    while _daemons(recorder) == had:
+    while _daemons(recorder, records) == had:
         if time.monotonic() > give_up:
             raise TimeoutError("the daemon did not begin")
         time.sleep(EVERY_SECONDS)
 
 
-def _daemons(recorder: Recorder) -> int:
+def _daemons(recorder: Recorder, records: Records) -> int:
     return sum(
         record.kind == "begin" and record.role == "daemon" and record.token == recorder.token
-        for record in read(recorder.file)
+        for record in records.read()
         if record.job == recorder.job
     )

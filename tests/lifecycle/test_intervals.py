@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from lifecycle.intervals import Record, attempts, doubles, overlaps, read, start_daemon
+from lifecycle.intervals import Record, Records, attempts, doubles, overlaps, read, start_daemon
 from lifecycle.recorder import EVERY_SECONDS, Recorder, boottime
 
 
@@ -81,6 +81,29 @@ def test_half_a_line_in_the_middle_costs_no_other_record(file: Path) -> None:
         torn.write(b"\n123456 a 1")
     recorder.write("end")
     assert [record.kind for record in read(file)] == ["begin", "end"]
+
+
+def test_who_reads_again_reads_only_what_is_new(file: Path) -> None:
+    records = Records(file)
+    assert records.read() == []
+    Recorder(file, "a", 1).write("begin")
+    assert [record.job for record in records.read()] == ["a"]
+    # What was read is gone from the file: it is known, and not looked at again.
+    file.write_bytes(bytes(len(file.read_bytes())))
+    Recorder(file, "b", 1).write("begin")
+    assert [record.job for record in records.read()] == ["a", "b"]
+
+
+def test_a_record_that_was_read_by_half_is_read_whole_the_next_time(file: Path) -> None:
+    Recorder(file, "a", 1).write("begin")
+    Recorder(file, "b", 1).write("begin")
+    text = file.read_bytes()
+    for length in range(len(text)):
+        file.write_bytes(text[:length])
+        records = Records(file)
+        assert [record.job for record in records.read()] in ([], ["a"])
+        file.write_bytes(text)
+        assert [record.job for record in records.read()] == ["a", "b"]
 
 
 def test_there_may_be_no_file(file: Path) -> None:
