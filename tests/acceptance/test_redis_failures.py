@@ -349,7 +349,7 @@ def test_durability_is_told_as_configured(tmp_path: Path) -> None:
         {
             ("--save", ""): "memory only",
             ("--save", "900", "1"): "snapshots only (save 900 1)",
-            ("--appendonly", "yes"): "appendfsync everysec",
+            ("--appendonly", "yes"): "appendfsync everysec: a crash of the server or",
             ("--appendonly", "yes", "--appendfsync", "always"): "before it is answered",
         }.items()
     ):

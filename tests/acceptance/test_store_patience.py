@@ -15,7 +15,8 @@ from limpet.domain.errors import InvalidOption, StoreUnreachable
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path, "--appendonly", "yes").start()
+    # With `everysec` a server that is killed while it syncs forgets what it has answered since.
+    server = RedisServer(tmp_path, "--appendonly", "yes", "--appendfsync", "always").start()
     yield server
     server.kill()
 

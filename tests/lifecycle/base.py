@@ -1,7 +1,7 @@
 """The app of the lifecycle tests, and what its tasks have in common.
 
 Its tasks are in `lifecycle.tasks`, `lifecycle.weighted` and `lifecycle.hostile`. Each says through
-`lifecycle.intervals` when it ran. One that takes a `word` goes on until a file of that name is in
+`lifecycle.recorder` when it ran. One that takes a `word` goes on until a file of that name is in
 the test's folder, so that a test decides when it ends, and how.
 """
 
@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
-from lifecycle.intervals import Recorder
+from lifecycle.recorder import Recorder
 
 from limpet import App, Context, QueueLimit, Retry
 

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, NoReturn
 
 from lifecycle.base import Daemon, app, once, recording, said
-from lifecycle.intervals import EVERY_SECONDS, LONGEST_SECONDS, start_daemon
+from lifecycle.intervals import start_daemon
+from lifecycle.recorder import EVERY_SECONDS, LONGEST_SECONDS
 
 from limpet import Context
 

@@ -1,43 +1,24 @@
-"""When attempts ran, as they and their subprocesses say it themselves, and whether two overlapped.
+"""When attempts ran, as they and their subprocesses recorded it, and whether two overlapped.
 
-Whoever runs for an attempt appends records to one file: a begin, a sample every 10 ms and an end,
-each with CLOCK_BOOTTIME, the job, its token and the role of the writer. An attempt lasts from its
-begin to the last record of anything that carries its token, subprocesses and daemons included.
-
-Standard library only, and a program as well, so that the same code records in an async task, in a
-sync one, and in a plain subprocess:
-
-    python -I intervals.py child FILE JOB TOKEN SECONDS           samples until killed or over
-    python -I intervals.py daemon FILE JOB TOKEN SECONDS          the same, double-forked
-    python -I intervals.py bare-daemon FILE JOB TOKEN SECONDS     and without an environment
+An attempt lasts from its begin to the last record of anything that carries its token, subprocesses
+and daemons included.
 """
 
-import asyncio
-import os
 import subprocess
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-EVERY_SECONDS = 0.01
-# Nothing that these tests start outlives this, whatever goes wrong with them.
-LONGEST_SECONDS = 120.0
+from lifecycle.recorder import EVERY_SECONDS, LAST_FIELD, Recorder
 
 Role = Literal["job", "subprocess", "daemon", "thread", "hook"]
 Kind = Literal["begin", "sample", "end"]
 ROLES: tuple[Role, ...] = ("job", "subprocess", "daemon", "thread", "hook")
 KINDS: tuple[Kind, ...] = ("begin", "sample", "end")
-_LAST_FIELD = "."
-
-
-def boottime() -> int:
-    """CLOCK_BOOTTIME in nanoseconds: the clock of leases, the same in every process."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class Record(NamedTuple):
@@ -51,66 +32,43 @@ class Record(NamedTuple):
     kind: Kind
 
 
-class Recorder:
-    """Appends the records of one writer."""
+class Records:
+    """The records of a file, each of which is read once.
 
-    def __init__(self, file: str | Path, job: str, token: int, role: Role = "job") -> None:
-        self.file = str(file)
-        self.job = job
-        self.token = token
-        self.role: Role = role
-        self._descriptor = os.open(
-            self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666
-        )
+    Whoever waits for a record looks a hundred times a second. To read ten thousand again each time
+    takes most of a core, from writers that run at a lower priority.
+    """
 
-    def write(self, kind: Kind) -> None:
-        """Append one record, in one write.
+    def __init__(self, file: str | Path) -> None:
+        self._file = Path(file)
+        self._position = 0
+        self._found: list[Record] = []
 
-        A writer that is killed where its record crosses a page leaves half a line; the line break
-        in front of each record keeps the next writer's whole.
-        """
-        words = (boottime(), self.job, self.token, os.getpid(), self.role, kind, _LAST_FIELD)
-        os.write(self._descriptor, ("\n" + " ".join(map(str, words)) + "\n").encode())
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-    def run(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
-        """Record for that long, or until `over`."""
-        until = time.monotonic() + min(seconds, LONGEST_SECONDS)
-        self.write("begin")
-        while time.monotonic() < until and not over():
-            self.write("sample")
-            time.sleep(EVERY_SECONDS)
-        self.write("end")
-
-    async def arun(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
-        """As `run`, without blocking the event loop."""
-        until = time.monotonic() + min(seconds, LONGEST_SECONDS)
-        self.write("begin")
-        while time.monotonic() < until and not over():
-            self.write("sample")
-            await asyncio.sleep(EVERY_SECONDS)
-        self.write("end")
-
-    def command(self, how: Literal["child", "daemon", "bare-daemon"], seconds: float) -> list[str]:
-        """The command line of a subprocess that records for the same attempt."""
-        words = (__file__, how, self.file, self.job, self.token, seconds)
-        return [sys.executable, "-I", "-S", *map(str, words)]
+    def read(self) -> list[Record]:
+        """All of them in the order of their times; half lines of killed writers are left out."""
+        try:
+            with self._file.open("rb") as file:
+                file.seek(self._position)
+                new = file.read()
+        except FileNotFoundError:
+            return []
+        # What follows the last line break may be half of what is just being written.
+        whole = new[: new.rfind(b"\n") + 1]
+        self._position += len(whole)
+        lines = whole.decode("utf-8", errors="replace").split("\n")
+        self._found += (record for line in lines if (record := _parse(line)) is not None)
+        self._found.sort()
+        return self._found.copy()
 
 
 def read(file: str | Path) -> list[Record]:
-    """The records in the order of their times; half lines of killed writers are left out."""
-    try:
-        text = Path(file).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    return sorted(record for line in text.split("\n") if (record := _parse(line)) is not None)
+    """The records of a file that nobody waits for."""
+    return Records(file).read()
 
 
 def _parse(line: str) -> Record | None:
     words = line.split(" ")
-    if len(words) != len(Record._fields) + 1 or words[-1] != _LAST_FIELD:
+    if len(words) != len(Record._fields) + 1 or words[-1] != LAST_FIELD:
         return None
     at, job, token, pid = words[:4]
     role = next((each for each in ROLES if each == words[4]), None)
@@ -186,53 +144,21 @@ def doubles(records: Iterable[Record]) -> list[str]:
     ]
 
 
-# -- the program
-
-
-def main(words: list[str]) -> None:
-    how, file, job, token, seconds = words
-    if how == "child":
-        Recorder(file, job, int(token), "subprocess").run(float(seconds))
-    elif how == "daemon-itself":
-        Recorder(file, job, int(token), "daemon").run(float(seconds))
-    elif how in ("daemon", "bare-daemon"):
-        environment = {} if how == "bare-daemon" else dict(os.environ)
-        _daemonise()
-        itself = [sys.executable, "-I", "-S", __file__, "daemon-itself", *words[1:]]
-        os.execve(sys.executable, itself, environment)
-    else:
-        raise SystemExit(f"unknown role {how!r}")
-
-
-def _daemonise() -> None:
-    """Leave session, parent, folder and streams, as a daemon does."""
-    for _ in range(2):
-        if os.fork():
-            os._exit(0)
-        os.setsid()
-    os.chdir("/")
-    for stream in range(3):
-        os.dup2(os.open(os.devnull, os.O_RDWR), stream)
-
-
 def start_daemon(recorder: Recorder, seconds: float, *, bare: bool) -> None:
     """Start a daemon that records for the attempt; returns when it has begun."""
-    had = _daemons(recorder)
+    records = Records(recorder.file)
+    had = _daemons(recorder, records)
     subprocess.run(recorder.command("bare-daemon" if bare else "daemon", seconds), check=True)
     give_up = time.monotonic() + 20
-    while _daemons(recorder) == had:
+    while _daemons(recorder, records) == had:
         if time.monotonic() > give_up:
             raise TimeoutError("the daemon did not begin")
         time.sleep(EVERY_SECONDS)
 
 
-def _daemons(recorder: Recorder) -> int:
+def _daemons(recorder: Recorder, records: Records) -> int:
     return sum(
         record.kind == "begin" and record.role == "daemon" and record.token == recorder.token
-        for record in read(recorder.file)
+        for record in records.read()
         if record.job == recorder.job
     )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -4,10 +4,10 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from lifecycle.intervals import boottime
 from lifecycle.network import Net, assert_untouched, net
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import allowance
+from lifecycle.recorder import boottime
 from lifecycle.test_clock import (
     LEASE,
     SETTINGS,

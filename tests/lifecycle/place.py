@@ -16,9 +16,10 @@ from typing import Any, TypeAlias, TypeVar
 import pytest
 from lifecycle import processes
 from lifecycle.app import app
-from lifecycle.intervals import Attempt, Record, attempts, boottime, read
+from lifecycle.intervals import Attempt, Record, Records, attempts
 from lifecycle.modes import Case, Mode
 from lifecycle.processes import Process
+from lifecycle.recorder import boottime
 from lifecycle.tree import MARK, Settings, Worker
 from machine import crowded
 from servers import shared_url
@@ -69,6 +70,10 @@ class Place:
     own_url: str = ""
     way: str = ""
     _count: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+    _records: Records = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._records = Records(self.records_file)
 
     @classmethod
     def make(cls, case: Case, url: str = "", way: str = "") -> "Place":
@@ -121,7 +126,7 @@ class Place:
         return self.folder / "records"
 
     def records(self) -> list[Record]:
-        return read(self.records_file)
+        return self._records.read()
 
     def attempts(self, job: Handle) -> list[Attempt]:
         """The attempts of a job, as they were recorded."""

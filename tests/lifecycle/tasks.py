@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 from lifecycle.base import Daemon, app, folder, recording, said
-from lifecycle.intervals import EVERY_SECONDS, LONGEST_SECONDS, Recorder, start_daemon
+from lifecycle.intervals import start_daemon
+from lifecycle.recorder import EVERY_SECONDS, LONGEST_SECONDS, Recorder
 
 from limpet import Context
 from limpet.domain.cause import Cause

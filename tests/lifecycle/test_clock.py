@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from lifecycle.intervals import boottime
 from lifecycle.network import LONG, Net, assert_untouched, hide_lock, net
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance
+from lifecycle.recorder import boottime
 from lifecycle.tasks import hands_in, steady, steady_sync
 from lifecycle.tree import Settings
 

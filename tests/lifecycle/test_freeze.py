@@ -12,11 +12,11 @@ import apsw
 import pytest
 from lifecycle.app import app
 from lifecycle.heartbeat import Heartbeat
-from lifecycle.intervals import boottime
 from lifecycle.modes import BEST, Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, allowance, wall_of
 from lifecycle.processes import alive, look, send, turn_holder
+from lifecycle.recorder import boottime
 from lifecycle.tasks import quick, steady, steady_sync
 from lifecycle.tree import Part, Settings, Worker
 

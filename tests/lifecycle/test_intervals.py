@@ -6,17 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from lifecycle.intervals import (
-    EVERY_SECONDS,
-    Record,
-    Recorder,
-    attempts,
-    boottime,
-    doubles,
-    overlaps,
-    read,
-    start_daemon,
-)
+from lifecycle.intervals import Record, Records, attempts, doubles, overlaps, read, start_daemon
+from lifecycle.recorder import EVERY_SECONDS, Recorder, boottime
 
 
 @pytest.fixture
@@ -92,6 +83,29 @@ def test_half_a_line_in_the_middle_costs_no_other_record(file: Path) -> None:
     assert [record.kind for record in read(file)] == ["begin", "end"]
 
 
+def test_who_reads_again_reads_only_what_is_new(file: Path) -> None:
+    records = Records(file)
+    assert records.read() == []
+    Recorder(file, "a", 1).write("begin")
+    assert [record.job for record in records.read()] == ["a"]
+    # What was read is gone from the file: it is known, and not looked at again.
+    file.write_bytes(bytes(len(file.read_bytes())))
+    Recorder(file, "b", 1).write("begin")
+    assert [record.job for record in records.read()] == ["a", "b"]
+
+
+def test_a_record_that_was_read_by_half_is_read_whole_the_next_time(file: Path) -> None:
+    Recorder(file, "a", 1).write("begin")
+    Recorder(file, "b", 1).write("begin")
+    text = file.read_bytes()
+    for length in range(len(text)):
+        file.write_bytes(text[:length])
+        records = Records(file)
+        assert [record.job for record in records.read()] in ([], ["a"])
+        file.write_bytes(text)
+        assert [record.job for record in records.read()] == ["a", "b"]
+
+
 def test_there_may_be_no_file(file: Path) -> None:
     assert read(file) == []
 
@@ -126,6 +140,18 @@ def test_sync_async_and_a_subprocess_record_alike(file: Path) -> None:
         assert of_job.count("sample") >= 0.1 / EVERY_SECONDS / 4, job
     assert {record.role for record in read(file) if record.job == "child"} == {"subprocess"}
     assert found["child"][0].token == 3
+
+
+def test_a_subprocess_has_next_to_nothing_to_import_before_it_records(file: Path) -> None:
+    """At the priority of an executor, on a busy machine, each import is seconds."""
+    python, *words = Recorder(file, "a", 1).command("child", 0)
+    told = subprocess.run(
+        [python, "-X", "importtime", *words], check=True, stderr=subprocess.PIPE, text=True
+    )
+    imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+    assert "os" in imported
+    assert not imported & {"asyncio", "subprocess", "typing", "pathlib", "dataclasses"}
+    assert read(file)[0].role == "subprocess"
 
 
 def test_a_subprocess_that_outlives_its_job_is_found_for_real(file: Path) -> None:

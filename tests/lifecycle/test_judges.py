@@ -14,7 +14,7 @@ from datetime import timedelta
 import apsw
 from lifecycle.app import app
 from lifecycle.heartbeat import Heartbeat
-from lifecycle.intervals import Attempt, Recorder, start_daemon
+from lifecycle.intervals import Attempt, start_daemon
 from lifecycle.orphans import assert_no_orphans, troubles
 from lifecycle.place import Handle, Place
 from lifecycle.processes import (
@@ -29,6 +29,7 @@ from lifecycle.processes import (
     send,
     turn_holder,
 )
+from lifecycle.recorder import Recorder
 from lifecycle.tasks import quick
 from lifecycle.tree import MARK
 from lifecycle.work import Keyed

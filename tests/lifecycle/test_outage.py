@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from lifecycle.app import app
-from lifecycle.intervals import boottime
 from lifecycle.network import LONG, Net, assert_untouched, net
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, wall_of
 from lifecycle.processes import command
+from lifecycle.recorder import boottime
 from lifecycle.tasks import quick, steady, steady_sync
 from lifecycle.tree import Part, Settings, Worker
 

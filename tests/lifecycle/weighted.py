@@ -4,7 +4,7 @@ import os
 import time
 
 from lifecycle.base import app, recording, said
-from lifecycle.intervals import EVERY_SECONDS, LONGEST_SECONDS
+from lifecycle.recorder import EVERY_SECONDS, LONGEST_SECONDS
 
 from limpet import Context, Weight
 

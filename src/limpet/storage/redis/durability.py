@@ -6,7 +6,8 @@ from limpet.storage.redis.link import Link
 
 _FSYNC = {
     "always": "every write is on the disk before it is answered",
-    "everysec": "a crash of the machine may lose the last second",
+    # While it syncs, it answers writes that it has not handed to the system yet, for up to 2 s.
+    "everysec": "a crash of the server or of the machine may lose the last two seconds",
     "no": "a crash of the machine may lose what the system has not written yet",
 }
 
