@@ -110,11 +110,7 @@ def test_status_of_a_busy_host_says_why_and_exits_with_1(say: Say, store: Store)
 def test_host_whose_room_is_given_away_is_not_ready(say: Say, store: Store) -> None:
     with Measured(store, SERVER, cores=2):
         hold(store, Weight(2))
-        assert (
-            say("gate", "status", "--json")
-            .json["reason"]
-            .endswith("reserved 2 of 2 cores")
-        )
+        assert say("gate", "status", "--json").json["reason"].endswith("reserved 2 of 2 cores")
         hold(store, Weight(heavy=True), server="web-3")
         with Measured(store, "web-3"):
             said = say("gate", "status", "--json", "--server-id", "web-3")
