@@ -1,11 +1,14 @@
 """A store for each test, and a server of which nothing but the test tells."""
 
+import os
+import signal
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from permits.front import Front, Run
 from permits.measured import Measure, Measured
 from servers import shared_url
 
@@ -20,7 +23,7 @@ STORES = ("sqlite", "redis", "postgres")
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """On each store; what becomes of a command's processes has nothing to do with it."""
     if "store_kind" in metafunc.fixturenames:
-        is_of_commands = metafunc.module.__name__.endswith("test_gate_run")
+        is_of_commands = "test_gate_run" in metafunc.module.__name__
         kinds = STORES[:1] if is_of_commands else STORES
         never = [mark.args[0] for mark in metafunc.definition.iter_markers("not_on")]
         metafunc.parametrize("store_kind", [kind for kind in kinds if kind not in never])
@@ -64,6 +67,22 @@ def app(url: str, store: Store) -> Iterator[App]:
 def measure(store: Store, server: str) -> Measure:
     """A monitor of the test's own server."""
     return lambda cores=3.0, busy=0.0: Measured(store, server, cores, busy)
+
+
+@pytest.fixture
+def run(url: str, store: Store, server: str) -> Iterator[Run]:
+    started: list[Front] = []
+
+    def begin(*words: str, options: tuple[str, ...] = ()) -> Front:
+        front = Front(url, words, options)
+        started.append(front)
+        return front
+
+    yield begin
+    for each in started:
+        for pid in each.living():
+            os.kill(pid, signal.SIGKILL)
+        each.process.communicate()
 
 
 def names(permits: tuple[Permit, ...]) -> list[str]:

@@ -15,6 +15,7 @@ from limpet.domain.errors import (
     LimpetError,
     SessionLost,
     StoreBusy,
+    StoreFull,
     StoreRefused,
     StoreRolledBack,
     StoreUnreachable,
@@ -100,7 +101,7 @@ class Holding:
         """Register, and renew from now on; where that fails, nothing of it is left here."""
         try:
             self._begin()
-        except (StoreUnreachable, StoreBusy):
+        except (StoreUnreachable, StoreBusy, StoreFull):
             # Perhaps it is registered all the same. It holds no room, and ends with its lease; to
             # ask the store for that, too, would only make whoever waits wait twice as long.
             self._registered = False

@@ -13,6 +13,8 @@ from limpet.domain.errors import (
     SessionLost,
     StoreBusy,
     StoreError,
+    StoreFull,
+    StoreRefused,
     StoreRolledBack,
     StoreUnreachable,
 )
@@ -30,6 +32,8 @@ _ASK_SECONDS, _BREATH_SECONDS = 0.5, 0.05
 _SWEEP_SECONDS = 0.3
 # For so long the CPU is measured before the first answer where no monitor tells of the host.
 _MEASURE_SECONDS = 0.5
+# What may be over after a while, so that waiting goes on.
+_FOR_A_WHILE = (StoreUnreachable, StoreBusy, StoreFull)
 
 
 class Asker:
@@ -73,7 +77,7 @@ class Asker:
                         holding.end()
                         holding = self._begin()
                     reason = self._ask(gauge, holding)
-                except (StoreUnreachable, StoreBusy) as error:
+                except (*_FOR_A_WHILE, StoreRefused) as error:  # its lock was to be made before
                     reason = str(error)
                 if reason is None and stop.is_set():
                     break
@@ -105,7 +109,7 @@ class Asker:
         except (SessionLost, StoreRolledBack) as error:
             holding.end()
             return str(error)
-        except (StoreUnreachable, StoreBusy) as error:
+        except _FOR_A_WHILE as error:
             return str(error)
         if waiting is None:
             return self._told or f"waiting: {self._here.server} was full a moment ago"
