@@ -188,6 +188,24 @@ def test_a_finder_ends_what_carries_the_mark_before_it_is_sure(
             stray.wait()
 
 
+def test_one_that_becomes_its_program_between_two_looks_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its environment was read before it had one, and by the next question it has become it."""
+    marked = f"test-{os.getpid()}"
+    stray = subprocess.Popen(["sleep", "60"], env={**os.environ, marks.MARK: marked})
+    shown = processes.environment
+    texts = iter([b""])
+    try:
+        while not shown(stray.pid):
+            pass
+        monkeypatch.setattr(processes, "environment", lambda pid: next(texts, shown(pid)))
+        assert marks.marked(marked, [stray.pid]) == ({stray.pid}, set())
+    finally:
+        stray.kill()
+        stray.wait()
+
+
 def test_what_shows_no_mark_or_is_of_the_kernel_is_left_alone() -> None:
     bare = subprocess.Popen(["sleep", "60"], env={})
     try:

@@ -39,10 +39,14 @@ def marked(session: str, among: Iterable[int] | None = None) -> tuple[set[int], 
     for pid in processes.pids() if among is None else among:
         with contextlib.suppress(OSError):
             environment = processes.environment(pid)
+            if not environment:
+                if processes.is_becoming_another(pid):
+                    untold.add(pid)
+                    continue
+                # Perhaps it has become it since then: what it shows now is its own.
+                environment = processes.environment(pid)
             if wanted in environment.split(b"\0"):
                 found.add(pid)
-            elif not environment and processes.is_becoming_another(pid):
-                untold.add(pid)
     return found - {os.getpid()}, untold
 
 
