@@ -237,6 +237,14 @@ def stores_that_fail() -> Proof:
     )
 
 
+def commands_that_are_stopped() -> Proof:
+    return _tested(
+        "A `limpet gate run` that is stopped for less than its lease goes on; one that waits may "
+        "be stopped for longer, and waits for a disk that is full too.",
+        [str(TESTS / "permits" / "long_gate_run.py")],
+    )
+
+
 def fan_outs_that_are_killed() -> Proof:
     return _tested(
         "A worker is killed with -9 while a job stages its children, after that, and while they "
@@ -283,6 +291,7 @@ PROOFS: list[Callable[[], Proof]] = [
     every_store_does_what_the_model_does,
     stores_that_fail,
     fan_outs_that_are_killed,
+    commands_that_are_stopped,
 ]
 
 

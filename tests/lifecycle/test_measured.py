@@ -1,6 +1,7 @@
 """The monitor of a host sees the executors of all its workers, in whichever way they run."""
 
 import pytest
+from lifecycle.modes import Mode
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place
 from lifecycle.tree import Settings
@@ -27,6 +28,8 @@ def busy_sessions(place: Place) -> set[str]:
     return {each.session for each in reading.executor_use if each.cpu > 5} if reading else set()
 
 
+# Of those that are forked and as root, one with a namespace stands for one without.
+@pytest.mark.modes(Mode.NAMESPACE, Mode.SPAWN, Mode.NON_ROOT)
 def test_executors_of_every_worker_are_measured_and_holders_told_apart(place: Place) -> None:
     settings = Settings(more=("--server-id", SERVER, "--lanes", "1"))
     workers = [place.worker(settings=settings) for _ in range(2)]
