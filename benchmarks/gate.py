@@ -40,7 +40,7 @@ WORKERS, LANES = 4, 2
 PATIENCE_SECONDS = 300.0
 SAMPLE_SECONDS = 0.05
 # What a program beside the late ones holds.
-BESIDE_MEGABYTES = 700
+BESIDE_MEGABYTES = 400
 WAYS = {
     "gated": "with the gate",
     "ungated": "without",
