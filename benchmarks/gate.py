@@ -44,7 +44,7 @@ BESIDE_MEGABYTES = 400
 WAYS = {
     "gated": "with the gate",
     "ungated": "without",
-    "late": f"with the gate, late, beside {BESIDE_MEGABYTES} MB of others",
+    "late": f"late growers at the gate, beside {BESIDE_MEGABYTES} MB",
 }
 
 

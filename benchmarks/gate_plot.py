@@ -60,7 +60,7 @@ def _panel(name: str, run: Drawable, top: int, longest: float, most: int, limit:
     )
     line = up(limit / full)
     parts = [
-        f'<text x="{LEFT}" y="{top + 24}" font-size="14" font-weight="bold">{told}</text>',
+        f'<text x="{LEFT}" y="{top + 24}" font-size="13" font-weight="bold">{told}</text>',
         f'<line x1="{LEFT}" y1="{floor}" x2="{WIDTH - RIGHT}" y2="{floor}" stroke="{INK}"/>',
         f'<line x1="{LEFT}" y1="{line:.1f}" x2="{WIDTH - RIGHT}" y2="{line:.1f}" stroke="{LIMIT}" '
         f'stroke-dasharray="6 4"/>',
