@@ -44,7 +44,7 @@ BESIDE_MEGABYTES = 400
 WAYS = {
     "gated": "with the gate",
     "ungated": "without",
-    "late": f"late growers at the gate, beside {BESIDE_MEGABYTES} MB",
+    "late": f"late at the gate, beside {BESIDE_MEGABYTES} MB",
 }
 
 
