@@ -220,7 +220,7 @@ def contract_on_the_older_postgresql() -> Proof:
 def every_store_does_what_the_model_does() -> Proof:
     return _tested(
         "Every store does what a small pure model does, through 220 runs of 50 random steps each; "
-        "`make test` has 40.",
+        "`make test` has 60.",
         [str(TESTS / "contract" / "test_model.py")],
         LIMPET_TEST_LONG="1",
     )

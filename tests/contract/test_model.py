@@ -40,7 +40,7 @@ from limpet.domain.transition import Orphan
 from limpet.storage.base import ANY_QUEUE, Pool
 
 MODELLED = sorted(BACKENDS)
-RUNS, STEPS = 220 if LONG else 40, 50
+RUNS, STEPS = 220 if LONG else 60, 50
 # Its rules are twenty statements, and would take most of the time.
 SOUND_EVERY = {"postgres": 5, "postgres15": 5}
 LEAST_STEPS = 2_500
