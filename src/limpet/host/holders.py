@@ -47,7 +47,7 @@ class Holders:
         callers = callers or {}
         before, self._before = self._before, {each.holder: each for each in permits}
         names, self._names = self._names, {each.pid: each.name for each in seen.trees}
-        self._note_bases(seen.trees, names)
+        self._note_bases(seen.trees)
         if reading.cpu_raw is None:
             return reading
         # Over the whole second: with those that have ended in it.
@@ -141,7 +141,7 @@ class Holders:
                 held += min(max(0, tree.own - base), waiting[session])
         return held
 
-    def _note_bases(self, trees: Iterable[Tree], names: Mapping[int, str]) -> None:
+    def _note_bases(self, trees: Iterable[Tree]) -> None:
         """What an executor held before it began with what it is called after now.
 
         A loop that has none with a permit begins anew at each look.
