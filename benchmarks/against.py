@@ -1,17 +1,22 @@
-"""How fast this tree is beside another revision of it: drains of one worker, in turn.
+"""How fast this tree is beside another revision of it: one worker each, in turn.
 
-    python benchmarks/against.py REVISION [--runs 20] [--jobs 40000] [--only Redis]
+    python benchmarks/against.py REVISION [--runs 20] [--jobs 40000] [--only Redis] [--keys]
 
 The revision is checked out into a folder of its own and run with this tree's environment and this
-folder's scripts. Each run drains an empty store of each kind once by either tree, and once by this
-one with a key on every job: as many keys as jobs, and a hundred. What counts is the median of the
-ratios, each taken within one run; processor time is that of the worker, the server and the client.
+folder's scripts. Each run drains an empty store of each kind once by either tree, with async and
+with sync tasks, and hands single jobs to an idle worker of either; with `--keys` also jobs of this
+tree with a key on each: as many keys as jobs, and a hundred. What counts is the median of the
+ratios, each taken within one run.
+
+Processor time is that of the worker and the server from the start of the worker to the last job,
+less what the same worker needs for a hundred jobs: to start costs as much as thousands of jobs.
 """
 
 import argparse
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,22 +24,29 @@ from statistics import median
 
 import engines
 import processes
+import tally
 import worker_drain
-from contender import HERE, Contender, Place, Trouble
+import worker_pickup
+from contender import HERE, Place, Trouble
 from engines import Engine
-from figures import Figures, ratios, spread, table
+from figures import Figures, quantile, ratios, spread, table
 from limpet_contender import Limpet
 
-CPU = "µs of processor a job"
 RATE = worker_drain.RATE
+CPU = "µs of processor a job"
+START = "ms of processor to start"
+PICK_UP = worker_pickup.P50
+FEW_JOBS = 100
+# To start costs much the same each time.
+STARTS = 5
 
 
 class Tree(Limpet):
     """A worker of one revision; `keys`: how many keys its jobs have, if any."""
 
-    def __init__(self, name: str, engine: Engine, source: Path, keys: str = "") -> None:
-        super().__init__("async", engine)
-        self.name = f"{engine.name}, {name}"
+    def __init__(self, name: str, kind: str, engine: Engine, source: Path, keys: str = "") -> None:
+        super().__init__(kind, engine)
+        self.name = f"{engine.name}, {kind}, {name}"
         self._source = source
         self._keys = keys
 
@@ -55,34 +67,75 @@ def checked_out(revision: str) -> Iterator[Path]:
         git = ["git", "-C", str(HERE), "worktree"]
         subprocess.run([*git, "add", "--detach", "--quiet", folder, revision], check=True)
         try:
-            # As this tree is after its first run: else every process would compile it anew.
-            subprocess.run([sys.executable, "-m", "compileall", "-q", f"{folder}/src"], check=True)
+            for tree in (folder, HERE.parent):
+                # Else every process would compile it anew where the environment keeps no bytecode.
+                subprocess.run(
+                    [sys.executable, "-m", "compileall", "-q", f"{tree}/src"], check=True
+                )
             yield Path(folder)
         finally:
             subprocess.run([*git, "remove", "--force", folder], check=True)
 
 
-def measure(tree: Contender, jobs: int, figures: Figures) -> None:
+def drain(tree: Tree, jobs: int) -> tuple[float, float]:
+    """Jobs a second, and seconds of processor from the start of the worker to the last job."""
     processes.wait_for_quiet(10)
-    before = processes.own_seconds()
+    with tree.place() as place:
+        place.run(tree.fill(jobs))
+        tree.engine.filled(place.url)
+        before = processes.own_seconds()
+        worker = place.start(tree.worker())
+        give_up = time.monotonic() + worker_drain.LONGEST_STILL_SECONDS + jobs / 1000
+        while (seen := tally.counted(place.folder)).jobs < jobs:
+            place.must_run(worker)
+            if time.monotonic() > give_up:
+                raise Trouble(f"{seen.jobs} of {jobs} jobs were run: {place.last_words(worker)}")
+            time.sleep(0.05)
+        spent = processes.own_seconds() - before
+    return jobs / (seen.last - seen.first) * 1e9, spent
+
+
+def measure(tree: Tree, jobs: int, pick_ups: int, figures: Figures) -> None:
     try:
-        rate = worker_drain.drain(tree, jobs)[RATE]
+        if figures.run < STARTS:
+            figures.add(tree.name, START, drain(tree, FEW_JOBS)[1] * 1e3)
+        rate, spent = drain(tree, jobs)
+        figures.add(tree.name, RATE, rate)
+        start = median(figures.of(tree.name, START).values()) / 1e3
+        figures.add(tree.name, CPU, (spent - start) / (jobs - FEW_JOBS) * 1e6)
+        if pick_ups:
+            figures.add(tree.name, PICK_UP, quantile(worker_pickup.pick_up(tree, pick_ups), 0.5))
     except Trouble as error:
         figures.miss(tree.name, str(error))
-        return
-    figures.add(tree.name, RATE, rate)
-    figures.add(tree.name, CPU, (processes.own_seconds() - before) / jobs * 1e6)
 
 
 def report(figures: Figures, rows: list[tuple[Tree, Tree]]) -> list[str]:
     """Each tree beside the one that it is compared with."""
     shown = []
     for tree, base in rows:
-        cells = [figures.cell(tree.name, what) for what in (RATE, CPU)]
-        for what in (RATE, CPU):
-            cells.append(spread(ratios(figures.of(tree.name, what), figures.of(base.name, what))))
+        cells = []
+        for what in (CPU, RATE, PICK_UP, START):
+            by = ratios(figures.of(tree.name, what), figures.of(base.name, what))
+            cells += [figures.cell(tree.name, what), spread(by)]
         shown.append([tree.name, *cells])
-    return table(["drain", RATE, CPU, "rate, ratio", "processor, ratio"], shown)
+    head = ["one worker"]
+    for what in (CPU, RATE, PICK_UP, START):
+        head += [what, "ratio"]
+    return table(head, shown)
+
+
+def contenders(source: Path, revision: str, only: str, *, keys: bool) -> list[tuple[Tree, Tree]]:
+    """Trees, each with the one that it is compared with."""
+    rows = []
+    for engine in (engines.SQLITE, engines.REDIS, engines.POSTGRES):
+        for kind in ("async", "sync"):
+            base = Tree(revision, kind, engine, source)
+            if only in base.name:
+                rows.append((Tree("this tree", kind, engine, HERE.parent), base))
+                if keys and kind == "async":
+                    for name, count in (("a key a job", "own"), ("100 keys", "100")):
+                        rows.append((Tree(name, kind, engine, HERE.parent, count), base))
+    return rows
 
 
 def main() -> int:
@@ -90,22 +143,20 @@ def main() -> int:
     parser.add_argument("revision")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=40_000)
-    parser.add_argument("--only", default="", help="only stores whose name has this in it")
+    parser.add_argument("--pick-ups", type=int, default=40, help="of the async workers; 0 for none")
+    parser.add_argument("--only", default="", help="only rows whose name has this in it")
+    parser.add_argument("--keys", action="store_true", help="also jobs with keys")
     asked = parser.parse_args()
     processes.leave_in_order()
     figures = Figures()
-    rows: list[tuple[Tree, Tree]] = []
     with checked_out(asked.revision) as other:
-        for engine in (engines.SQLITE, engines.REDIS, engines.POSTGRES):
-            if asked.only in engine.name:
-                base = Tree(asked.revision, engine, other)
-                for name, keys in (("", ""), (", a key a job", "own"), (", 100 keys", "100")):
-                    rows.append((Tree(f"this tree{name}", engine, HERE.parent, keys), base))
+        rows = contenders(other, asked.revision, asked.only, keys=asked.keys)
         for figures.run in range(asked.runs):
             for tree, base in rows:
                 pair = [tree, base] if tree.name.endswith("this tree") else [tree]
                 for each in pair if figures.run % 2 else pair[::-1]:
-                    measure(each, asked.jobs, figures)
+                    pick_ups = asked.pick_ups if each.kind == "async" else 0
+                    measure(each, asked.jobs, pick_ups, figures)
     print("\n".join(report(figures, rows)))
     for what in figures.troubles:
         print(what)
