@@ -24,6 +24,7 @@ from limpet.domain.permit import Room
 from limpet.domain.reading import Executor
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
+from limpet.host.boot import boot_id
 from limpet.host.gate import LIFETIME_MICROSECONDS, USUAL_THRESHOLDS
 from limpet.host.history import History
 from limpet.host.holders import Holders
@@ -31,7 +32,6 @@ from limpet.host.marks import MARK
 from limpet.host.monitor import Monitor
 from limpet.host.trees import SessionTrees
 from limpet.host.wire import Published, written
-from limpet.storage.boot import boot_id
 from limpet.storage.registry import open_store
 
 EXECUTORS = 20

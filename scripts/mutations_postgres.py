@@ -239,6 +239,13 @@ MUTATIONS = (
     ),
     Mutation(
         "sql/recover.sql",
+        "moment <= %(asked)s\n  AND (%(longest)s::bigint IS NULL OR",
+        "moment <= %(asked)s\n  AND (true OR",
+        "a session is ended that was not watched for its lease",
+        "postgres",
+    ),
+    Mutation(
+        "sql/recover.sql",
         "WHERE s.id = %(session)s AND s.state = 'dead'",
         "WHERE s.id = %(session)s",
         "the jobs of a living session are recovered",

@@ -188,6 +188,12 @@ MUTATIONS = (
         "a session outlives its moment",
     ),
     _broken(
+        "expire.lua",
+        "if heard_of and not (longest and s.lease > longest) then",
+        "if heard_of then",
+        "a session is ended that was not watched for its lease",
+    ),
+    _broken(
         "recover.lua",
         "if not s or s.state ~= DEAD then",
         "if not s then",

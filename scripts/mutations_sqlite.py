@@ -143,6 +143,12 @@ MUTATIONS = (
     ),
     Mutation(
         "recover.sql",
+        "moment <= :now_lease\n  AND (:longest IS NULL OR",
+        "moment <= :now_lease\n  AND (1 OR",
+        "a session is ended that was not watched for its lease",
+    ),
+    Mutation(
+        "recover.sql",
         "WHERE id = :session AND state = 'dead'",
         "WHERE id = :session",
         "the jobs of a living session are recovered",

@@ -36,6 +36,7 @@ CHILDREN = 1_000
 RATE_SECONDS, RATE_WORKERS, MOST_OFF = 10, 4, 0.05
 TICKS, TICK_KILLS = 1_000, 20
 MONITOR_SECONDS = 60
+FUZZED = 150
 NAMES = {"sqlite": "SQLite", "redis": "Redis", "valkey": "Valkey", "postgres": "PostgreSQL"}
 
 
@@ -185,6 +186,32 @@ def measuring_costs_little(store: str) -> Proof:
     )
 
 
+def two_hosts_and_a_bad_network(store: str) -> Proof:
+    done = _run(str(ROOT / "scripts" / "hosts.py"), "faults", store)
+    found = json.loads(done.stdout)
+    return Proof(
+        f"On {NAMES[store]}: two hosts with names, boots, run directories and networks of their "
+        f"own; the line of one is cut both ways or one way, slow, lossy or flapping, with leases "
+        f"of 5 s and 10 s: no two runs of a job overlap, the other host has the jobs within the "
+        f"lease + 0.5 s, the healed host goes on (root).",
+        done.returncode == 0,
+        found["said"],
+        found["troubles"],
+    )
+
+
+def a_lease_on_a_lossy_line(store: str) -> Proof:
+    done = _run(str(ROOT / "scripts" / "hosts.py"), "lossy", store)
+    found = json.loads(done.stdout)
+    return Proof(
+        f"On {NAMES[store]}: 300 ms each way and 5 % of the packets lost each way, a lease of "
+        f"5 s: at most one session of two workers is lost in ten runs of 60 s (root).",
+        done.returncode == 0,
+        found["said"],
+        found["troubles"],
+    )
+
+
 def limits_of_a_real_control_group() -> Proof:
     done = _run(str(ROOT / "scripts" / "real_group.py"))
     found = json.loads(done.stdout)
@@ -226,6 +253,25 @@ def every_store_does_what_the_model_does() -> Proof:
     )
 
 
+def frames_of_any_content() -> Proof:
+    return _tested(
+        "Bytes, mutated frames and well-formed nonsense, 5,000 of each, both ways through real "
+        "splitter, decoder and dispatcher: one error comes out, which ends that executor, and "
+        "nothing is settled that it may not say; `make test` has 150.",
+        [str(TESTS / "unit" / "test_frames_fuzz.py")],
+        LIMPET_TEST_LONG="1",
+    )
+
+
+def nonsense_in_rows_stops_nothing() -> Proof:
+    return _tested(
+        f"On every store: {FUZZED} stores of which random fields hold random nonsense; what nobody "
+        f"wrote into is claimed, fired, swept, recovered, listed and pruned all the same.",
+        [str(TESTS / "contract" / "test_hostile_fuzz.py")],
+        LIMPET_TEST_FUZZ=str(FUZZED),
+    )
+
+
 def stores_that_fail() -> Proof:
     names = ("test_clock", "long_clock", "test_outage", "test_rollback", "long_rollback")
     return _tested(
@@ -234,6 +280,23 @@ def stores_that_fail() -> Proof:
         "lost, doubled, charged or run twice at once.",
         [str(TESTS / "lifecycle" / f"{name}.py") for name in names],
         LIMPET_TEST_LONG="1",
+    )
+
+
+def clones_and_mounts_that_hang() -> Proof:
+    names = ("test_clone", "test_hung_proof")
+    return _tested(
+        "On each store: a clone of a living machine takes none of its jobs, and a mount that hangs "
+        "keeps no lease from its end (root); `make test` has one store of each.",
+        [str(TESTS / "lifecycle" / f"{name}.py") for name in names],
+        LIMPET_TEST_LONG="1",
+    )
+
+
+def workers_short_of_something() -> Proof:
+    return _tested(
+        "A worker that was ready and cannot start again goes on trying, with growing pauses.",
+        [str(TESTS / "worker" / "long_little_room.py")],
     )
 
 
@@ -250,6 +313,17 @@ def fan_outs_that_are_killed() -> Proof:
         "A worker is killed with -9 while a job stages its children, after that, and while they "
         "are written out: all of them are there, or none.",
         [str(TESTS / "lifecycle" / "test_shaping.py"), "-k", "fans_out"],
+        LIMPET_TEST_LONG="1",
+    )
+
+
+def requests_that_are_nonsense() -> Proof:
+    return _tested(
+        "What tasks send to the supervisor, forty times as much of it as in `make test`: bytes, "
+        "well-formed nonsense and values at their bounds are served, or end the executor that "
+        "sent them; no answer raises anything but our errors; each request and answer comes as "
+        "it was sent.",
+        [str(TESTS / "unit" / f"test_{name}.py") for name in ("task_requests", "request_server")],
         LIMPET_TEST_LONG="1",
     )
 
@@ -285,13 +359,20 @@ PROOFS: list[Callable[[], Proof]] = [
     *(partial(a_rate_is_held, store) for store in NAMES),
     *(partial(each_tick_is_fired_once, store) for store in NAMES),
     *(partial(measuring_costs_little, store) for store in NAMES if store != "valkey"),
+    *(partial(two_hosts_and_a_bad_network, store) for store in ("redis", "postgres")),
+    partial(a_lease_on_a_lossy_line, "postgres"),
     limits_of_a_real_control_group,
     *(partial(server_killed_at_random, kind) for kind in NAMES if kind != "sqlite"),
     contract_on_the_older_postgresql,
     every_store_does_what_the_model_does,
+    frames_of_any_content,
+    nonsense_in_rows_stops_nothing,
     stores_that_fail,
     fan_outs_that_are_killed,
     commands_that_are_stopped,
+    requests_that_are_nonsense,
+    clones_and_mounts_that_hang,
+    workers_short_of_something,
 ]
 
 

@@ -21,6 +21,7 @@ from limpet.domain.clock import Clock
 from limpet.domain.duration import Duration
 from limpet.domain.errors import InvalidOption, UnknownTask
 from limpet.domain.ids import checked_id
+from limpet.domain.plural import number_of
 from limpet.domain.queue import QueueLimit, QueueRules, checked_name, kept_for
 from limpet.domain.state import State
 from limpet.domain.weight import Weight, gives_way, task_weight
@@ -81,7 +82,7 @@ class App(Intake, Timetable, Surroundings, Gatehouse):
         _opened.add(self)
 
     def __repr__(self) -> str:
-        return f"<App {self.url} with {len(self._tasks)} tasks>"
+        return f"<App {self.url} with {number_of(len(self._tasks), 'task')}>"
 
     @cached_property
     def client(self) -> Client:

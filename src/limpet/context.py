@@ -12,10 +12,8 @@ from limpet.domain.cause import Cause
 from limpet.domain.child import ChildResult
 from limpet.domain.duration import Duration
 from limpet.domain.errors import AttemptStopped, FanOut, InvalidOption, RateLimited
+from limpet.domain.job import LONGEST_LINE, LONGEST_NOTE
 from limpet.domain.raised import sendable
-
-LONGEST_LINE = 16 * 1024
-LONGEST_NOTE = 1_000
 
 # Lines of `ctx.log` go through the user's own logging under this name.
 LOGGER = "limpet.job"

@@ -15,6 +15,7 @@ from limpet.domain.errors import InvalidOption, LimpetError
 from limpet.domain.job import NewJob
 from limpet.flow import Child, Failed, Flow, Layout, Part, each_a_child, fits
 from limpet.storage.base import CHUNK
+from limpet.storage.bounds import batches
 from limpet.task import Call
 
 
@@ -31,7 +32,8 @@ class Intake(ABC):
     # -- many
 
     def enqueue_many(self, calls: Iterable[Call]) -> list[JobHandle[Any]]:
-        """Hand in many jobs in few writes: chunks of 1,000, each wholly or not at all.
+        """Hand in many jobs in few writes: chunks of 1,000, fewer where they are large, each
+        wholly or not at all.
 
         If a chunk is refused, the error's `accepted` lists the handles of those before it. Calls
         that a generator makes are made while those before are written.
@@ -55,7 +57,7 @@ class Intake(ABC):
             raise
         return handles
 
-    def _chunks(self, calls: Iterable[Call], given: deque[Call]) -> Iterator[list[NewJob]]:
+    def _chunks(self, calls: Iterable[Call], given: deque[Call]) -> Iterator[Sequence[NewJob]]:
         rest = iter(calls)
         while chunk := list(islice(rest, CHUNK)):
             self._check(chunk)
@@ -63,7 +65,7 @@ class Intake(ABC):
             jobs: list[NewJob] = []
             for task, alike in groupby(chunk, itemgetter(0)):
                 jobs += task.new_jobs([call.packed for call in alike])
-            yield jobs
+            yield from batches(jobs)
 
     def _check(self, calls: Sequence[Call]) -> None:
         for task in {call.task for call in calls}:

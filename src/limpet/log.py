@@ -7,9 +7,18 @@ carries an `action`, and where it has them `job`, `task`, `queue` and `session`.
 import logging
 from typing import Any
 
+from limpet.domain.plural import number_of
+from limpet.domain.printable import printable
+
 logger = logging.getLogger("limpet")
 
 FACTS = ("job", "task", "queue", "session")
+
+# What the numbers of these facts are numbers of.
+_NOUNS = {
+    "tasks": "task", "lanes": "lane", "async_jobs": "async job", "jobs": "job", "times": "time",
+    "orphans": "orphaned job", "unknown": "job", "running": "job",
+}  # fmt: skip
 
 _D, _I, _W, _E = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 
@@ -17,10 +26,14 @@ WORDING: dict[str, tuple[int, str]] = {
     # The worker
     "worker_ready": (
         _I,
-        "worker {name} is ready: {tasks} tasks, {queues}, {lanes} lanes, {async_jobs} async jobs, "
-        "lease {lease:g} s",
+        "worker {name} is ready: {tasks}, {queues}, {lanes}, {async_jobs}, lease {lease:g} s",
     ),
     "store_opened": (_I, "store {url}: {durability}"),
+    "long_lease": (
+        _W,
+        "the lease is {lease:g} s: after a restart or a failover of the store's server no worker "
+        "starts a job for that long, and if this host vanishes its jobs run again only after it",
+    ),
     "containment": (_I, "jobs are contained by {how}"),
     "weaker_here": (_W, "on this system: {what}"),
     "started_by_spawn": (
@@ -30,21 +43,27 @@ WORDING: dict[str, tuple[int, str]] = {
     ),
     "few_files": (
         _W,
-        "{lanes} lanes instead of {wanted}, because this worker may not open more than {files} "
+        "{lanes} instead of {wanted}, because this worker may not open more than {files} "
         "files; raise its limit (ulimit -Hn) to have them all",
     ),
     "worker_draining": (
         _I,
-        "asked to stop: {running} jobs may go on for {seconds:g} s; a second signal ends them now",
+        "asked to stop: {running} may go on for {seconds:g} s; a second signal ends them now",
     ),
-    "worker_stopped": (_I, "stopped; {released} jobs were handed back"),
+    "worker_stopped": (_I, "stopped; {released} handed back"),
     "refused": (_E, "{reason}"),
     "guardian_gone": (_E, "the guardian is gone; everything is ended"),
     "session_over": (_W, "the session is over: {reason}; a new one begins"),
+    "part_lacks": (_E, "a part of the worker cannot go on: {error}"),
     "reloading": (_I, "{what} has changed; starting anew"),
     "zygote_died": (_E, "the zygote ended ({how}); its jobs are taken back"),
+    "zygote_stays": (
+        _W,
+        "the zygote has not gone on in its own pid namespace within {seconds:g} s; the session "
+        "begins anew",
+    ),
     # Recovery
-    "recovered": (_W, "recovered {count} orphaned jobs of {whose}: {cause}"),
+    "recovered": (_W, "recovered {orphans} of {whose}: {cause}"),
     "notice_failed": (_E, "the death of session {session} could not be told: {error}"),
     "maintenance_failed": (_W, "{service} could not do its work and will try again: {error}"),
     # The gate
@@ -66,24 +85,34 @@ WORDING: dict[str, tuple[int, str]] = {
         "schedule {schedule} cannot be fired here ({error}); put it again, or mend this machine",
     ),
     "schedule_vanished": (_I, "schedule {schedule} is no longer in the code and is removed"),
-    "mended": (_W, "the store was not as it must be: {rule}, put right {count} times"),
+    "mended": (_W, "the store was not as it must be: {rule}, put right {times}"),
     "unmended": (
         _E,
-        "the store is not as it must be: {rule}, {count} times, for example {example}; see "
-        "`limpet fsck`",
+        "the store is not as it must be: {rule}, {times}, for example {example}; see `limpet fsck`",
     ),
     # The store
     "store_failed": (_W, "the store does not answer ({error}); trying on for {seconds:.1f} s"),
     "store_awaited": (_W, "waiting for the store: {error}"),
+    "line_slow": (
+        _W,
+        "the store is too slow, or too far away, for a lease of {lease:g} s: renewals take "
+        "{seconds:.1f} s, and a little more would end what runs; set --lease to {enough} s or more",
+    ),
     "store_moved": (
         _W,
         "another server answers for the store, perhaps with older data; nothing is claimed for one "
         "lease, until whoever ran jobs that it has forgotten has stopped them",
     ),
     "store_back": (_I, "the store answers again after {seconds:.1f} s"),
+    "store_half_open": (
+        _W,
+        "users who may only read {path} can stop everybody who writes to it, by locking its files; "
+        "close it to them: {command}",
+    ),
     "clock_stepped": (
         _W,
-        "the store's clock was set, or another server answers; no lease is ended for {seconds:g} s",
+        "the store's clock was set, or another server answers; no session is ended for one lease "
+        "of its own",
     ),
     "lease_stepped": (_W, "the store's clock was set; the lease is renewed by its new time"),
     "permit_unsaid": (
@@ -93,18 +122,32 @@ WORDING: dict[str, tuple[int, str]] = {
     "heartbeat_late": (_W, "a renewal was {seconds:.2f} s late"),
     "digest_mismatch": (
         _W,
-        "the store thought that this worker holds {unknown} jobs it does not know; handed back. "
-        "{missing} of its jobs were lost",
+        "the store thought that this worker holds {unknown} that it does not know; handed back. "
+        "Lost: {missing} of its own",
+    ),
+    "row_unreadable": (
+        _W,
+        "{kind} {row}: its {field} cannot be read ({error}) and is passed over; write it anew, or "
+        "remove it",
     ),
     # Executors
     "executor_started": (_D, "{kind} executor {executor} started"),
-    "executor_died": (_W, "{kind} executor {executor} ended: {cause}; it ran {jobs} jobs"),
+    "executor_died": (_W, "{kind} executor {executor} ended: {cause}; it ran {jobs}"),
+    "executor_signalled": (
+        _W,
+        "{kind} executor {executor} was ended by a signal that may have come from another job: its "
+        "own run alone next, and get no strike",
+    ),
     "executor_failed": (_E, "an executor could not start ({error}); trying again in {seconds:g} s"),
     "executor_garbled": (
         _E,
         "{kind} executor {executor} cannot be understood ({error}) and is ended",
     ),
-    "executor_recycled": (_D, "{kind} executor {executor} is replaced after {jobs} jobs"),
+    "executor_recycled": (_D, "{kind} executor {executor} is replaced after {jobs}"),
+    "executor_changed": (
+        _W,
+        "{kind} executor {executor} is replaced: after {task} {what} cannot be put back as before",
+    ),
     "executor_doomed": (
         _W,
         "{kind} executor {executor} will be ended: {what} of {task} outlived its attempt",
@@ -114,7 +157,7 @@ WORDING: dict[str, tuple[int, str]] = {
     "job_failed": (_W, "{task} failed and will not be tried again: {cause}"),
     "job_failed_for_now": (_W, "{task} failed, and is relaunched in {delay}: {cause}"),
     "job_retried": (_I, "{task} failed, next attempt in {delay}: {cause}"),
-    "job_quarantined": (_W, "{task} was put aside, its arguments do not fit: {cause}"),
+    "job_quarantined": (_W, "{task} was put aside, what is stored of it does not fit: {cause}"),
     "job_lost": (_W, "{task} was lost with its executor: {cause}"),
     "job_stopping": (_I, "{task} is asked to stop: {cause}"),
     "job_killed": (_W, "{task} did not stop in {seconds:g} s; its executor is ended"),
@@ -125,8 +168,13 @@ WORDING: dict[str, tuple[int, str]] = {
 
 
 def say(action: str, /, **facts: Any) -> None:
-    """Log one action in its words."""
+    """Log one action in its words; what a job wrote in them is escaped, and so in one line."""
     level, words = WORDING[action]
     if logger.isEnabledFor(level):
         extra = {"action": action, **{name: facts.get(name) for name in FACTS}}
-        logger.log(level, words.format(**facts), extra=extra)
+        counted = {
+            name: number_of(fact, _NOUNS[name])
+            for name, fact in facts.items()
+            if name in _NOUNS and isinstance(fact, int)
+        }
+        logger.log(level, printable(words.format(**{**facts, **counted})), extra=extra)

@@ -85,7 +85,7 @@ def test_queues_and_workers_are_tables(limpet: Run, tmp_path: Path) -> None:
     store.exchange(session, 2, [Fail(lease, Raised("ValueError", "two\nlines"))])
     assert json.loads(limpet("queues", "--json").stdout)[0]["failed"] == 1
     listed = limpet("jobs").stdout
-    assert "ValueError: two lines" in listed
+    assert r"ValueError: two\nlines" in listed
     assert json.loads(limpet("workers", "--json").stdout)[0]["session"] == session
     app.close()
 
@@ -108,7 +108,7 @@ def test_secrets_are_never_printed(limpet: Run) -> None:
         (("enqueue", "add", '{"a": 1, "b": "x"}'), 2, "b: Input should be a valid integer"),
         (("enqueue", "add", "[1, 2]"), 2, "not an object"),
         (("enqueue", "add", "{"), 2, "not JSON"),
-        (("enqueue", "add", "[" * 100_000), 2, "not JSON"),
+        (("enqueue", "add", "[" * 100_000), 2, "nested too deeply"),
         (("enqueue", "add", '{"a": ' + "9" * 5000 + ', "b": 1}'), 2, "not JSON"),
         (("enqueue", "send", '{"to": "x", "self": 1}'), 2, "unexpected keyword argument 'self'"),
         (("enqueue", "send", '{"to": "x", "within": null}'), 2, "keyword argument 'within'"),
@@ -200,7 +200,7 @@ def test_fsck_is_well_and_names_what_is_broken(limpet: Run, tmp_path: Path) -> N
     raw.close()
     broken = limpet("fsck")
     assert broken.returncode == 1
-    assert "job_has_payload: broken 1 times" in broken.stdout
+    assert "job_has_payload: broken 1 time," in broken.stdout
     assert json.loads(limpet("fsck", "--json").stdout)[0]["invariant"] == "job_has_payload"
     with (tmp_path / "jobs.db").open("r+b") as damaged:
         damaged.seek(4096)

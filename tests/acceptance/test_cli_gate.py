@@ -19,12 +19,12 @@ from permits.measured import GIB, Measured
 
 from limpet.cli.main import main
 from limpet.domain.clock import SystemClock
+from limpet.domain.host import Sample, Span
 from limpet.domain.permit import Room
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
 from limpet.ops.record import iso
 from limpet.storage.base import Store
-from limpet.storage.gating import Sample, Span
 from limpet.storage.registry import open_store
 
 SERVER = "web-2"

@@ -197,7 +197,7 @@ def test_fsck_puts_right_what_it_can_and_says_so(limpet: Run, tmp_path: Path) ->
     assert limpet("fsck").returncode == 1
     done = limpet("fsck", "--repair")
     assert done.returncode == 0, done.stderr
-    assert "gauges_are_right: put right 1 times" in done.stdout
+    assert "gauges_are_right: put right 1 time\n" in done.stdout
     assert limpet("fsck").returncode == 0
     assert json.loads(limpet("fsck", "--repair", "--json").stdout) == {"mended": [], "broken": []}
     app = App(f"sqlite:///{tmp_path}/jobs.db")

@@ -86,7 +86,7 @@ def test_running_jobs_are_waited_for_and_dead_workers_are_swept(
     living, dying = Holder(source), Holder(source)
     done, lost = living.take(begin=True), dying.take(begin=True)
     told: list[int] = []
-    with pytest.raises(StoreNotMoved, match=r"2 jobs still run at sqlite:.*--abort"):
+    with pytest.raises(StoreNotMoved, match=r"sqlite:.* still runs 2 jobs.*--abort"):
         Mover(source, target, tell=lambda now: told.append(now.running)).move(AT_ONCE)
     assert told == [2]
 
@@ -117,9 +117,9 @@ def test_what_cannot_be_moved_is_refused_with_a_sentence(
     assert "has no jobs" in refusal(source, empty)
     source.enqueue([NewJob(IDS.new(), "task", "{}")])
     busy.enqueue([NewJob(IDS.new(), "task", "{}")])
-    assert "1 jobs and 0 workers" in refusal(source, busy)
+    assert "1 job and 0 workers" in refusal(source, busy)
     Holder(worked)
-    assert "0 jobs and 1 workers" in refusal(source, worked)
+    assert "0 jobs and 1 worker." in refusal(source, worked)
     (tmp_path / "link").symlink_to(tmp_path)
     with closing(open_store(url.replace(f"{tmp_path}/", f"{tmp_path}/link/"))) as itself:
         assert "same store" in refusal(source, itself)
@@ -255,7 +255,7 @@ class Careless(Life):
 def test_target_that_lacks_a_job_is_not_opened(fresh: Callable[..., Store]) -> None:
     source, target = fresh("sqlite"), fresh("redis")
     source.enqueue([NewJob(IDS.new(), "task", "{}") for _ in range(3)])
-    with pytest.raises(StoreNotMoved, match=r"2 of the 3 jobs.*nothing was given up"):
+    with pytest.raises(StoreNotMoved, match=r"2 of 3 jobs.*nothing was given up"):
         Mover(source, Mortal(target, Careless(0))).move(AT_ONCE)
     with pytest.raises(StoreMoved, match="being filled"):
         target.promote()

@@ -18,13 +18,13 @@ from servers import shared_url
 from limpet.domain.breaker import BreakerRules, Observed
 from limpet.domain.cause import Raised
 from limpet.domain.errors import StoreRefused
+from limpet.domain.host import Sample, Span
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Complete, Fail, Quarantine
 from limpet.storage.base import Want
-from limpet.storage.gating import Sample, Span
 from limpet.storage.postgres import schema
 from limpet.storage.postgres.store import PostgresStore
 

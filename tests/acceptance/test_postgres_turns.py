@@ -146,7 +146,7 @@ def test_a_renewal_that_had_to_wait_past_the_moment_comes_too_late(
     store: PostgresStore, raw: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "_URGENT_LOCK_MS", 30_000)
-    monkeypatch.setattr(database, "_URGENT_SECONDS", 30.0)
+    monkeypatch.setattr(database, "_URGENT_SHARE", 5.0)
     holder = Holder(store, lease=timedelta(seconds=2))
     told: list[Standing] = []
     with uncommitted(store) as tx:

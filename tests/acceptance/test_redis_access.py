@@ -17,10 +17,10 @@ from servers.relay import Relay
 from servers.tls import Authority, TlsRelay
 
 from limpet.domain.errors import StoreRefused, StoreUnavailable
+from limpet.domain.host import Sample, Span
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.storage.base import Store, Topic, Want
-from limpet.storage.gating import Sample, Span
 from limpet.storage.registry import open_store
 
 # As in docs/concepts/redis.md.

@@ -14,8 +14,9 @@ from contract.test_permits import caller
 from servers import RedisServer
 
 from limpet.domain.errors import SchemaMismatch
+from limpet.domain.host import Sample, Span
 from limpet.domain.transition import Complete
-from limpet.storage.gating import SAMPLES_KEPT, Sample, Span
+from limpet.storage.gating import SAMPLES_KEPT
 from limpet.storage.redis.schema import VERSION
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock

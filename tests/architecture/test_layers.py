@@ -84,6 +84,43 @@ def test_a_module_stays_small(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LONGEST_MODULE
 
 
+RUNS_WHAT_IT_READS = {
+    "pickle",
+    "_pickle",
+    "cPickle",
+    "marshal",
+    "shelve",
+    "dill",
+    "cloudpickle",
+    "code",
+}
+WRITTEN = re.compile(
+    r"\b(pickle|marshal|shelve|dill)\b|(?<![\w.])(eval|exec|compile|__import__)\(|\byaml\.load\b"
+)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_nothing_that_is_read_can_run(path: Path) -> None:
+    """What another process, a store or a file says is data: no form that can name code is read."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    assert not {name.partition(".")[0] for name in imported(tree)} & RUNS_WHAT_IT_READS
+    assert [match[0] for match in WRITTEN.finditer(text)] == []
+    calls = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not calls & {"eval", "exec", "compile", "__import__"}
+
+
+def test_the_search_for_what_can_run_finds_it() -> None:
+    for line in ("import pickle", "answer = eval(text)", "exec(code)", "marshal.loads(data)"):
+        assert WRITTEN.search(line)
+    for line in ("re.compile(x)", "the executor(s)", "os.execve(path)", "script.exec(x)"):
+        assert not WRITTEN.search(line)
+
+
 def test_every_public_name_is_listed_and_importable() -> None:
     assert list(limpet.__all__) == sorted(limpet.__all__)
     for name in limpet.__all__:
@@ -146,3 +183,24 @@ def test_every_part_of_a_lua_script_has_a_header_and_is_included(path: Path) -> 
     assert path.read_text().startswith(f"-- {path.stem}: ")
     line = f"-- include: {path.stem}\n"
     assert any(line in each.read_text() for each in LUA.glob("*.lua"))
+
+
+def test_every_text_goes_to_a_terminal_by_one_door() -> None:
+    """What is printed past `cli.output` and the live views is not escaped."""
+    doors = {"cli/output.py", "cli/live.py", "cli/screen.py"}
+    past = {
+        f"{relative(path)}:{node.lineno}"
+        for path in MODULES
+        if relative(path).startswith("cli/") and relative(path) not in doors
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and _prints(node.func)
+    }
+    assert past == set()
+
+
+def _prints(called: ast.expr) -> bool:
+    if isinstance(called, ast.Name):
+        return called.id == "print"
+    return isinstance(called, ast.Attribute) and ast.unparse(called) in (
+        "sys.stdout.write", "sys.stderr.write", "os.write", "sys.stdout.writelines",
+    )  # fmt: skip

@@ -75,7 +75,7 @@ def test_a_flow_that_does_not_fit_the_cap_is_refused_as_a_whole(url: str) -> Non
     work.enqueue(0)
     staged: list[str] = []
     app.client.store.stage = lambda flow, place, jobs: staged.append(flow)  # type: ignore[method-assign]
-    with pytest.raises(QueueFull, match="'small' has no room for 1200 more: 1 jobs are waiting"):
+    with pytest.raises(QueueFull, match="'small' has no room for 1200 more: 1 job is waiting"):
         app.flow(work.call(9), [work.call(n) for n in range(1199)])
     assert staged == []
     assert jobs_there(app) == 2
@@ -130,7 +130,7 @@ def test_a_flow_whose_room_was_taken_while_it_was_staged_is_refused_or_waits(
     store.stage = staging  # type: ignore[method-assign]
     calls = [work.call(n) for n in range(1500)]
     if when_full == "refuse":
-        with pytest.raises(QueueFull, match="has no room for 1500 more: 1 jobs are waiting"):
+        with pytest.raises(QueueFull, match="has no room for 1500 more: 1 job is waiting"):
             app.group(calls)
         assert jobs_there(app) == 1
     else:

@@ -144,7 +144,7 @@ def test_within_obeys_the_cap_and_the_version(url: str, tmp_path: Path) -> None:
     work.enqueue()
     own = apsw.Connection(str(tmp_path / "jobs.db"))
     own.execute("BEGIN IMMEDIATE")
-    with pytest.raises(QueueFull, match="1 jobs are waiting and its cap is 1"):
+    with pytest.raises(QueueFull, match="1 job is waiting and its cap is 1"):
         work.using(within=own).enqueue()
     own.execute("UPDATE limpet_store SET oldest_allowed = 99, newest_allowed = 99")
     with pytest.raises(SchemaMismatch, match="newer Limpet"):

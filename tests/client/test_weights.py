@@ -7,7 +7,8 @@ import pytest
 
 from limpet import App, InvalidOption, Weight
 from limpet.domain.weight import HEAVY
-from limpet.worker.frames import Catalog, catalog_of, pack, unpack
+from limpet.worker.catalog import Catalog
+from limpet.worker.frames import FROM_ZYGOTE, CatalogFrame, pack
 from limpet.worker.registry import Registry
 
 FULL = Weight(cpu=1.5, memory="2GiB")
@@ -23,8 +24,10 @@ def options_of(job: Any) -> dict[str, Any]:
 
 def catalog(app: App) -> Catalog:
     """As the supervisor reads it."""
-    frame = pack(31, Registry(app).catalog(threads=1, contained=False))
-    return catalog_of(unpack(frame[8:])[1])
+    data = pack(CatalogFrame(Registry(app).catalog(threads=1, contained=False)))
+    frame = FROM_ZYGOTE.decode(data[8:])
+    assert isinstance(frame, CatalogFrame)
+    return frame.catalog
 
 
 def test_weight_goes_with_the_job_for_people_to_see(app: App) -> None:

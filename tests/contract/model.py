@@ -250,10 +250,11 @@ class Model:
 
     # -- sweep
 
-    def expire(self) -> set[str]:
+    def expire(self, longest: int | None = None) -> set[str]:
         for session, kept in self.sessions.items():
             if kept.state != "dead" and kept.moment <= self._boot():
-                self.end(session, charged=True)
+                if longest is None or kept.lease <= longest:
+                    self.end(session, charged=True)
             elif kept.state != "dead":
                 kept.moment = min(kept.moment, self._boot() + kept.lease)
         return {

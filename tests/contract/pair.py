@@ -24,6 +24,9 @@ from limpet.storage.base import Pool, Want
 from limpet.storage.texts import reason_of
 from limpet.testing.clock import FakeClock
 
+# Of the sessions in turn; most have the usual one.
+LEASES = (LEASE, LEASE, LEASE * 3)
+
 
 class Pair:
     """Says everything twice; what is chosen by a number depends on the model alone."""
@@ -115,14 +118,14 @@ class Pair:
     def begin(self, tasks: Sequence[str]) -> str:
         session = new_id()
         self.sessions.append(session)
-        self.register(session, frozenset(tasks))
+        self.register(session, frozenset(tasks), LEASES[len(self.sessions) % len(LEASES)])
         return session
 
-    def register(self, session: str, tasks: frozenset[str]) -> None:
-        new = NewSession(session, SessionKind.WORKER, "w", "h", 1, LEASE, tasks)
+    def register(self, session: str, tasks: frozenset[str], lease: timedelta) -> None:
+        new = NewSession(session, SessionKind.WORKER, "w", "h", 1, lease, tasks)
         answer, moment = both(
             lambda: self.store.register(new),
-            lambda: self.model.register(session, tasks, microseconds(LEASE)),
+            lambda: self.model.register(session, tasks, microseconds(lease)),
         )
         if answer is not None:
             assert answer.moment == moment
@@ -181,8 +184,10 @@ class Pair:
 
     # -- sweep
 
-    def expire(self) -> None:
-        assert {each.id for each in self.store.expire()} == self.model.expire()
+    def expire(self, longest: timedelta | None = None) -> None:
+        at_most = None if longest is None else microseconds(longest)
+        ended = {each.id for each in self.store.expire(longest=longest)}
+        assert ended == self.model.expire(at_most)
 
     def recover(self, session: str) -> None:
         answer, went = self.store.recover(session), self.model.recover(session)

@@ -11,9 +11,9 @@ from contract.moving import CLOSED, CLOSING, carry, step
 from contract.test_permits import caller
 
 from limpet.domain.errors import StoreMoved
+from limpet.domain.host import Sample, Span
 from limpet.domain.transition import Complete
 from limpet.storage.base import Store
-from limpet.storage.gating import Sample, Span
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
+from limpet.domain.host import Host, Sample, Span
 from limpet.storage.base import Store
-from limpet.storage.gating import SAMPLES_KEPT, Host, Sample, Span
+from limpet.storage.gating import SAMPLES_KEPT
 from limpet.testing.clock import FakeClock
 
 LIFETIME = timedelta(seconds=10)

@@ -14,6 +14,7 @@ from contract.choices import (
     DELAYS,
     FAMILIES,
     KEYS,
+    LEASE,
     LEASES,
     MAKE,
     NUMBERS,
@@ -242,7 +243,7 @@ class Machine(RuleBasedStateMachine):
             case "begin":
                 pair.begin(tasks)
             case "expire":
-                pair.expire()
+                pair.expire((None, LEASE, LEASE * 3, LEASE / 2)[pick % 4])
             case "sweep":
                 pair.sweep()
             case "prune":
@@ -256,7 +257,8 @@ class Machine(RuleBasedStateMachine):
             case "register again":
                 session = pair.session(pick)
                 if session in pair.model.sessions:
-                    pair.register(session, pair.model.sessions[session].tasks)
+                    known = pair.model.sessions[session]
+                    pair.register(session, known.tasks, timedelta(microseconds=known.lease))
             case "clock forward" | "clock back":
                 pair.clock.step_wall(timedelta(hours=1 if what == "clock forward" else -1))
             case "limit":

@@ -5,12 +5,13 @@ from datetime import timedelta
 import pytest
 from contract.driver import LEASE, Holder, add, add_many, get, new_id, session_of
 
+from limpet.domain.cause import Drained
 from limpet.domain.duration import microseconds
 from limpet.domain.errors import StoreRolledBack
 from limpet.domain.lease import Digest, digest
 from limpet.domain.session import SessionState, Standing
 from limpet.domain.state import State
-from limpet.domain.transition import Complete
+from limpet.domain.transition import Complete, Release
 from limpet.storage.base import Store
 from limpet.testing.clock import FakeClock
 
@@ -168,3 +169,29 @@ def test_session_past_its_moment_may_still_say_what_has_begun(
     clock.advance(LEASE)
     holder.renew(begun=[lease])
     assert get(store, job).begun
+
+
+def test_repeat_of_a_renewal_that_arrives_after_later_ones_changes_nothing_else(
+    store: Store, clock: FakeClock
+) -> None:
+    """A worker sends a renewal again on another connection when its answer is late: the first one
+    may arrive much later, or both at once.
+    """
+    job = add(store)
+    holder = Holder(store)
+    first = holder.take(begin=True)
+    holder.exchange(Release(first, Drained()))
+    again = holder.take()
+    assert again.job == job
+    holder.renew(draining=True)
+    late = holder.renew(begun=[first])
+    assert late.standing is Standing.DRAINING
+    assert late.seq == holder.seq
+    assert first not in late.untold
+    assert late.digest == digest([(again.job, again.token)])
+    assert not get(store, job).begun, "it is the later attempt that runs, and that has not begun"
+    store.end(holder.id, Drained())
+    moment = session_of(store, holder.id).moment
+    clock.advance(timedelta(seconds=1))
+    assert holder.renew(begun=[first]).standing is Standing.DEAD
+    assert session_of(store, holder.id).moment == moment

@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from lifecycle.modes import BEST, OTHER_STORES, Case, Mode
+from lifecycle.network import LONG
 from lifecycle.place import FAILED, Place
 
 
@@ -22,15 +23,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Say in which modes, and on which stores, each test is run.
 
     What a module promises for every store (`EVERY_STORE = True`) is tried on each of them in one
-    mode, but for tests that look into a SQLite file, or ask what no store has a part in.
+    mode, but for tests that look into a SQLite file, or ask what no store has a part in. A store
+    that a mark `prove_on` names is left to `make prove`.
     """
     every = getattr(metafunc.module, "EVERY_STORE", False)
     alone = any(map(metafunc.definition.get_closest_marker, ("of_sqlite", "one_store")))
     others = [Case(BEST, kind) for kind in OTHER_STORES] if every and not alone else []
+    left = metafunc.definition.get_closest_marker("prove_on")
+    later = () if left is None or LONG else left.args
     if "place" in metafunc.fixturenames:
         only = metafunc.definition.get_closest_marker("modes")
         modes = list(Mode) if only is None else only.args
-        metafunc.parametrize("case", [*(Case(mode) for mode in modes), *others], ids=str)
+        cases = [*(Case(mode) for mode in modes), *others]
+        metafunc.parametrize("case", [each for each in cases if each.store not in later], ids=str)
     elif "one_place" in metafunc.fixturenames:
         metafunc.parametrize("case", [Case(BEST), *others], ids=str)
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -200,3 +201,39 @@ async def is_deaf_in_its_loop(ctx: Context, word: str) -> int:
                 await asyncio.sleep(EVERY_SECONDS)
         record.write("end")
     return ctx.token
+
+
+# -- those that end the processes of others
+
+
+@app.task(retry=once)
+def kills(ctx: Context, pid: int, number: int = signal.SIGKILL) -> str:
+    """Ends one other executor of its worker, and no other process."""
+    with recording(ctx) as record:
+        record.write("begin")
+        with open(f"/proc/{pid}/comm") as file:
+            assert file.read().startswith("limpet-l"), "not an executor"
+        os.kill(pid, number)
+        record.write("end")
+    return "done"
+
+
+@app.task(retry=once)
+def kills_everybody(ctx: Context, outer: str, number: int) -> str:
+    """Signals whatever it may; never outside of a pid namespace of its worker's own."""
+    with recording(ctx) as record:
+        record.write("begin")
+        with open("/proc/1/comm") as file:
+            first = file.read().strip()
+        assert os.readlink("/proc/self/ns/pid") != outer, "not in a pid namespace"
+        assert first == "limpet-zygote", "not in that of its worker"
+        os.kill(-1, number)
+        record.write("end")
+    return "done"
+
+
+@app.task
+def kills_itself(ctx: Context) -> None:
+    with recording(ctx) as record:
+        record.write("begin")
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -17,6 +17,7 @@ from servers.faketime import FakeTime
 from servers.proxy import Proxy
 
 from limpet.domain.state import State
+from limpet.storage.assets import lua
 
 Server = RedisServer | PostgresServer
 
@@ -43,6 +44,13 @@ class Net:
     proxy: Proxy
     place: Place
     others: list[Server]
+
+
+def request_of(kind: str, verb: str) -> bytes:
+    """What a request of a verb has in it."""
+    if kind == "postgres":
+        return f"v1_{verb}".encode()
+    return lua("limpet.storage.redis", "lua", verb).sha.encode()
 
 
 def hide_lock(worker: Worker, place: Place) -> None:

@@ -168,13 +168,18 @@ class Place:
         return worker
 
     def begin_worker(
-        self, name: str = "w", settings: Settings | None = None, source: Path | None = None
+        self,
+        name: str = "w",
+        settings: Settings | None = None,
+        source: Path | None = None,
+        wrapper: Sequence[str] = (),
     ) -> Worker:
         """Start a worker, of another version if `source` is given, and do not wait."""
         number = next(self._count)
         worker = Worker.start(
             f"{name}{number}", self.mode, settings or Settings(),
             url=self.way or self.url, folder=self.folder, mark=self.mark, source=source,
+            wrapper=wrapper,
         )  # fmt: skip
         self.workers.append(worker)
         return worker

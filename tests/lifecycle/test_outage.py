@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from lifecycle.app import app
-from lifecycle.network import LONG, Net, assert_untouched, net
+from lifecycle.network import LONG, Net, assert_untouched, net, request_of
 from lifecycle.orphans import assert_no_orphans
 from lifecycle.place import Handle, Place, wall_of
 from lifecycle.processes import command
@@ -23,7 +23,6 @@ from limpet.domain.event import EventName
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.maintenance.sweeper import recover_all
-from limpet.storage.assets import lua
 from limpet.storage.registry import open_store
 
 pytestmark = pytest.mark.timeout(120)
@@ -40,13 +39,6 @@ VANISHED = WorkerVanished(last_seen=0)
 def some(request: pytest.FixtureRequest) -> Iterator[Net]:
     with net(str(request.param), request) as made:
         yield made
-
-
-def request_of(kind: str, verb: str) -> bytes:
-    """What a request of a verb has in it."""
-    if kind == "postgres":
-        return f"v1_{verb}".encode()
-    return lua("limpet.storage.redis", "lua", verb).sha.encode()
 
 
 def cpu_seconds(pid: int) -> float:

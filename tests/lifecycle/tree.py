@@ -84,18 +84,19 @@ class Worker:
     @classmethod
     def start(
         cls, name: str, mode: Mode, settings: Settings, *, url: str, folder: Path, mark: str,
-        source: Path | None = None,
+        source: Path | None = None, wrapper: Sequence[str] = (),
     ) -> "Worker":  # fmt: skip
         """Start it; it is the leader of a process group of its own, as a shell would make it.
 
-        `source`: a folder with another version of Limpet.
+        `source`: a folder with another version of Limpet. `wrapper`: the words in front of the
+        command, beside those of the mode.
         """
         log_file = folder / f"{name}.log"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("LIMPET_", "XDG_"))}
         own = f"{mark}-{name}-{time.monotonic_ns()}"
         with log_file.open("ab") as log:
             popen = subprocess.Popen(
-                [*mode.wrapper, sys.executable, "-m", "limpet.cli.main", "worker", APP]
+                [*wrapper, *mode.wrapper, sys.executable, "-m", "limpet.cli.main", "worker", APP]
                 + ["--url", url, "--name", name, *settings.words()],
                 cwd=folder,
                 env={

@@ -8,10 +8,10 @@ from types import TracebackType
 from limpet.domain.assessment import Capacity
 from limpet.domain.clock import SystemClock
 from limpet.domain.reading import Reading
+from limpet.host.boot import boot_id
 from limpet.host.gate import Thresholds
 from limpet.host.wire import Published, written
 from limpet.storage.base import Store
-from limpet.storage.boot import boot_id
 
 GIB = 1 << 30
 _EVERY_SECONDS = 0.5

@@ -69,7 +69,7 @@ def test_waiting_through_an_outage_keeps_nothing_of_each_try(
     network: Proxy,
     server: str,
     measure: Measure,
-    tmp_path: Path,
+    run_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tries: list[str] = []
@@ -81,9 +81,6 @@ def test_waiting_through_an_outage_keeps_nothing_of_each_try(
         tries.append(session)
         return take(session)
 
-    folder = tmp_path / "run"
-    folder.mkdir()
-    monkeypatch.setattr(locks, "run_directory", lambda: str(folder))
     monkeypatch.setattr(locks, "take", counted)
     with measure(busy=95) as host, closing(open_store(far_url)) as store:
         permit = Permit(
@@ -106,8 +103,8 @@ def test_waiting_through_an_outage_keeps_nothing_of_each_try(
             until(lambda: reasons)
             network.refuse()
             until(lambda: len(tries) >= 6)
-            assert opened(folder) <= 2
-            assert len(os.listdir(folder)) <= 4  # of this try, and of the one before the outage
+            assert opened(run_folder) <= 2
+            assert len(os.listdir(run_folder)) <= 4  # of this try, and of the one before the outage
             network.pass_on()
             host.say(0)
             assert held.wait(PATIENCE_SECONDS)
@@ -115,7 +112,7 @@ def test_waiting_through_an_outage_keeps_nothing_of_each_try(
             stop.set()
             leave.set()
             thread.join()
-        assert opened(folder) == 0
+        assert opened(run_folder) == 0
 
 
 def test_cancelled_wait_for_a_store_that_does_not_answer_is_over_soon(

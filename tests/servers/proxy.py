@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _HOST = "127.0.0.1"
-_BYTES = 1 << 16
+_BYTES = _MOST_REMEMBERED = 1 << 16
 
 
 class Proxy:
@@ -22,12 +22,15 @@ class Proxy:
         self._hangs = False
         self._delay = 0.0
         self._lose: bytes | None = None
+        self._silence: bytes | None = None
+        self._ever = False
         self._pairs: set[_Pair] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
         # When somebody connected, or tried to (monotonic).
         self.attempts: list[float] = []
         self.lost = threading.Event()
+        self.silenced = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -66,6 +69,16 @@ class Proxy:
         """
         self.lost.clear()
         self._lose = word
+
+    def silence(self, word: bytes, *, ever: bool = False) -> None:
+        """Swallow the next request that has this word, and all that is said on its connection from
+        then on, as where packets are lost; `silenced` is set then. Other connections are good.
+
+        `ever`: the next one on a connection that has ever said the word, because what is prepared
+        is said once, and then called by a name.
+        """
+        self.silenced.clear()
+        self._silence, self._ever = word, ever
 
     def pass_on(self, target: int | None = None) -> None:
         """Be a good network again; to another server, if one is named."""
@@ -137,6 +150,13 @@ class Proxy:
         if self._delay:
             await asyncio.sleep(self._delay)
 
+    def is_to_be_silenced(self, request: bytes, said: bytearray) -> bool:
+        if self._silence is None or self._silence not in (said if self._ever else request):
+            return False
+        self._silence = None
+        self.silenced.set()
+        return True
+
     def is_to_be_lost(self, request: bytes) -> bool:
         if self._lose is None or self._lose not in request:
             return False
@@ -159,6 +179,7 @@ class _Pair:
         self._reader, self._writer = reader, writer
         self._out: asyncio.StreamWriter | None = None
         self._loses_reply = False
+        self._said = bytearray()
         self._ended = asyncio.Event()
         self.silent = silent
 
@@ -190,6 +211,8 @@ class _Pair:
     async def _forth(self, out: asyncio.StreamWriter) -> None:
         while data := await self._reader.read(_BYTES):
             await self._proxy.wait()
+            self._said += data[: _MOST_REMEMBERED - len(self._said)]
+            self.silent = self.silent or self._proxy.is_to_be_silenced(data, self._said)
             if self.silent:
                 continue
             self._loses_reply = self._loses_reply or self._proxy.is_to_be_lost(data)

@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from uuid import uuid4
 
 import pytest
 
+from limpet.domain.clock import SystemClock
+from limpet.domain.ids import IdSource
 from limpet.host import locks
 from limpet.host.callers import Callers
+from limpet.host.run_directory import run_directory
 from limpet.host.trees import SessionTrees
 
 SECOND = 1_000_000
@@ -57,7 +59,7 @@ class Program:
 
 @pytest.fixture
 def sessions() -> list[str]:
-    return [f"caller-{uuid4().hex}" for _ in range(2)]
+    return IdSource(SystemClock()).many(2)
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def program(sessions: list[str]) -> Iterator[Program]:
     yield found
     found.end()
     for session in sessions:
-        locks.forget(os.path.join(locks.run_directory(), session + ".lock"))
+        locks.forget(session, os.path.join(run_directory(), session + ".lock"))
 
 
 def test_owner_of_a_lock_is_found_while_it_lives(program: Program, sessions: list[str]) -> None:

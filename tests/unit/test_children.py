@@ -1,24 +1,16 @@
 """The children of a job, on a store in memory: staged under its token, read as their tasks say."""
 
-import asyncio
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from limpet import App, Breaker, Flow, LimpetError, QueueLimit, Result, State
-from limpet.domain.errors import FanOut, LeaseLost, Snooze
-from limpet.domain.job import ClaimedJob, Counters
-from limpet.domain.lease import Lease
+from limpet.domain.errors import FanOut, Snooze
 from limpet.domain.rules import ChildFailure
 from limpet.worker import children
-from limpet.worker.frames import catalog_of, pack, unpack
-from limpet.worker.holds import Ledger
+from limpet.worker.frames import FROM_ZYGOTE, CatalogFrame, pack
 from limpet.worker.registry import Registry
-from limpet.worker.requests import Requests
-
-HOLDER = Lease("job", "s", 3)
 
 
 @pytest.fixture
@@ -93,39 +85,6 @@ def test_a_wish_to_fan_out_does_not_hide_a_failure(wrap: bool) -> None:
     assert children.fan_out_of(Snooze(1)) is None
 
 
-# -- through the supervisor
-
-
-def served(ledger: Ledger, over: bool, holder: Lease) -> list[str]:
-    asked: list[str] = []
-
-    class Line:
-        async def serve(self, verb: str, *args: Any, **kwargs: Any) -> None:
-            assert not kwargs
-            asked.append(verb)
-
-    stubs: list[Any] = [Line(), SimpleNamespace(over=over), ledger, None]
-    asyncio.run(Requests(*stubs).serve("stage", "flow", 0, [], holder=holder))
-    return asked
-
-
-def holding(lease: Lease) -> Ledger:
-    ledger = Ledger()
-    rest: tuple[Any, ...] = (False, False, 1, "{}", "{}", (), None)
-    ledger.take([ClaimedJob(lease, "t", "q", 1, 1, Counters(), *rest)])
-    return ledger
-
-
-def test_only_the_attempt_that_holds_the_job_may_stage() -> None:
-    assert served(holding(HOLDER), False, HOLDER) == ["stage"]
-    with pytest.raises(LeaseLost):
-        served(holding(HOLDER._replace(token=4)), False, HOLDER)
-    with pytest.raises(LeaseLost):
-        served(Ledger(), False, HOLDER)
-    with pytest.raises(LeaseLost):
-        served(holding(HOLDER), True, HOLDER)
-
-
 # -- what the supervisor hears of the app
 
 
@@ -140,7 +99,9 @@ def test_the_supervisor_hears_what_the_app_says_of_queues_and_breakers() -> None
     )
     app.task(name="leaf", breaker=Breaker("api"))(leaf)
     said = Registry(app).catalog(1, contained=False)
-    heard = catalog_of(unpack(pack(said)[8:])[0])
+    frame = FROM_ZYGOTE.decode(pack(CatalogFrame(said))[8:])
+    assert isinstance(frame, CatalogFrame)
+    heard = frame.catalog
     assert heard == said
     assert heard.bounded() == ["slow"]
     assert set(heard.queues) == {"slow", "heavy", "capped"}

@@ -269,6 +269,14 @@ def test_a_cause_of_a_newer_version_keeps_its_words() -> None:
     assert isinstance(cause_of(WorkerVanished(last_seen=1).record()), WorkerVanished)
 
 
+@pytest.mark.parametrize("number", [10**30, -(10**30), 2**53 + 1, float("inf"), float("nan")])
+def test_a_cause_with_a_number_that_cannot_travel_keeps_its_words(number: float) -> None:
+    kind, fact = ("ExecutorExited", "code") if isinstance(number, int) else ("TimedOut", "seconds")
+    found = cause_of({"kind": kind, fact: number, "text": "it ended"})
+    assert found == Unknown(was=kind, text="it ended")
+    assert cause_of({"kind": kind, fact: 77, "text": ""}) != Unknown(was=kind, text="")
+
+
 def test_secrets_are_masked_at_any_depth() -> None:
     args = {"a": {"b": [{"c/d": "secret"}, 2]}, "e": "secret", "f": 1}
     shown = masked(args, ("a/b/0/c~1d", "e"))

@@ -13,18 +13,17 @@ from machine_tree import GIB, MachineTree, pressure
 
 from limpet import log
 from limpet.domain.errors import StoreUnreachable
+from limpet.domain.host import Span
 from limpet.domain.permit import Room, Taken, fits, helped_by_an_end
 from limpet.domain.reading import Reading
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import HEAVY, Weight
-from limpet.host import post
 from limpet.host.marks import ZYGOTE
 from limpet.host.wire import Published, published_of
 from limpet.storage.base import Store
-from limpet.storage.gating import Span
 from limpet.storage.registry import open_store
 from limpet.worker import gatekeeper as module
-from limpet.worker.frames import Catalog, TaskFacts
+from limpet.worker.catalog import Catalog, TaskFacts
 from limpet.worker.gatekeeper import Gatekeeper
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
@@ -73,11 +72,10 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_folder: Path) -> Iterator[Machine]:
     tree = MachineTree(tmp_path / "root")
     tree.machine()
     monkeypatch.setenv(module.ROOT_VARIABLE, str(tree))
-    monkeypatch.setattr(post, "run_directory", lambda: str(tmp_path))
     monkeypatch.setattr(module, "POLL_MICROSECONDS", round(POLL_SECONDS * 1e6))
     url = f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"
     store = open_store(url)

@@ -21,9 +21,8 @@ class Line:
     def __init__(self, seq: int) -> None:
         self._seq = seq
 
-    async def ask(self, verb: str, *_: object) -> Renewed:
-        assert verb == "renew"
-        return Renewed(Standing.LIVE, 0, self._seq, (), (), Digest(0, 0), "epoch")
+    async def renew(self, *_: object) -> tuple[int, Renewed]:
+        return now(), Renewed(Standing.LIVE, 0, self._seq, (), (), Digest(0, 0), "epoch")
 
 
 def beat(seq: int, answered: int) -> tuple[int, int]:
@@ -53,3 +52,35 @@ def test_an_exchange_under_way_is_not_taken_for_a_rollback() -> None:
 def test_a_store_that_forgot_an_exchange_ends_the_session_with_the_next_renewal() -> None:
     with pytest.raises(SessionOver, match="remembers 2 of 3 exchanges"):
         beat(seq=2, answered=3)
+
+
+class SlowLine:
+    """Answers every renewal after so many seconds, as the clock of the page has them."""
+
+    async def renew(self, *_: object) -> tuple[int, Renewed]:
+        asked = now()
+        await asyncio.sleep(0.002)
+        return asked, Renewed(Standing.LIVE, 0, 0, (), (), Digest(0, 0), "epoch")
+
+
+@pytest.mark.parametrize(("lease", "said"), [(1.008, 1), (10.0, 0)])
+def test_a_line_that_is_too_slow_for_the_lease_is_said_once(
+    lease: float, said: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of 1.008 s all but 8 ms are margin, and a renewal takes 2 ms at least."""
+    descriptor = create()
+    page = Page(descriptor, writable=True)
+    os.close(descriptor)
+    heart = Heart(
+        "s", Plan("app", lease=lease), page, SlowLine(), Ledger(), lambda _: None, lambda: 0  # type: ignore[arg-type]
+    )  # fmt: skip
+
+    async def beat_often() -> None:
+        for _ in range(30):
+            page.moment = now() + 60_000_000
+            await heart._beat()
+
+    asyncio.run(beat_often())
+    lines = [each.message for each in caplog.records if "too far away" in each.message]
+    assert len(lines) == said
+    assert all("set --lease to 2 s or more" in line for line in lines)

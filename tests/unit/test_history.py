@@ -2,9 +2,9 @@
 
 import json
 
+from limpet.domain.host import Sample, Span
 from limpet.domain.reading import Pressure, Reading
 from limpet.host.history import History
-from limpet.storage.gating import Sample, Span
 
 START = 1_893_456_000
 SECOND = 1_000_000

@@ -24,6 +24,8 @@ def test_a_guardian_loads_the_standard_library_and_empty_packages() -> None:
         "limpet.host.locks",
         "limpet.host.marks",
         "limpet.host.processes",
+        "limpet.host.run_directory",
+        "limpet.host.shortage",
     }
 
 

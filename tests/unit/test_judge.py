@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from limpet.domain import transition
 from limpet.domain.cause import Cause, DeadlinePassed, Drained, Raised, Stalled, TimedOut
+from limpet.domain.ending import Ending
 from limpet.domain.errors import (
     AttemptStopped,
     InvalidOption,
@@ -16,49 +18,71 @@ from limpet.domain.errors import (
     Snooze,
     Unrecoverable,
 )
+from limpet.domain.lease import Lease
 from limpet.domain.retry import Retry, judge, raised
-from limpet.domain.verdict import Again, GiveUp, Later
+from limpet.domain.transition import Fail, RetryAt
 
 STEADY = Retry(attempts=3, backoff="fixed", delay="10s", jitter=0)
+LEASE, NOW = Lease("job", "session", 1), 1_000_000
 
 
-def cause_of_verdict(verdict: object) -> Cause:
-    assert isinstance(verdict, Again | GiveUp)
-    return verdict.cause
+def judged(error: BaseException, policy: Retry, failures: int, chance: float) -> Ending:
+    found = judge(LEASE, error, policy, failures, chance=chance, now=NOW)
+    if isinstance(found.settlement, RetryAt | transition.Snooze):
+        assert timedelta(microseconds=found.settlement.at - NOW) == found.delay
+    return found
+
+
+def fails(ending: Ending) -> bool:
+    return isinstance(ending.settlement, Fail)
+
+
+def is_tried_again(ending: Ending) -> bool:
+    return isinstance(ending.settlement, RetryAt)
+
+
+def snoozed(delay: timedelta, *, holds: bool = False) -> Ending:
+    at = NOW + delay // timedelta(microseconds=1)
+    return Ending(transition.Snooze(LEASE, at, holds), delay)
+
+
+def cause_of_ending(ending: Ending) -> Cause:
+    assert isinstance(ending.settlement, RetryAt | Fail)
+    return ending.settlement.error
 
 
 def test_an_ordinary_error_is_tried_again_until_the_attempts_are_used_up() -> None:
     for before in (0, 1):
-        verdict = judge(ValueError("x"), STEADY, before, 0.5)
-        assert isinstance(verdict, Again)
-        assert verdict.delay == timedelta(seconds=10)
-        assert isinstance(verdict.cause, Raised)
-    assert isinstance(judge(ValueError("x"), STEADY, 2, 0.5), GiveUp)
+        ending = judged(ValueError("x"), STEADY, before, 0.5)
+        assert is_tried_again(ending)
+        assert ending.delay == timedelta(seconds=10)
+        assert isinstance(cause_of_ending(ending), Raised)
+    assert fails(judged(ValueError("x"), STEADY, 2, 0.5))
 
 
 def test_unrecoverable_is_never_tried_again() -> None:
-    verdict = judge(Unrecoverable("card refused"), STEADY, 0, 0.5)
-    assert isinstance(verdict, GiveUp)
-    assert verdict.cause.sentence() == "Unrecoverable: card refused"
+    ending = judged(Unrecoverable("card refused"), STEADY, 0, 0.5)
+    assert fails(ending)
+    assert cause_of_ending(ending).sentence() == "Unrecoverable: card refused"
 
 
 def test_retry_after_waits_as_told_and_spends_a_failure() -> None:
     told = RetryAfter("2h", "rate limit")
-    assert judge(told, Retry(attempts=2, cap="1m"), 0, 0.0) == Again(
-        timedelta(hours=2), raised(told)
-    )
-    assert isinstance(judge(told, Retry(attempts=2), 1, 0.0), GiveUp)
+    again = judged(told, Retry(attempts=2, cap="1m"), 0, 0.0)
+    assert (is_tried_again(again), again.delay) == (True, timedelta(hours=2))
+    assert cause_of_ending(again) == raised(told)
+    assert fails(judged(told, Retry(attempts=2), 1, 0.0))
 
 
 def test_snooze_spends_nothing_however_often() -> None:
-    assert judge(Snooze("5m"), STEADY, 99, 0.5) == Later(timedelta(minutes=5))
+    assert judged(Snooze("5m"), STEADY, 99, 0.5) == snoozed(timedelta(minutes=5))
 
 
 def test_a_rate_limit_spends_nothing_and_holds_the_queue() -> None:
-    limited = Later(timedelta(seconds=3), holds=True)
-    assert judge(RateLimited(3), STEADY, 99, 0.5) == limited
+    limited = snoozed(timedelta(seconds=3), holds=True)
+    assert judged(RateLimited(3), STEADY, 99, 0.5) == limited
     both = BaseExceptionGroup("two", [Snooze(1), RateLimited(3)])
-    assert judge(both, STEADY, 0, 0.5) == limited
+    assert judged(both, STEADY, 0, 0.5) == limited
 
 
 @pytest.mark.parametrize("kind", [RetryAfter, Snooze, RateLimited])
@@ -69,42 +93,44 @@ def test_a_delay_that_cannot_be_read_is_refused_where_it_is_raised(kind: Any) ->
 
 def test_only_what_is_worth_it_is_tried_again() -> None:
     policy = Retry(retry_on=(OSError, KeyError), give_up_on=FileNotFoundError)
-    assert isinstance(judge(ConnectionResetError(), policy, 0, 0.5), Again)
-    assert isinstance(judge(FileNotFoundError(), policy, 0, 0.5), GiveUp)
-    assert isinstance(judge(ValueError(), policy, 0, 0.5), GiveUp)
-    assert isinstance(judge(SystemExit(1), Retry(), 0, 0.5), GiveUp)
-    assert isinstance(judge(SystemExit(1), Retry(retry_on=BaseException), 0, 0.5), Again)
+    assert is_tried_again(judged(ConnectionResetError(), policy, 0, 0.5))
+    assert fails(judged(FileNotFoundError(), policy, 0, 0.5))
+    assert fails(judged(ValueError(), policy, 0, 0.5))
+    assert fails(judged(SystemExit(1), Retry(), 0, 0.5))
+    assert is_tried_again(judged(SystemExit(1), Retry(retry_on=BaseException), 0, 0.5))
 
 
 @pytest.mark.parametrize("cause", [TimedOut(60), Stalled(30)])
 def test_a_timeout_or_a_stall_is_a_failure_with_that_cause(cause: Cause) -> None:
     stopped = AttemptStopped(cause)
     policy = Retry(attempts=2, retry_on=OSError)
-    assert cause_of_verdict(judge(stopped, policy, 0, 0.5)) is cause
-    assert isinstance(judge(stopped, policy, 0, 0.5), Again)
-    assert judge(stopped, policy, 1, 0.5) == GiveUp(cause)
-    assert judge(stopped, Retry(give_up_on=AttemptStopped), 0, 0.5) == GiveUp(cause)
+    assert cause_of_ending(judged(stopped, policy, 0, 0.5)) is cause
+    assert is_tried_again(judged(stopped, policy, 0, 0.5))
+    assert judged(stopped, policy, 1, 0.5) == Ending(Fail(LEASE, cause))
+    assert judged(stopped, Retry(give_up_on=AttemptStopped), 0, 0.5) == Ending(Fail(LEASE, cause))
 
 
 def test_a_stop_that_is_nobodys_fault_spends_nothing_and_a_deadline_ends_it() -> None:
-    assert judge(AttemptStopped(Drained()), STEADY, 0, 0.5) == Later(timedelta())
+    assert judged(AttemptStopped(Drained()), STEADY, 0, 0.5) == snoozed(timedelta())
     late = DeadlinePassed(at=1)
-    assert judge(AttemptStopped(late), STEADY, 0, 0.5) == GiveUp(late, final=True)
+    assert judged(AttemptStopped(late), STEADY, 0, 0.5) == Ending(Fail(LEASE, late), final=True)
 
 
 def test_what_a_task_says_is_heard_through_an_exception_group() -> None:
     def group(*errors: BaseException) -> BaseException:
         return BaseExceptionGroup("several", [BaseExceptionGroup("deep", [errors[0]]), *errors[1:]])
 
-    assert isinstance(judge(group(Unrecoverable("x"), OSError()), STEADY, 0, 0.5), GiveUp)
-    assert judge(group(AttemptStopped(Drained()), OSError()), STEADY, 0, 0.5) == Later(timedelta())
-    assert isinstance(judge(group(OSError(), ValueError()), STEADY, 0, 0.5), Again)
-    assert judge(group(Snooze(1), Snooze(1)), STEADY, 0, 0.5) == Later(timedelta(seconds=1))
-    failed = judge(group(Snooze(1), OSError("x")), STEADY, 0, 0.5)
-    assert isinstance(failed, Again), "a failure must not hide behind a snooze"
+    assert fails(judged(group(Unrecoverable("x"), OSError()), STEADY, 0, 0.5))
+    assert judged(group(AttemptStopped(Drained()), OSError()), STEADY, 0, 0.5) == snoozed(
+        timedelta()
+    )
+    assert is_tried_again(judged(group(OSError(), ValueError()), STEADY, 0, 0.5))
+    assert judged(group(Snooze(1), Snooze(1)), STEADY, 0, 0.5) == snoozed(timedelta(seconds=1))
+    failed = judged(group(Snooze(1), OSError("x")), STEADY, 0, 0.5)
+    assert is_tried_again(failed), "a failure must not hide behind a snooze"
     only = Retry(retry_on=OSError)
-    assert isinstance(judge(group(OSError(), OSError()), only, 0, 0.5), Again)
-    assert isinstance(judge(group(OSError(), ValueError()), only, 0, 0.5), GiveUp)
+    assert is_tried_again(judged(group(OSError(), OSError()), only, 0, 0.5))
+    assert fails(judged(group(OSError(), ValueError()), only, 0, 0.5))
 
 
 def test_a_function_decides_the_delay_by_failures_and_error() -> None:
@@ -115,9 +141,9 @@ def test_a_function_decides_the_delay_by_failures_and_error() -> None:
         return "7h"
 
     error = ValueError("x")
-    verdict = judge(error, Retry(backoff=custom, jitter=1), 0, 0.0)
-    assert isinstance(verdict, Again)
-    assert (verdict.delay, verdict.note) == (timedelta(hours=7), "")
+    ending = judged(error, Retry(backoff=custom, jitter=1), 0, 0.0)
+    assert is_tried_again(ending)
+    assert (ending.delay, ending.note) == (timedelta(hours=7), "")
     assert seen == [(1, error)]
 
 
@@ -134,10 +160,10 @@ def test_a_function_decides_the_delay_by_failures_and_error() -> None:
 def test_a_function_that_fails_loses_nothing_and_the_wait_is_exponential(
     custom: Any, words: str
 ) -> None:
-    verdict = judge(ValueError("x"), Retry(backoff=custom, delay="2s", jitter=0), 1, 0.5)
-    assert isinstance(verdict, Again)
-    assert verdict.delay == timedelta(seconds=4)
-    assert words in verdict.note
+    ending = judged(ValueError("x"), Retry(backoff=custom, delay="2s", jitter=0), 1, 0.5)
+    assert is_tried_again(ending)
+    assert ending.delay == timedelta(seconds=4)
+    assert words in ending.note
 
 
 @pytest.mark.parametrize(
@@ -220,9 +246,9 @@ def test_a_function_that_is_registered_no_more_leaves_exponential(registered: Re
     policy = recorded.with_code_of(registered)
     assert policy == Retry(7, "exponential", "2s", jitter=0)
     for each in (policy, recorded):
-        verdict = judge(ValueError(), each, 1, 0.5)
-        assert isinstance(verdict, Again)
-        assert verdict.delay == timedelta(seconds=4)
+        ending = judged(ValueError(), each, 1, 0.5)
+        assert is_tried_again(ending)
+        assert ending.delay == timedelta(seconds=4)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from limpet.domain.assessment import Assessment, Capacity
 from limpet.domain.reading import Executor, Pressure, Reading
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
+from limpet.host.boot import boot_id
 from limpet.host.gate import LIFETIME_MICROSECONDS, Thresholds
 from limpet.host.here import Here
 from limpet.host.wire import Published, written
@@ -27,7 +28,6 @@ from limpet.ops.gate import Gauge, Look, gate_status, given_by, told_by, waits_f
 from limpet.ops.hosts import list_hosts, show_host
 from limpet.ops.record import Record
 from limpet.storage.base import Store
-from limpet.storage.boot import boot_id
 from limpet.storage.sqlite.store import SqliteStore
 from limpet.testing.clock import FakeClock
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from limpet.cli.picture import picture
-from limpet.cli.style import Palette, Style, bar, clean, cut, fitted, padded, width_of, wrapped
+from limpet.cli.style import Palette, Style, bar, cut, fitted, padded, width_of, wrapped
 from limpet.domain.state import State
 from limpet.ops.overview import finished_per_second, without_password
 
@@ -75,7 +75,8 @@ def test_everything_is_shown_where_there_is_room() -> None:
     whole = "\n".join(texts(160))
     for part in (
         "sqlite:////a/b.db", "survives a crash", "overdue", "0.4s ago", "10s", "3.2",
-        "paused; 2 need task send", "75%", "cancel requested", "every process is dead", "8 more",
+        "paused; 2 need task send", "75%", "cancel requested", r"every process\nis dead",
+            "8 more",
     ):  # fmt: skip
         assert part in whole
 
@@ -109,10 +110,15 @@ def test_text_is_measured_in_cells_and_never_cut_within_an_escape() -> None:
     assert cut("文文文", 4) == "文…"
     assert padded("ab", 4, right=True) == "  ab"
     assert bar(0.5, 4) == "██░░"
-    assert clean("a\n\tb\033[1m") == "a b�[1m"
+    assert cut("a\n\tb\033[1m", 20) == r"a\n\tb\x1b[1m"
+    assert width_of("\u202e") == 6
+    assert padded("\x07", 6) == r"\x07  "
+    assert wrapped("a\nb cd", 5) == [r"a\nb", "cd"]
     assert wrapped("one two three", 8) == ["one two", "three"]
     line = fitted((("hello ", Style.BAD), ("world", Style.GOOD)), 8)
     assert Palette(True, True).paint(line) == "\033[31mhello \033[0m\033[32mw…\033[0m"
+    bad = fitted((("\033[2J\n", Style.BAD), ("world", Style.GOOD)), 11)
+    assert Palette(True, True).paint(bad) == "\033[31m\\x1b[2J\\n\033[0m\033[32mw…\033[0m"
     assert Palette(False, False).paint((("█░…✓", Style.GOOD),)) == "#-~+"
 
 

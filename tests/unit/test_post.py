@@ -5,17 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from limpet.host import locks, post
+from limpet.host import locks
 from limpet.host.post import Post
 
 LONG_AGO = 1_000_000
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (post, locks):
-        monkeypatch.setattr(module, "run_directory", lambda: str(tmp_path))
-    return tmp_path
+def folder(run_folder: Path) -> Path:
+    return run_folder
 
 
 def test_one_at_a_time_has_the_post_and_the_next_when_that_is_gone() -> None:

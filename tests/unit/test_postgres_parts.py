@@ -1,5 +1,10 @@
 """Parts of the PostgreSQL store that need no server."""
 
+import select
+import socket
+import time
+from contextlib import closing
+
 import pytest
 
 import limpet
@@ -7,6 +12,7 @@ from limpet.domain.errors import InvalidOption
 from limpet.storage.postgres import schema
 from limpet.storage.postgres.lists import column, nullable
 from limpet.storage.postgres.location import parse
+from limpet.storage.postgres.overdue import Overdue
 
 
 def test_list_is_one_text_and_what_would_break_it_is_refused() -> None:
@@ -88,3 +94,43 @@ def test_url_in_other_ways_is_read_and_told(url: str, shown: str) -> None:
     location = parse(url)
     assert location.url == shown
     assert "p%40" not in repr(location)
+
+
+class Wire:
+    """What stands for a connection: a socket, which sees its end where it is cut."""
+
+    def __init__(self) -> None:
+        self._here, self._there = socket.socketpair()
+
+    def fileno(self) -> int:
+        return self._here.fileno()
+
+    def is_cut(self) -> bool:
+        return bool(select.select([self._there], [], [], 0)[0])
+
+    def close(self) -> None:
+        self._here.close()
+        self._there.close()
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answers", "hangs"])
+def test_an_overdue_answer_takes_others_along_only_where_nobody_is_answered(
+    answered: bool,
+) -> None:
+    overdue = Overdue()
+    with (
+        closing(Wire()) as late,
+        closing(Wire()) as patient,
+        closing(Wire()) as other,
+        overdue.watched(late, 0.3) as use,
+        overdue.watched(patient, 60.0) as waits,
+    ):
+        began = time.monotonic()
+        while not use.cut:
+            assert time.monotonic() < began + 30
+            if answered:
+                with overdue.watched(other, 60.0):
+                    pass
+            time.sleep(0.01)
+        assert late.is_cut()
+        assert waits.cut is patient.is_cut() is not answered

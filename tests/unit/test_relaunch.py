@@ -9,14 +9,16 @@ import pytest
 
 from limpet.client.options import JobOptions
 from limpet.domain.cause import DeadlinePassed, Stalled, TimedOut
+from limpet.domain.ending import Ending
 from limpet.domain.errors import AttemptStopped, InvalidOption, Unrecoverable
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
 from limpet.domain.relaunch import Relaunch
 from limpet.domain.retry import Retry
+from limpet.domain.transition import Fail, RetryAt
 from limpet.worker.holds import Hold
 from limpet.worker.policy import judged, relaunch_of, stopped
-from limpet.worker.settler import settlement_of
+from limpet.worker.settler import logged
 
 ONCE = Retry(attempts=1)
 POLICY = Relaunch(every="30m", at_most=2)
@@ -30,9 +32,17 @@ def claimed(round_: int = 1, options: str = "{}", deadline_at: int | None = None
 
 
 def again(error: BaseException, relaunch: Relaunch | None = POLICY, **more: Any) -> float | None:
-    outcome, _ = judged(claimed(**more), error, ONCE, relaunch)
-    assert outcome.kind == "fail"
-    return outcome.relaunch
+    return relaunched(judged(claimed(**more), error, ONCE, relaunch))
+
+
+def relaunched(ending: Ending) -> float | None:
+    """The seconds until the relaunch of a job that has failed."""
+    assert isinstance(ending.settlement, Fail)
+    at = ending.settlement.relaunch_at
+    if at is None:
+        return None
+    assert abs(at - time.time_ns() // 1000 - ending.delay // timedelta(microseconds=1)) < 60_000_000
+    return ending.delay.total_seconds()
 
 
 def test_a_job_out_of_attempts_is_relaunched_as_often_as_is_said() -> None:
@@ -43,15 +53,15 @@ def test_a_job_out_of_attempts_is_relaunched_as_often_as_is_said() -> None:
 def test_rounds_that_a_person_opened_are_not_counted() -> None:
     def waits(round_: int, reopened: int) -> float | None:
         job = claimed(round_)._replace(reopened=reopened)
-        return judged(job, ValueError(), ONCE, POLICY)[0].relaunch
+        return relaunched(judged(job, ValueError(), ONCE, POLICY))
 
     assert [waits(n, 1) for n in (2, 3, 4)] == [1800.0, 1800.0, None]
     assert [waits(n, n - 1) for n in (2, 9)] == [1800.0, 1800.0]
 
 
 def test_a_job_that_is_tried_again_anyway_is_not_relaunched() -> None:
-    outcome, _ = judged(claimed(), ValueError(), Retry(attempts=2), POLICY)
-    assert (outcome.kind, outcome.relaunch) == ("retry", None)
+    ending = judged(claimed(), ValueError(), Retry(attempts=2), POLICY)
+    assert isinstance(ending.settlement, RetryAt)
 
 
 def test_the_log_of_a_worker_says_whether_a_failed_job_comes_again(
@@ -59,8 +69,7 @@ def test_the_log_of_a_worker_says_whether_a_failed_job_comes_again(
 ) -> None:
     for round_ in (1, 3):
         job = claimed(round_)
-        outcome, _ = judged(job, ValueError("no"), ONCE, POLICY)
-        settlement_of(Hold(job), outcome)
+        logged(Hold(job), judged(job, ValueError("no"), ONCE, POLICY))
     assert [each.getMessage() for each in caplog.records] == [
         "t failed, and is relaunched in 30m: ValueError: no",
         "t failed and will not be tried again: ValueError: no",
@@ -76,8 +85,7 @@ def test_unless_is_heard_also_through_a_group() -> None:
 
 def test_what_knows_that_it_is_of_no_use_is_not_relaunched() -> None:
     assert again(Unrecoverable("card refused")) is None
-    outcome, _ = stopped(claimed(), DeadlinePassed(at=1), ONCE, POLICY)
-    assert outcome.relaunch is None
+    assert relaunched(stopped(claimed(), DeadlinePassed(at=1), ONCE, POLICY)) is None
 
 
 def test_a_chance_after_the_deadline_is_none() -> None:
@@ -90,8 +98,8 @@ def test_a_chance_after_the_deadline_is_none() -> None:
 def test_an_attempt_that_took_too_long_is_relaunched_like_one_that_raised(cause: Any) -> None:
     assert again(AttemptStopped(cause)) == 1800.0
     options = JobOptions(retry=ONCE, relaunch=POLICY).record()
-    outcome, _ = stopped(claimed(options=options), cause, None)  # as the supervisor does
-    assert (outcome.kind, outcome.relaunch) == ("fail", 1800.0)
+    # As the supervisor does.
+    assert relaunched(stopped(claimed(options=options), cause, None)) == 1800.0
 
 
 def test_the_policy_travels_with_the_job_and_its_classes_stay_in_the_code() -> None:

@@ -12,7 +12,7 @@ from limpet.domain.clock import SystemClock
 from limpet.domain.errors import SchemaMismatch
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
-from limpet.storage.boot import boot_id
+from limpet.host.boot import boot_id
 from limpet.storage.sqlite import schema as store_schema
 from limpet.storage.sqlite.location import parse
 from limpet.storage.sqlite.store import SqliteStore

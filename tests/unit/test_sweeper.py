@@ -7,8 +7,15 @@ import pytest
 
 from limpet.domain.cause import Cause
 from limpet.domain.duration import microseconds
-from limpet.domain.errors import StoreUnreachable
-from limpet.domain.session import NewSession, SessionKind, SessionLock, SessionState, Standing
+from limpet.domain.errors import StoreCorrupt, StoreUnreachable
+from limpet.domain.session import (
+    NewSession,
+    Session,
+    SessionKind,
+    SessionLock,
+    SessionState,
+    Standing,
+)
 from limpet.host import locks
 from limpet.host.neighbours import forget, proof
 from limpet.maintenance.clock_watch import ClockWatch
@@ -174,3 +181,141 @@ def test_a_proof_that_could_not_be_told_can_be_found_again() -> None:
         assert not Path(held.path).exists()
     finally:
         held.remove()
+
+
+class Counting(SqliteStore):
+    """A store that counts how often somebody is to be ended."""
+
+    expired = 0
+
+    def expire(
+        self, until: int | None = None, longest: timedelta | None = None
+    ) -> tuple[Session, ...]:
+        self.expired += 1
+        return super().expire(until, longest)
+
+
+def test_sweeper_does_not_write_while_it_watches_a_long_lease_that_is_over() -> None:
+    ours, theirs = FakeClock(), ServerClock()
+    store = Counting("sqlite://", theirs)
+    long = timedelta(minutes=10)
+    new = NewSession("1" * 26, SessionKind.WORKER, "w", "h", 1, long, frozenset({"task"}))
+    store.register(new)
+    theirs.advance(long * 2)
+    sweeper = Sweeper(store, None, lambda session: False, ours)
+    for _ in range(600):
+        sweeper.expire()
+        ours.advance(SECOND)
+        theirs.advance(SECOND)
+    # Once to begin with, and not again before it may end somebody.
+    assert store.expired == 1
+    sweeper.expire()
+    assert store.expired == 2
+    assert store.sessions() == ()
+
+
+class Slow(SqliteStore):
+    """A store at the other end of a slow line; a verb is so many ways there and back."""
+
+    ours = FakeClock()
+    trip = timedelta(milliseconds=300)
+
+    def outlook(self, longest: timedelta | None = None) -> Outlook:
+        answer = super().outlook(longest)
+        self.ours.advance(self.trip)
+        return answer
+
+    def expire(
+        self, until: int | None = None, longest: timedelta | None = None
+    ) -> tuple[Session, ...]:
+        self.ours.advance(self.trip * 8)
+        return super().expire(until, longest)
+
+
+def test_line_that_is_always_slow_does_not_make_the_sweeper_begin_anew() -> None:
+    theirs = ServerClock()
+    store = Slow("sqlite://", theirs)
+    store.ours = FakeClock()
+    sweeper = Sweeper(store, None, lambda session: False, store.ours)
+
+    def run(seconds: int) -> None:
+        until = store.ours.boot() + seconds * 1_000_000
+        while store.ours.boot() < until:
+            before = store.ours.boot()
+            sweeper.expire()
+            store.ours.advance(SECOND)
+            theirs.advance(timedelta(microseconds=store.ours.boot() - before))
+
+    def register(session: str) -> None:
+        worker = SessionKind.WORKER
+        store.register(NewSession(session, worker, "w", "h", 1, LEASE, frozenset({"task"})))
+
+    register("1" * 26)
+    run(6)
+    register("2" * 26)
+    run(8)
+    assert [each.id for each in store.sessions()] == ["2" * 26]
+    # The second is ended in its own time, though the first was ended a moment ago.
+    run(6)
+    assert store.sessions() == ()
+
+
+class Refuses(SqliteStore):
+    """A store in which the row of one session cannot be written."""
+
+    refused = ""
+
+    def end(self, session: str, cause: Cause) -> bool:
+        if session == self.refused:
+            raise StoreCorrupt("a row")
+        return super().end(session, cause)
+
+
+def test_session_that_cannot_be_ended_or_looked_at_keeps_no_other_from_its_end() -> None:
+    store = Refuses("sqlite://")
+    ids = [str(number) * 26 for number in (1, 2, 3)]
+    for name in ids:
+        lock = SessionLock("/nowhere", 1, "nonce")
+        tasks = frozenset({"task"})
+        store.register(NewSession(name, SessionKind.WORKER, "w", "h", 1, LEASE, tasks, lock=lock))
+    store.refused = ids[0]
+
+    def proof(session: Session) -> bool:
+        if session.id == ids[1]:
+            raise TypeError("a row of nonsense")
+        return True
+
+    sweeper = Sweeper(store, None, proof)
+    with pytest.raises(StoreCorrupt):
+        sweeper.prove()
+    assert {each.id for each in store.sessions()} == set(ids[:2])
+
+
+@pytest.mark.parametrize(("error", "lines"), [(AttributeError("x"), 1), (OSError(), 0)])
+def test_a_proof_that_fails_by_an_error_of_our_own_is_logged_once(
+    caplog: pytest.LogCaptureFixture, error: Exception, lines: int
+) -> None:
+    store: Store = SqliteStore("sqlite://", FakeClock())
+    lock = SessionLock("/nowhere", 1, "x")
+    store.register(NewSession("4" * 26, SessionKind.WORKER, "w", "h", 1, LEASE, lock=lock))
+
+    def proof(session: Session) -> bool:
+        raise error
+
+    sweeper = Sweeper(store, None, proof)
+    assert [sweeper.prove(), sweeper.prove()] == [0, 0]
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == lines
+    assert all("AttributeError" in text for text in said)
+
+
+def test_proofs_that_fail_keep_no_lease_from_its_end(scene: Scene) -> None:
+    failing = Sweeper(scene.store, None, lambda session: False, scene.ours)
+    failing.prove = lambda: (_ for _ in ()).throw(StoreCorrupt("a row"))  # type: ignore[method-assign]
+    scene.sweeper = failing
+    for _ in range(round(LEASE / SECOND) + 2):
+        scene.ours.advance(SECOND)
+        scene.theirs.advance(SECOND)
+        with pytest.raises(StoreCorrupt):
+            failing.sweep()
+    assert scene.state() is SessionState.DEAD

@@ -2,9 +2,9 @@
 
 import asyncio
 import fcntl
+import json
 import mmap
 import os
-import pickle
 import re
 import signal
 import subprocess
@@ -18,7 +18,9 @@ import pytest
 import uvloop
 
 from limpet.domain.cause import Cause, Drained, NotStarted, StoreOutage, WorkerKilled
+from limpet.domain.clock import SystemClock
 from limpet.domain.event import Event, EventName, unheard_loss
+from limpet.domain.ids import IdSource
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete
@@ -26,7 +28,7 @@ from limpet.host import locks, marks, processes
 from limpet.log import WORDING
 from limpet.worker import frames, page
 from limpet.worker.crew import Crew
-from limpet.worker.desk import _Reader
+from limpet.worker.endings import RaisedRecord, RetryFrame
 from limpet.worker.executor_link import Executor
 from limpet.worker.plan import VARIABLE, Plan, from_environment
 
@@ -55,29 +57,26 @@ def claimed(job: str = "01k7h7egouaedbkfnefms35cmt", args: str = "{}") -> Claime
 
 
 def test_frames_come_back_whole_however_the_stream_is_cut() -> None:
-    sent = [
-        (frames.RUN, [claimed(args="x" * 3000)], {"a": {"kind": "Drained"}}),
-        (frames.DONE, [Complete(Lease("j", "s", 2), '"r"', ("a",))]),
-        (frames.PING, 7),
-        (frames.OUTCOME, frames.Outcome(Lease("j", "s", 2), "retry", 1.5, {"kind": "X"})),
+    sent: list[frames.FromExecutor] = [
+        frames.ReadyFrame(),
+        frames.DoneFrame([Complete(Lease("j", "s", 2), json.dumps("r" * 3000), ("a",))]),
+        frames.PongFrame(7),
+        RetryFrame(Lease("j", "s", 2), 5, 1_500_000, RaisedRecord("ValueError", "no", "")),
     ]
-    stream = b"".join(frames.pack(*each) for each in sent)
+    stream = b"".join(frames.pack(each) for each in sent)
     for size in (1, 2, 3, 5, 7, 100, 1000, len(stream)):
-        splitter = frames.Splitter()
+        splitter = frames.Splitter(frames.from_executor(10_000))
         heard = [
             frame
             for at in range(0, len(stream), size)
             for frame in splitter.feed(stream[at : at + size])
         ]
-        assert [frame[0] for frame in heard] == [each[0] for each in sent]
-        assert heard[0].jobs == sent[0][1]
-        assert heard[1].completes == sent[1][1]
-        assert heard[3].outcome == sent[3][1]
+        assert heard == sent
 
 
 def test_a_huge_frame_is_not_copied_for_each_piece() -> None:
-    stream = frames.pack(frames.RUN, [claimed(args="x" * 30_000_000)], {})
-    splitter = frames.Splitter()
+    stream = frames.pack(frames.RunFrame([claimed(args="x" * 30_000_000)], {}))
+    splitter = frames.Splitter(frames.FROM_SUPERVISOR)
     begun = time.process_time()
     heard = [
         frame
@@ -141,21 +140,18 @@ def test_a_stopped_process_is_ended_by_its_own_timer() -> None:
 # -- the locks
 
 
-def _take(folder: Path, monkeypatch: pytest.MonkeyPatch) -> locks.HeldLocks:
-    monkeypatch.setattr(locks, "run_directory", lambda: str(folder))
-    return locks.take("session")
+SESSION = "1" * 26
 
 
 def _dead(held: locks.HeldLocks, **changes: object) -> bool:
     facts: dict[str, object] = {"path": held.path, "inode": held.inode, "nonce": held.nonce}
     facts.update(changes)
-    return locks.proves_death("no such session", **facts)  # type: ignore[arg-type]
+    return locks.proves_death(SESSION, **facts)  # type: ignore[arg-type]
 
 
-def test_locks_prove_death_only_when_every_holder_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = _take(tmp_path, monkeypatch)
+@pytest.mark.usefixtures("run_folder")
+def test_locks_prove_death_only_when_every_holder_is_gone() -> None:
+    held = locks.take(SESSION)
     assert not _dead(held)
     os.close(held.core)
     assert not _dead(held), "an executor still has the first lock"
@@ -165,19 +161,19 @@ def test_locks_prove_death_only_when_every_holder_is_gone(
     assert not _dead(held, path=held.path + "x"), "nor a missing one"
     assert _dead(held)
     assert _dead(held), "whoever found it first could not tell it"
-    locks.forget(held.path)
+    locks.forget(SESSION, held.path)
     assert not os.path.exists(held.path)
     assert not _dead(held), "gone files prove nothing"
 
 
+@pytest.mark.usefixtures("run_folder")
 def test_a_finder_ends_what_carries_the_mark_before_it_is_sure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    held = _take(tmp_path, monkeypatch)
-    held.let_go()
-    for turn in range(20):
+    for marked in IdSource(SystemClock()).many(20):
+        held = locks.take(marked)
+        held.let_go()
         # It has only just become another program, and mostly shows no environment yet.
-        marked = f"test-{os.getpid()}-{turn}"
         stray = subprocess.Popen(["sleep", "60"], env={**os.environ, marks.MARK: marked})
         monkeypatch.setattr(processes, "pids", lambda pid=stray.pid: [pid])
         try:
@@ -216,10 +212,9 @@ def test_what_shows_no_mark_or_is_of_the_kernel_is_left_alone() -> None:
         bare.wait()
 
 
-def test_a_lock_is_free_only_when_the_last_heir_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = _take(tmp_path, monkeypatch)
+@pytest.mark.usefixtures("run_folder")
+def test_a_lock_is_free_only_when_the_last_heir_is_gone() -> None:
+    held = locks.take(SESSION)
     heir = subprocess.Popen(["sleep", "60"], pass_fds=(held.whole,))
     held.let_go()
     assert not _dead(held)
@@ -229,19 +224,17 @@ def test_a_lock_is_free_only_when_the_last_heir_is_gone(
     assert fcntl.LOCK_EX
 
 
-def test_files_of_sessions_long_dead_are_tidied_away_and_others_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(locks, "run_directory", lambda: str(tmp_path))
-    for name in ("dead", "alive", "fresh"):
-        held = locks.take(name)
-        if name != "alive":
+def test_files_of_sessions_long_dead_are_tidied_away_and_others_are_not(run_folder: Path) -> None:
+    dead, alive, fresh, new = IdSource(SystemClock()).many(4)
+    for session in (dead, alive, fresh):
+        held = locks.take(session)
+        if session != alive:
             held.let_go()
-        if name != "fresh":
-            for path in tmp_path.glob(f"{name}*"):
+        if session != fresh:
+            for path in run_folder.glob(f"{session}*"):
                 os.utime(path, (0, 0))
-    locks.take("new").let_go()
-    assert {path.name.partition(".")[0] for path in tmp_path.iterdir()} == {"alive", "fresh", "new"}
+    locks.take(new).let_go()
+    assert {path.name.partition(".")[0] for path in run_folder.iterdir()} == {alive, fresh, new}
 
 
 # -- what the hook hears
@@ -284,16 +277,6 @@ def test_a_plan_reaches_the_next_process_and_no_job(monkeypatch: pytest.MonkeyPa
     assert VARIABLE not in os.environ
 
 
-def test_a_request_cannot_carry_code() -> None:
-    import io
-
-    good = pickle.dumps(("job", ("id",), {"fence": Lease("j", "s", 1)}))
-    assert _Reader(io.BytesIO(good)).load()[2]["fence"] == Lease("j", "s", 1)
-    for bad in (os.system, processes.kill, subprocess.Popen, eval):
-        with pytest.raises(pickle.UnpicklingError):
-            _Reader(io.BytesIO(pickle.dumps(bad))).load()
-
-
 def test_every_action_that_is_said_has_its_words_and_every_word_is_said() -> None:
     text = "".join(path.read_text() for path in SOURCES.rglob("*.py") if path.name != "log.py")
     said = set(re.findall(r'(?:log\.say\(|say_of\(\w+,)\s*"(\w+)"', text))
@@ -323,6 +306,7 @@ class Heard:
         self.listener = self
         self.executors: dict[int, Executor] = {}
         self.done: list[Complete] = []
+        self.from_executor = frames.from_executor(1024)
 
     def on_done(self, executor: Executor, completes: list[Complete]) -> None:
         self.done += completes
@@ -339,9 +323,9 @@ def test_what_an_executor_said_before_it_died_is_heard_though_we_could_not_write
         executor = Executor(1, frames.LANE, cast(Crew, heard))
         theirs = executor.theirs_work.dup()
         await executor.connect()
-        theirs.sendall(frames.pack(frames.DONE, [finished]))
+        theirs.sendall(frames.pack(frames.DoneFrame([finished])))
         theirs.close()
-        executor.say(frames.PING, 1)
+        executor.say(frames.PingFrame(1))
         while not executor.is_silent:
             await asyncio.sleep(0.001)
         executor.desk.close()

@@ -12,7 +12,7 @@ from worker.tasks import attacks, reports, results
 from limpet import State, Task
 from limpet.worker import frames
 
-_FRAME = bytearray(frames.pack(frames.DONE, []))
+_FRAME = bytearray(frames.pack(frames.DoneFrame([])))
 GARBAGE = {
     "a line of text": b"a line that somebody meant for another file\n",
     "zeros": bytes(64),

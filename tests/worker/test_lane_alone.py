@@ -47,8 +47,8 @@ class Lane:
             os.close(descriptor)
         work.close()
         desk.close()
-        self._channel = frames.Channel(ours)
-        assert self._channel.receive()[0] == frames.READY
+        self._channel = frames.Channel(ours, frames.from_executor(1024))
+        assert self._channel.receive() == frames.ReadyFrame()
 
     def give(self, *seconds: float) -> None:
         """Hand over jobs that take so long, in one frame."""
@@ -71,14 +71,14 @@ class Lane:
             for n, each in enumerate(seconds)
         ]
         os.write(self._permits, b"." * len(jobs))
-        self._channel.send(frames.RUN, jobs, {})
+        self._channel.send(frames.RunFrame(jobs, {}))
 
     def told(self, timeout: float) -> list[str]:
         """The jobs of the next frame of outcomes; none if none comes in time."""
         if not self._channel.has_frames and not select.select([self._channel], [], [], timeout)[0]:
             return []
         frame = self._channel.receive()
-        assert frame[0] == frames.DONE
+        assert isinstance(frame, frames.DoneFrame)
         return [each.lease.job for each in frame.completes]
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from limpet.cli.output import say, say_json
+from limpet.cli.output import note, say, say_json
 from limpet.domain.errors import InvalidOption
 from limpet.ops.bulk import Tally, Tell
 
@@ -45,7 +45,7 @@ def _agreed(arguments: argparse.Namespace, what: str, would: Tally) -> bool:
         raise InvalidOption(
             f"this would {what} {jobs}; pass --yes to do it, or --dry-run to look first."
         )
-    print(f"{what} {jobs}? [y/N] ", end="", file=sys.stderr, flush=True)
+    note(f"{what} {jobs}? [y/N] ", end="")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -92,4 +92,4 @@ class _Teller:
         self._next = time.monotonic() + _TELL_SECONDS
         of = f" of {self._expected:,}" if self._expected and not tally.dry_run else ""
         word = "looked at" if tally.dry_run else "done"
-        print(f"{tally.matched:,}{of} jobs {word}", file=sys.stderr, flush=True)
+        note(f"{tally.matched:,}{of} jobs {word}")

@@ -7,11 +7,11 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from limpet.cli.output import complain
 from limpet.cli.run_guardian import ORDER, PERIOD_MILLISECONDS, Fuse, heard
 from limpet.host import marks, processes
 from limpet.permits.permit import Permit
@@ -176,8 +176,8 @@ def _ended(told: dict[str, Any], guardian: int) -> int:
     if not told:
         return KILLED - guardian if guardian < 0 else 1
     if "error" in told:
-        print(f"limpet: the command cannot be run: {told['error']}.", file=sys.stderr)
+        complain(f"the command cannot be run: {told['error']}.")
     elif not told["gone"]:
-        print("limpet: something of the command would not die.", file=sys.stderr)
+        complain("something of the command would not die.")
     code = int(told["code"])
     return KILLED - code if code < 0 else code

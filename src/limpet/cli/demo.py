@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from limpet import settings
 from limpet.cli.live import Live
 from limpet.cli.output import say_json
-from limpet.cli.style import Line, Style, bar, clean, padded, wrapped
+from limpet.cli.style import Line, Style, bar, padded, wrapped
 from limpet.demo import KEPT
 from limpet.demo.checks import Check, Evidence, Verdict, judge
 from limpet.domain.errors import InvalidOption
@@ -164,7 +164,7 @@ def _row(row: "Row", width: int) -> Line:
     run = f"run {row.attempt}" if row.attempt > 1 else ""
     if not (done or failed) and row.state is not State.RUNNING and row.attempt > 1:
         run = f"waits for run {row.attempt}"
-    words = ", ".join(part for part in (run, clean(row.note)) if part)
+    words = ", ".join(part for part in (run, row.note) if part)
     return (
         (f"  {padded(row.name, 11)}", Style.PLAIN),
         (bar(fraction, cells), style),

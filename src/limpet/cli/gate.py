@@ -1,7 +1,6 @@
 """`limpet gate`: whether this host has room for heavy work, and commands that wait for it."""
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -12,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from limpet.cli.host_picture import status_lines, status_text
-from limpet.cli.output import say, say_json
-from limpet.cli.style import Palette, columns_of
+from limpet.cli.output import complain, say, say_json
+from limpet.cli.style import columns_of
 from limpet.cli.target import add_target, find_store
 from limpet.domain.clock import SystemClock
 from limpet.domain.duration import duration
@@ -108,9 +107,8 @@ def _status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(status)
     else:
-        palette = Palette.of(sys.stdout)
         for line in status_lines(status, columns_of(sys.stdout)):
-            say(palette.paint(line).rstrip())
+            say(line)
     return 0 if status["ready"] else 1
 
 
@@ -129,7 +127,7 @@ def _watch(arguments: argparse.Namespace) -> int:
             if before is None:
                 raise
             if not failing:
-                print(f"limpet: {error}", file=sys.stderr, flush=True)
+                complain(error)
             failing = True
         else:
             failing = False
@@ -147,7 +145,7 @@ def _seen(status: Record) -> Any:
 
 def _tell(status: Record, *, as_json: bool) -> None:
     if as_json:
-        say(json.dumps(status, ensure_ascii=False))
+        say_json(status, indent=None)
     else:
         at = datetime.fromisoformat(status["at"]).astimezone()
         say(f"{at:%H:%M:%S}  {status_text(status)}")
@@ -180,9 +178,9 @@ def _run(arguments: argparse.Namespace) -> int:
     timeout = arguments.timeout and duration(arguments.timeout, what="--timeout")
     if shutil.which(words[0]) is None:
         if "/" in words[0] and os.path.exists(words[0]):
-            print(f"limpet: {words[0]} is no program that may be run.", file=sys.stderr)
+            complain(f"{words[0]} is no program that may be run.")
             return CANNOT_BE_RUN
-        print(f"limpet: there is no command {words[0]!r} to run.", file=sys.stderr)
+        complain(f"there is no command {words[0]!r} to run.")
         return _NO_SUCH_COMMAND
     store = find_store(arguments)
     lease, asked = Lease(), Asked()
@@ -226,4 +224,4 @@ class _Teller:
     def __call__(self, reason: str) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _TELL_SECONDS
-            print(f"limpet: {reason}", file=sys.stderr, flush=True)
+            complain(reason)

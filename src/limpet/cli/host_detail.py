@@ -12,7 +12,7 @@ from limpet.cli.host_picture import (
     pressure_spans,
     weight_text,
 )
-from limpet.cli.style import Column, Line, Span, Style, blocks, clean, columns, fitted
+from limpet.cli.style import Column, Line, Span, Style, blocks, columns, fitted
 from limpet.domain.duration import spoken
 from limpet.domain.size import spoken_size
 from limpet.ops.record import Record
@@ -49,8 +49,8 @@ def detail_lines(host: Record, width: int, now: datetime | None = None) -> list[
     measured = host["ready"] is not None
     lines: list[Line] = [_head(host)]
     style = Style.BAD if measured else Style.WARN
-    lines += [((f"  {clean(host['reason'])}", style),)] if host["reason"] else []
-    lines += [((f"  {clean(host['warning'])}", Style.WARN),)] if host.get("warning") else []
+    lines += [((f"  {host['reason']}", style),)] if host["reason"] else []
+    lines += [((f"  {host['warning']}", Style.WARN),)] if host.get("warning") else []
     lines.append(_told("CPU", cpu_span(host), *([cpu_beside(host)] if measured else [])))
     lines += _past(host, "cpu", width, now)
     lines.append(_told("memory", memory_span(host)))
@@ -61,13 +61,13 @@ def detail_lines(host: Record, width: int, now: datetime | None = None) -> list[
         disk = "unknown" if host["disk_free"] is None else f"{spoken_size(host['disk_free'])} free"
         lines.append(_told("disk", (disk, Style.PLAIN)))
     reserved = host["reserved_for"]
-    for_whom: Span = (clean(reserved), Style.WARN) if reserved else ("nobody", Style.FAINT)
+    for_whom: Span = (reserved, Style.WARN) if reserved else ("nobody", Style.FAINT)
     lines.append(_told("reserved", for_whom))
     lines.append(_told("permits", permits_span(host)))
     lines += _permits(host["permits"], width, now)
     if measured:
         lines += _executors(host["executors"], width)
-        lines.append(_told("source", (clean(host["source"]), Style.PLAIN)))
+        lines.append(_told("source", (host["source"], Style.PLAIN)))
     return [fitted(line, width) for line in lines]
 
 
@@ -81,8 +81,8 @@ def _head(host: Record) -> Line:
         state = ("not measured", Style.WARN)
     by = ""
     if host["monitor"] is not None:
-        by = f"  measured by {clean(host['monitor'])}, {age_text(host['age_seconds'])} ago"
-    return ((f"{clean(host['server'])}: ", Style.HEAD), state, (by, Style.FAINT))
+        by = f"  measured by {host['monitor']}, {age_text(host['age_seconds'])} ago"
+    return ((f"{host['server']}: ", Style.HEAD), state, (by, Style.FAINT))
 
 
 def _or_unknown(value: float | None, form: str) -> str:
@@ -139,7 +139,7 @@ def _is_over(value: float | None, threshold: float | None) -> bool:
 def _permits(permits: Sequence[Record], width: int, now: datetime) -> list[Line]:
     rows: list[list[Span]] = [
         [
-            (clean(each["what"]), Style.PLAIN),
+            (each["what"], Style.PLAIN),
             (weight_text(each), Style.PLAIN),
             (_since(each["at"], now), Style.PLAIN),
             (_holder(each), Style.FAINT),
@@ -164,7 +164,7 @@ def _executors(executors: Sequence[Record], width: int) -> list[Line]:
     busiest = sorted(executors, key=lambda each: (-each["cpu"], -each["memory"]))
     rows: list[list[Span]] = [
         [
-            (clean(each["name"] or "of no session here"), Style.PLAIN),
+            (each["name"] or "of no session here", Style.PLAIN),
             (str(each["pid"]), Style.FAINT),
             (f"{each['cpu'] / 100:.2f}", Style.PLAIN),
             (spoken_size(each["memory"]), Style.PLAIN),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from limpet.cli.style import Column, Line, Span, Style, bar, clean, columns, fitted
+from limpet.cli.style import Column, Line, Span, Style, bar, columns, fitted
 from limpet.domain.assessment import UNBOUNDED
 from limpet.domain.duration import spoken
 from limpet.domain.size import in_unit, spoken_size
@@ -30,16 +30,16 @@ def hosts_lines(hosts: Sequence[Record], width: int) -> list[Line]:
     """A table of all hosts, with bars."""
     rows = [
         [
-            (clean(each["server"]), Style.PLAIN),
+            (each["server"], Style.PLAIN),
             cpu_span(each),
             memory_span(each),
             _pressure(each),
             permits_span(each),
             (
-                clean(each["reserved_for"] or "-"),
+                each["reserved_for"] or "-",
                 Style.WARN if each["reserved_for"] else Style.FAINT,
             ),
-            (clean(each["monitor"] or "none"), Style.PLAIN if each["monitor"] else Style.WARN),
+            (each["monitor"] or "none", Style.PLAIN if each["monitor"] else Style.WARN),
             ("-" if each["age_seconds"] is None else age_text(each["age_seconds"]), Style.FAINT),
             _state(each),
         ]
@@ -47,7 +47,7 @@ def hosts_lines(hosts: Sequence[Record], width: int) -> list[Line]:
     ]
     lines = columns(_HOSTS, rows, width, indent=0)
     # Why not is a sentence, for which no column is wide enough.
-    lines += [((f"  {clean(each['reason'])}", Style.BAD),) for each in hosts if each["reason"]]
+    lines += [((f"  {each['reason']}", Style.BAD),) for each in hosts if each["reason"]]
     return [fitted(line, width) for line in lines]
 
 
@@ -55,19 +55,19 @@ def status_lines(status: Record, width: int) -> list[Line]:
     """One host, a line for each thing that counts."""
     state: Span = ("ready", Style.GOOD) if status["ready"] else ("not ready", Style.BAD)
     lines: list[Line] = [
-        ((f"{clean(status['server'])}: ", Style.HEAD), state),
-        *([((f"  {clean(status['reason'])}", Style.BAD),)] if status["reason"] else []),
-        *([((f"  {clean(status['warning'])}", Style.WARN),)] if status["warning"] else []),
+        ((f"{status['server']}: ", Style.HEAD), state),
+        *([((f"  {status['reason']}", Style.BAD),)] if status["reason"] else []),
+        *([((f"  {status['warning']}", Style.WARN),)] if status["warning"] else []),
         (("  CPU       ", Style.FAINT), cpu_span(status), cpu_beside(status)),
         (("  memory    ", Style.FAINT), memory_span(status)),
         (("  pressure  ", Style.FAINT), *pressure_spans(status)),
         (("  room      ", Style.FAINT), room_span(status)),
         (("  permits   ", Style.FAINT), permits_span(status)),
         *(
-            ((f"            {clean(each['what'])}: {weight_text(each)}", Style.PLAIN),)
+            ((f"            {each['what']}: {weight_text(each)}", Style.PLAIN),)
             for each in status["permits"]
         ),
-        (("  source    ", Style.FAINT), (clean(status["source"]), Style.PLAIN)),
+        (("  source    ", Style.FAINT), (status["source"], Style.PLAIN)),
     ]
     return [fitted(line, width) for line in lines]
 
@@ -76,12 +76,12 @@ def status_text(status: Record) -> str:
     """One host in one line."""
     word = "ready" if status["ready"] else "not ready"
     parts = [
-        f"{clean(status['server'])}: {word}",
+        f"{status['server']}: {word}",
         f"CPU {percent(status['cpu_effective'])} of {status['threshold']['cpu']:g} %",
         f"memory {percent(status['memory']['used_percent'])}",
         f"permits {len(status['permits'])}",
     ]
-    more = [clean(text) for text in (status["reason"], status["warning"]) if text]
+    more = [text for text in (status["reason"], status["warning"]) if text]
     return ", ".join([*parts, *more])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from limpet.cli.host_detail import detail_lines
 from limpet.cli.host_picture import hosts_lines
 from limpet.cli.output import say, say_json
-from limpet.cli.style import Line, Palette, Style, clean, columns_of
+from limpet.cli.style import Line, Style, columns_of
 from limpet.cli.target import add_target, find_store
 from limpet.domain.errors import HostNotFound, InvalidOption, StoreError
 from limpet.ops.record import Record
@@ -50,9 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(view.seen)
     else:
-        palette = Palette.of(sys.stdout)
         for line in view.lines(columns_of(sys.stdout)):
-            say(palette.paint(line).rstrip())
+            say(line)
     return 0
 
 
@@ -121,7 +120,7 @@ def _watch(view: _All | _One) -> None:
 def _page(view: _All | _One, trouble: str, width: int, height: int) -> list[Line]:
     lines = view.lines(width)
     if trouble:
-        lines = [((f"this is old: {clean(trouble)}", Style.BAD),), *lines]
+        lines = [((f"this is old: {trouble}", Style.BAD),), *lines]
     lines = lines[: height - 1]
     foot: Line = ((f"q quits · looks every {view.every_seconds:g} s", Style.FAINT),)
     return [*lines, *[()] * (height - 1 - len(lines)), foot]

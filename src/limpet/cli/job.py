@@ -1,14 +1,14 @@
 """`limpet job`: everything about one job, and what can be done to it."""
 
 import argparse
-import json
 from typing import Any
 
 from limpet.cli.json_input import json_object, named_value
-from limpet.cli.output import say, say_json
+from limpet.cli.output import say, say_block, say_json
 from limpet.cli.target import add_target, find_app, find_store
 from limpet.domain.errors import InvalidOption
 from limpet.domain.ids import checked_id
+from limpet.domain.printable import printable_json
 from limpet.domain.state import State
 from limpet.ops.control import cancel_job, retry_job
 from limpet.ops.inspect import show_job
@@ -68,23 +68,25 @@ def _show(arguments: argparse.Namespace) -> int:
     if job["why"]["kind"] != Kind.FINISHED:
         _line("why", job["why"]["text"])
     for name, value in job.items():
-        plain = value in (None, False, {}) or (name, value) == ("payload_version", 1)
+        plain = value in (None, False, {}, []) or (name, value) == ("payload_version", 1)
         if name not in _APART and not plain:
             _line(name, value["text"] if name == "error" else value)
+    if job["error"] and (trace := job["error"].get("traceback")):
+        say_block("traceback:", f"\n{trace}")
     _children(job["children"])
     say("timeline:")
     for event in job["timeline"]:
         cause = f"  {event['cause']['text']}" if event["cause"] else ""
         holder = f"  session {event['session']} token {event['token']}" if event["session"] else ""
-        say(f"  {event['at']}  {event['event']:<16}{holder}{cause}".rstrip())
+        say_block("", f"  {event['at']}  {event['event']:<16}{holder}{cause}")
     for line in job["log"]:
-        say(f"  {line['at']}  {line['level']}: {line['message']}")
+        say_block(f"  {line['at']}  {line['level']}: ", line["message"])
     return 0
 
 
 def _line(name: str, value: Any) -> None:
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-    say(f"{name + ':':<20}{text}")
+    text = printable_json(value) if isinstance(value, dict | list) else value
+    say_block(f"{name + ':':<20}", text)
 
 
 def _children(children: dict[str, Any] | None) -> None:

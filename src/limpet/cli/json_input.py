@@ -11,7 +11,9 @@ def json_object(text: str) -> dict[str, Any]:
     """A JSON object; "-" reads it from the input."""
     try:
         value = json.loads(sys.stdin.read() if text == "-" else text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise InvalidOption("the arguments are nested too deeply; make them flatter.") from error
+    except ValueError as error:
         raise InvalidOption(f"the arguments are not JSON: {error}.") from error
     if not isinstance(value, dict):
         raise InvalidOption(

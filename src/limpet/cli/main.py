@@ -1,7 +1,6 @@
 """`limpet`: reads the command line, runs a command, says errors in one sentence."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
@@ -24,7 +23,11 @@ from limpet.cli import (
     worker,
     workers,
 )
+from limpet.cli.output import CannotPrint, complain
 from limpet.domain.errors import InvalidOption, LimpetError, PayloadInvalid, UnknownTask
+from limpet.host.arguments import hide_credentials
+from limpet.host.shortage import is_lack, sentence_of
+from limpet.host.streams import discard, open_missing
 
 _COMMANDS = (
     demo, worker, top, enqueue, jobs, job, quarantine, queues, keys, breakers,
@@ -52,22 +55,54 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the answer is the exit code."""
+    hide_credentials()
+    missing = open_missing()
     arguments = parser().parse_args(argv)
     try:
+        if "stdout" in missing and not _is_heard_elsewhere(arguments):
+            raise InvalidOption(
+                "standard output is closed, so that nothing could be printed; send it somewhere, "
+                "as with >/dev/null."
+            )
         code: int = arguments.run(arguments)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # Whoever read our output has gone; there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
     except KeyboardInterrupt:
         return 130
     except LimpetError as error:
         if arguments.debug:
             raise
-        print(f"limpet: {error}", file=sys.stderr)
-        return WRONG_USAGE if isinstance(error, _USAGE_ERRORS) else NOT_WELL
+        complain(error)
+        code = WRONG_USAGE if isinstance(error, _USAGE_ERRORS) else NOT_WELL
+    except BrokenPipeError:
+        code = DONE  # whoever read our output has gone; there is nobody to tell
+    except CannotPrint as error:
+        code = _cannot_print(error.error)
+    except Exception as error:
+        if arguments.debug or not is_lack(error):
+            raise
+        complain(sentence_of(error))
+        code = WRONG_USAGE
+    return _flushed(code)
+
+
+def _is_heard_elsewhere(arguments: argparse.Namespace) -> bool:
+    """Whether what a command prints is not what it is run for."""
+    return arguments.command == "worker" or getattr(arguments, "action", None) == "run"
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard("stdout")
+    except OSError as error:
+        return _cannot_print(error)
+    return code
+
+
+def _cannot_print(error: OSError) -> int:
+    complain(f"standard output cannot be written: {sentence_of(error)}")
+    discard("stdout")
+    return WRONG_USAGE
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """`limpet move`: take everything from one store to another."""
 
 import argparse
-import sys
 import time
 from datetime import timedelta
 from typing import Any
 
-from limpet.cli.output import say, say_json
+from limpet.cli.output import note, say, say_json
 from limpet.domain.duration import duration
 from limpet.domain.errors import InvalidOption
+from limpet.domain.plural import number_of
 from limpet.ops.move import Moved, Mover, Progress
 from limpet.storage.registry import open_store, same_store
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         mover = Mover(
             source,
             target,
-            sweep=lambda: (sweeper.prove(), sweeper.expire()),
+            sweep=sweeper.sweep,
             tell=_Teller(quiet=arguments.json),
         )
         return _abort(arguments, mover) if arguments.abort else _move(arguments, mover, wait)
@@ -75,12 +75,13 @@ def _move(arguments: argparse.Namespace, mover: Mover, wait: timedelta) -> int:
     began = time.monotonic()
     done: Moved = mover.move(wait)
     seconds = time.monotonic() - began
+    jobs = number_of(done.jobs, "job")
     if arguments.json:
         say_json({**done._asdict(), "seconds": round(seconds, 3)})
     elif done.already:
-        say(f"{done.source} was already moved to {done.target}; {done.jobs} jobs are there")
+        say(f"{done.source} was already moved to {done.target}, which has {jobs}")
     else:
-        say(f"moved {done.jobs} jobs from {done.source} to {done.target} in {seconds:.1f} s")
+        say(f"moved {jobs} from {done.source} to {done.target} in {seconds:.1f} s")
         say("set LIMPET_URL, or the URL of the app, to the new place and start the workers there")
     return 0
 
@@ -108,7 +109,7 @@ class _Teller:
             return
         self._next = time.monotonic() + _TELL_SECONDS
         if now.running:
-            text = f"waiting for {now.running} running jobs"
+            text = f"waiting for {number_of(now.running, 'running job')}"
         else:
-            text = f"{now.arrived} of {now.jobs} jobs"
-        print(text, file=sys.stderr, flush=True)
+            text = f"{now.arrived} of {number_of(now.jobs, 'job')}"
+        note(text)

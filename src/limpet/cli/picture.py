@@ -12,7 +12,6 @@ from limpet.cli.style import (
     Span,
     Style,
     bar,
-    clean,
     columns,
     cut,
     fitted,
@@ -103,11 +102,11 @@ def _head(
 ) -> tuple[Line, Line]:
     clock = now.astimezone().strftime("%H:%M:%S")
     name = "limpet top  "
-    url = cut(clean(seen["store"]["url"]), max(0, width - len(name) - len(clock) - 2))
+    url = cut(seen["store"]["url"], max(0, width - len(name) - len(clock) - 2))
     gap = " " * max(2, width - len(name) - width_of(url) - len(clock)) if width < 1000 else "  "
-    below: Span = (clean(seen["store"]["durability"]), Style.FAINT)
+    below: Span = (seen["store"]["durability"], Style.FAINT)
     if trouble is not None:
-        below = (f"this is old: {clean(trouble)}", Style.BAD)
+        below = (f"this is old: {trouble}", Style.BAD)
     return ((name, Style.HEAD), (url, Style.PLAIN), (gap + clock, Style.FAINT)), (below,)
 
 
@@ -118,8 +117,8 @@ def _title(name: str, count: int, more: str = "") -> Line:
 def _workers(seen: Mapping[str, Any], width: int) -> _Section:
     rows: list[list[Span]] = [
         [
-            (clean(each["name"]), Style.PLAIN),
-            (clean(each["host"]), Style.PLAIN),
+            (each["name"], Style.PLAIN),
+            (each["host"], Style.PLAIN),
             (each["state"], _STATES.get(each["state"], Style.PLAIN)),
             (str(each["holds"]), Style.PLAIN),
             (f"{_age(each['heard_seconds_ago'])} ago", Style.PLAIN),
@@ -140,7 +139,7 @@ def _queues(seen: Mapping[str, Any], rates: Mapping[str, float] | None, width: i
         rate = None if rates is None else rates.get(each["queue"])
         rows.append(
             [
-                (clean(each["queue"]), Style.PLAIN),
+                (each["queue"], Style.PLAIN),
                 _number(each["ready"]),
                 _number(each["scheduled"]),
                 _number(each["running"]),
@@ -167,9 +166,9 @@ def _running(seen: Mapping[str, Any], width: int) -> _Section:
         attempt = each["attempt"]
         rows.append(
             [
-                (clean(each["task"]), Style.PLAIN),
+                (each["task"], Style.PLAIN),
                 (each["id"], Style.FAINT),
-                (clean(each["worker"] or "?"), Style.PLAIN),
+                (each["worker"] or "?", Style.PLAIN),
                 (str(attempt), Style.PLAIN if attempt == 1 else Style.WARN),
                 ("-" if each["seconds"] is None else _age(each["seconds"]), Style.PLAIN),
                 _progress(each["progress"]),
@@ -198,7 +197,7 @@ def _progress(progress: Mapping[str, Any] | None) -> Span:
 def _note(job: Mapping[str, Any]) -> Span:
     if job["cancel_requested"]:
         return "cancel requested", Style.WARN
-    return clean(job["progress"]["note"]) if job["progress"] else "", Style.PLAIN
+    return job["progress"]["note"] if job["progress"] else "", Style.PLAIN
 
 
 def _events(seen: Mapping[str, Any], width: int, now: datetime) -> _Section:
@@ -206,10 +205,10 @@ def _events(seen: Mapping[str, Any], width: int, now: datetime) -> _Section:
         [
             (f"{_age((now - datetime.fromisoformat(each['at'])).total_seconds())} ago",
              Style.FAINT),
-            (clean(each["event"]), Style.BAD if each["event"] in _BAD_EVENTS else Style.WARN),
-            (clean(each["task"]), Style.PLAIN),
+            (each["event"], Style.BAD if each["event"] in _BAD_EVENTS else Style.WARN),
+            (each["task"], Style.PLAIN),
             (each["job"], Style.FAINT),
-            (clean(each["cause"]["text"]) if each["cause"] else "", Style.PLAIN),
+            (each["cause"]["text"] if each["cause"] else "", Style.PLAIN),
         ]
         for each in seen["events"]
     ]  # fmt: skip

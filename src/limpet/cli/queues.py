@@ -1,12 +1,11 @@
 """`limpet queues`: how many jobs are where, and why; pause, drain, limit and hold a queue."""
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from limpet.cli.output import ago, say, say_json, table
+from limpet.cli.output import ago, note, say, say_json, table
 from limpet.cli.rate import add_rate, rate_said
 from limpet.cli.remark import limits_text, queue_remark
 from limpet.cli.target import add_target, find_store
@@ -193,4 +192,4 @@ class _Teller:
     def __call__(self, left: ops.Left) -> None:
         if not self._quiet and time.monotonic() >= self._next:
             self._next = time.monotonic() + _TELL_SECONDS
-            print(_left(left), file=sys.stderr, flush=True)
+            note(_left(left))

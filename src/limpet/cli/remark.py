@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from limpet.cli.output import ago
-from limpet.cli.style import clean
 from limpet.ops.why import Kind
 
 
@@ -15,9 +14,7 @@ def queue_remark(queue: Mapping[str, Any]) -> str:
     why = queue.get("why")
     if why is not None and why["kind"] != Kind.PAUSED:
         told.append(_short(why))
-    told += [
-        _blocked(clean(reason), count) for reason, count in sorted(queue["blocked_by"].items())
-    ]
+    told += [_blocked(reason, count) for reason, count in sorted(queue["blocked_by"].items())]
     return "; ".join(told)
 
 

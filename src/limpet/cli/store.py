@@ -6,6 +6,7 @@ from typing import Any
 
 from limpet.cli.output import say, say_json
 from limpet.cli.target import add_target, find_store
+from limpet.domain.plural import number_of
 from limpet.maintenance.scanner import mend
 
 
@@ -48,10 +49,10 @@ def _fsck(arguments: argparse.Namespace) -> int:
         say_json(told)
         return 1 if broken else 0
     for done in mended:
-        say(f"{done.invariant}: put right {done.count} times")
+        say(f"{done.invariant}: put right {number_of(done.count, 'time')}")
     if not broken:
         say(f"{store.info().url}: everything holds")
     for each in broken:
-        say(f"{each.invariant}: broken {each.count} times, for example {each.example}")
+        say(f"{each.invariant}: broken {number_of(each.count, 'time')}, for example {each.example}")
         say(f"    it must hold that {each.sentence}")
     return 1 if broken else 0

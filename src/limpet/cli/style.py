@@ -1,7 +1,8 @@
 """Text on a terminal: how wide it is, how it is cut, coloured and put into columns.
 
 A line is kept as spans of text with a style until it is printed, so that no escape sequence is
-ever cut in two.
+ever cut in two. The text of a span may be anybody's: what a terminal would obey in it is escaped
+when it is painted, and counted like that when it is measured or cut.
 """
 
 import os
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TextIO
+
+from limpet.domain.printable import printable
 
 
 class Style(StrEnum):
@@ -54,11 +57,14 @@ class Palette:
         return cls(colours, (stream.encoding or "").lower().replace("-", "") == "utf8")
 
     def paint(self, line: Line) -> str:
-        """The line as it is written, without its end."""
+        """The line as it is written, without its end; no other escape sequence than those of its
+        colours is in it.
+        """
         text = "".join(self._span(*span) for span in line)
         return text if self.unicode else text.translate(_PLAINER)
 
     def _span(self, text: str, style: Style) -> str:
+        text = printable(text)
         return f"\033[{style.value}m{text}\033[0m" if self.colours and style and text else text
 
 
@@ -79,15 +85,9 @@ def columns_of(stream: TextIO) -> int:
     return max(20, int(told)) if told.isdecimal() else _PAPER_COLUMNS
 
 
-def clean(text: object) -> str:
-    """One line without control characters: what a job wrote must not move the cursor."""
-    one = " ".join(str(text).split())
-    return "".join(letter if letter.isprintable() else "�" for letter in one)
-
-
 def width_of(text: str) -> int:
-    """How many cells the text takes."""
-    return sum(_cells(letter) for letter in text)
+    """How many cells the text takes as it is printed."""
+    return sum(_cells(letter) for letter in printable(text))
 
 
 def _cells(letter: str) -> int:
@@ -97,7 +97,8 @@ def _cells(letter: str) -> int:
 
 
 def cut(text: str, most: int) -> str:
-    """The text in at most so many cells; what was cut shows."""
+    """The text as it is printed, in at most so many cells; what was cut shows."""
+    text = printable(text)
     if width_of(text) <= most:
         return text
     kept, used = "", 1
@@ -121,10 +122,11 @@ def fitted(line: Line, width: int) -> Line:
     spans: list[Span] = []
     left = width
     for text, style in line:
-        part = cut(text, left)
+        whole = printable(text)
+        part = cut(whole, left)
         spans.append((part, style))
         left -= width_of(part)
-        if part != text:
+        if part != whole:
             break
     return tuple(spans)
 
@@ -147,7 +149,7 @@ def _block(percent: float) -> str:
 def wrapped(text: str, width: int) -> list[str]:
     """The text in lines of at most so many cells, broken between words."""
     lines = [""]
-    for word in text.split():
+    for word in printable(text).split():
         longer = f"{lines[-1]} {word}".strip()
         if width_of(longer) > width and lines[-1]:
             lines.append(word)

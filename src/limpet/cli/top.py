@@ -8,7 +8,7 @@ from typing import Any
 
 from limpet.cli.output import say, say_json
 from limpet.cli.picture import picture
-from limpet.cli.style import Line, Palette, Style, columns_of
+from limpet.cli.style import Line, Style, columns_of
 from limpet.cli.target import add_target, find_store
 from limpet.domain.duration import duration
 from limpet.domain.errors import InvalidOption, StoreError
@@ -51,9 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(store: Store) -> None:
-    palette = Palette.of(sys.stdout)
     for line in picture(overview(store), None, columns_of(sys.stdout)):
-        say(palette.paint(line).rstrip())
+        say(line)
 
 
 def _watch(store: Store, seconds: float) -> None:

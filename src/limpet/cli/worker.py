@@ -10,6 +10,7 @@ from limpet import settings
 from limpet.cli.target import add_target
 from limpet.domain.errors import InvalidOption
 from limpet.host import processes
+from limpet.host.shortage import too_little_for_a_worker
 from limpet.storage.registry import open_store
 from limpet.worker.plan import Plan
 
@@ -74,11 +75,12 @@ def run(arguments: argparse.Namespace) -> int:
             f"a worker cannot keep its promises on {sys.platform}: it needs Linux, or macOS for "
             f"development. Handing in jobs and looking at them works here."
         )
+    if (lacking := too_little_for_a_worker()) is not None:
+        raise InvalidOption(lacking)
     plan = plan_of(arguments)
-    sys.stdout.flush()
     processes.hold_signals()
     environment = {**os.environ, **plan.environment()}
-    os.execve(sys.executable, [sys.executable, "-m", "limpet.worker.guardian"], environment)
+    os.execve(sys.executable, [*processes.BEGIN, "limpet.worker.guardian"], environment)
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:
@@ -114,5 +116,6 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         reload=found.reload,
         **{name: getattr(found, name) for name in _GATE},
         log_level=level,
+        debug=arguments.debug,
         log_style=arguments.log or ("pretty" if sys.stderr.isatty() else "plain"),
     )

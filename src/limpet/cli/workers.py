@@ -34,9 +34,16 @@ def run(arguments: argparse.Namespace) -> int:
                 each["state"] + (" (overdue)" if each["overdue"] else ""),
                 each["holds"],
                 ago(each["renewed_at"]),
-                each["cause"]["text"] if each["cause"] else None,
+                _remark(each),
             )
             for each in sessions
         ]
         table(head, rows)
     return 0
+
+
+def _remark(session: dict[str, Any]) -> str | None:
+    """Why it ended, or what of its row cannot be read."""
+    if session["unreadable"]:
+        return f"unreadable: {', '.join(session['unreadable'])}"
+    return str(session["cause"]["text"]) if session["cause"] else None

@@ -31,6 +31,7 @@ from limpet.domain.queue import QueueLimit
 from limpet.domain.state import FINAL, State
 from limpet.storage.answers import Receipt
 from limpet.storage.base import CHUNK, AwaitedWithin, Store, at_once
+from limpet.storage.bounds import batches
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -213,7 +214,7 @@ class Client:
         Those that one write cannot take are staged and committed; then the receipts tell no state,
         and caps are looked at before anything is staged and again by the commit.
         """
-        if len(jobs) <= CHUNK:
+        if len(list(batches(jobs))) <= 1:
             return self._chunk(jobs, at_once)
         asked = Counter(job.queue for job in jobs)
         self._check_caps(asked)

@@ -68,14 +68,15 @@ class Coalescer:
 
     def _join(self, waiting: _Waiting) -> None:
         """Be part of the next shared write."""
-        self._waiting.append(waiting)
         if not self._busy:
             self._wake()
+        self._waiting.append(waiting)
 
     def _wake(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="limpet-enqueue", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._serve, name="limpet-enqueue", daemon=True)
+            thread.start()
+            self._thread = thread
         self._wanted.notify()
 
     def _serve(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from limpet.client.handle import JobHandle
 from limpet.domain.duration import Duration, duration
+from limpet.domain.plural import number_of
 from limpet.domain.state import State
 
 
@@ -18,7 +19,7 @@ class GroupHandle:
         self.jobs = tuple(jobs)
 
     def __repr__(self) -> str:
-        return f"<GroupHandle of {len(self.jobs)} jobs>"
+        return f"<GroupHandle of {number_of(len(self.jobs), 'job')}>"
 
     def __len__(self) -> int:
         return len(self.jobs)

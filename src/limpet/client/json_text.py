@@ -16,6 +16,9 @@ _decode = msgspec.json.Decoder().decode
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _SCALARS = (str, int, bool, type(None))
 _encode_flat = msgspec.json.Encoder().encode
+# Lists and objects around one another: as many as every reader takes, pydantic the fewest, whatever
+# limit of recursion its process has.
+MOST_LEVELS = 200
 _FLAT, _TEXT = frozenset(_SCALARS), frozenset({str})
 
 
@@ -29,12 +32,13 @@ def to_text(value: Any, *, what: str) -> str:
         except ValueError:
             pass
     try:
-        _check(value, what)
+        _check(value, what, MOST_LEVELS)
         text = _encode(value)
         text.encode()
     except RecursionError:
         raise PayloadInvalid(
-            f"{what} is nested too deeply, or contains itself; it cannot be stored as JSON.",
+            f"{what} is nested too deeply (more than {MOST_LEVELS} levels), or contains "
+            f"itself; it cannot be stored as JSON.",
             field=what,
         ) from None
     except UnicodeEncodeError:
@@ -58,20 +62,25 @@ def from_text(text: str) -> Any:
         return json.loads(text)  # what others wrote and only this one takes: NaN, 1e400
 
 
-def _check(value: Any, path: str) -> None:
+def _check(value: Any, path: str, levels: int) -> None:
+    """`levels`: how many lists and objects there may be around one another."""
     if isinstance(value, float):
         if not math.isfinite(value):
             raise PayloadInvalid(f"{path} is {value}, which JSON cannot hold.", field=path)
     elif isinstance(value, dict):
+        if not levels:
+            raise RecursionError
         for name, item in value.items():
             if not isinstance(name, str):
                 raise PayloadInvalid(
                     f"{path} has the key {name!r}; in JSON every key is a text.", field=path
                 )
-            _check(item, f"{path}.{name}")
+            _check(item, f"{path}.{name}", levels - 1)
     elif isinstance(value, list | tuple):
+        if not levels:
+            raise RecursionError
         for place, item in enumerate(value):
-            _check(item, f"{path}[{place}]")
+            _check(item, f"{path}[{place}]", levels - 1)
     elif not isinstance(value, _SCALARS):
         kind = type(value).__qualname__
         raise PayloadInvalid(

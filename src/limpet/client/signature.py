@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Taken by `enqueue` itself.
 RESERVED = "within"
 _PLAIN_TYPES = (str, int, float, bool)
+# What does not fit is said in a sentence, not in a page of them.
+_LONGEST_PLACE, _MOST_REASONS = 120, 10
 
 
 class Packed(NamedTuple):
@@ -203,6 +205,10 @@ class Signature:
                 f"{_spelled(hint)}; one of them must change.",
                 field="return",
             )
+        try:
+            result.check()  # its counts are a dict, which anybody may have changed since
+        except InvalidOption as error:
+            raise PayloadInvalid(f"{self._task}: {error}", field="return") from None
         value, secrets = result.value, list[str]()
         if inner is not Any and value is not None:
             value, paths = self._dump("return", inner, value)
@@ -261,20 +267,40 @@ class Signature:
             whole = adapter.dump_python(checked, mode="python", by_alias=True)
         except ValidationError as error:
             raise self._misfit(name, error) from None
-        except (PydanticSerializationError, RecursionError) as error:
+        except PydanticSerializationError as error:
             raise PayloadInvalid(
                 f"{self._task}: {name!r} cannot be stored as JSON: {error}.", field=name
             ) from None
-        tree, hidden = secret.reveal(shown, whole, (name,))
-        paths = {*hidden, *secret.marked(hint, tree, (name,))}
-        again = self._read(name, hint, tree)
-        if again != checked:
+        except (ValueError, RecursionError):  # of the serializer, which counts the levels
+            raise self._too_deep(name) from None
+        try:
+            tree, hidden = secret.reveal(shown, whole, (name,))
+            paths = {*hidden, *secret.marked(hint, tree, (name,))}
+            again = self._read(name, hint, tree)
+            is_the_same = bool(again == checked)
+        except RecursionError:
+            raise self._too_deep(name) from None
+        if not is_the_same:
             raise PayloadInvalid(
                 f"{self._task}: {name!r} would come back from JSON as another value; change its "
                 f"annotation, or pass plain data.",
                 field=name,
             )
-        return tree, sorted(secret.path_text(path) for path in paths)
+        texts = sorted(secret.path_text(path) for path in paths)
+        if any("\0" in text for text in texts):
+            raise PayloadInvalid(
+                f"{self._task}: {name!r} has a secret in a field whose name contains a zero "
+                f"character, which no store can keep; name the field otherwise.",
+                field=name,
+            )
+        return tree, texts
+
+    def _too_deep(self, name: str) -> PayloadInvalid:
+        return PayloadInvalid(
+            f"{self._task}: {name!r} is nested too deeply, or contains itself; it cannot be stored "
+            f"as JSON.",
+            field=name,
+        )
 
     def _read(self, name: str, hint: Any, value: Any) -> Any:
         if hint is None or hint is Any or (hint in _PLAIN_TYPES and type(value) is hint):
@@ -296,7 +322,11 @@ def _reasons(name: str, error: "ValidationError") -> str:
     reasons = []
     for each in error.errors(include_url=False, include_input=False, include_context=False):
         where = ".".join([name, *(str(part) for part in each["loc"])])
+        if len(where) > _LONGEST_PLACE:
+            where = f"{where[: _LONGEST_PLACE // 2]}…{where[-_LONGEST_PLACE // 2 :]}"
         reasons.append(f"{where}: {each['msg']}")
+    if (more := len(reasons) - _MOST_REASONS) > 0:
+        reasons = [*reasons[:_MOST_REASONS], f"and {more} more"]
     return "; ".join(reasons)
 
 

@@ -13,7 +13,8 @@ from limpet.domain.errors import QueueDraining, StoreError, StoreUnavailable, St
 from limpet.domain.job import NewJob
 from limpet.domain.queue import QueueView
 from limpet.domain.state import WAITING
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.base import Store
+from limpet.storage.bounds import batches
 
 _PAUSE = 0.01
 # Without any progress; then the workers are left to it.
@@ -34,7 +35,7 @@ def hand_in(
     so itself, not only waits until others have.
     """
     flow = jobs[0].id
-    chunks = [jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK)]
+    chunks = list(batches(jobs))
     for place, chunk in enumerate(chunks):
         patiently(store.stage, flow, place, chunk)
     patiently(store.commit, flow, len(chunks), caps=caps)

@@ -35,10 +35,11 @@ class Waiter:
         """A future that is done when the job is; give it back with `forget`."""
         future: Future[None] = Future()
         with self._lock:
-            self._waiting.setdefault(job, set()).add(future)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="limpet-waiter", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="limpet-waiter", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._waiting.setdefault(job, set()).add(future)
         return future
 
     def look(self, job: str) -> None:

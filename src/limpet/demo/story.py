@@ -15,6 +15,7 @@ from limpet.domain.clock import SystemClock
 from limpet.domain.event import EventName, timeline
 from limpet.domain.job import Job
 from limpet.domain.lease import Lease
+from limpet.domain.plural import number_of
 from limpet.domain.state import FINAL, State
 from limpet.storage.base import Store
 
@@ -175,7 +176,8 @@ class Story:
         done = _Kill(boot, wall, hit, EventName.RECOVERED)
         self._narrator.tell(
             "kill -9",
-            f"all {len(tree)} processes of worker {victim.name}, in the middle of {len(hit)} jobs",
+            f"all {len(tree)} processes of worker {victim.name}, in the middle of "
+            f"{number_of(len(hit), 'job')}",
         )
         for name in hit:
             part = self._cast.part(name)

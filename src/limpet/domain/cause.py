@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from limpet.domain.duration import spoken
 from limpet.domain.errors import LimpetError
+from limpet.domain.plural import number_of
 
 
 @dataclass(eq=True, unsafe_hash=True)
@@ -36,7 +37,11 @@ class Cause(LimpetError):
 
 
 def _when(wall: int) -> str:
-    return datetime.fromtimestamp(wall / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
+    try:
+        moment = datetime.fromtimestamp(wall / 1e6, UTC)
+    except (ValueError, ArithmeticError, OSError):  # no time that a calendar has
+        return f"{wall} microseconds after 1970"
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
 
 
 @dataclass(eq=True, unsafe_hash=True)
@@ -96,12 +101,14 @@ class ExecutorExited(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class ExecutorGarbled(Cause):
-    """Something wrote into the way between the process that ran the job and its worker."""
+    """The process that ran the job said to its worker what it cannot or may not say."""
+
+    reason: str = "something wrote into its socket"
 
     def sentence(self) -> str:
         return (
-            "the process that ran the job could not be understood any more, because something "
-            "wrote into its socket, and was ended"
+            f"the process that ran the job could not be understood any more ({self.reason}), and "
+            f"was ended"
         )
 
 
@@ -233,7 +240,7 @@ class TooManyOrphans(Cause):
     count: int
 
     def sentence(self) -> str:
-        return f"the job was lost with its worker {self.count} times"
+        return f"the job was lost with its worker {number_of(self.count, 'time')}"
 
 
 @dataclass(eq=True, unsafe_hash=True)
@@ -243,7 +250,7 @@ class TooManyStrikes(Cause):
     count: int
 
     def sentence(self) -> str:
-        return f"the job ended the process that ran it {self.count} times"
+        return f"the job ended the process that ran it {number_of(self.count, 'time')}"
 
 
 @dataclass(eq=True, unsafe_hash=True)
@@ -345,16 +352,41 @@ class Unknown(Cause):
         return self.text or self.was
 
 
+# Up to here whole numbers are exact wherever a cause is kept; no fact is larger.
+_LARGEST_NUMBER = 2**53
+
 _KINDS: dict[str, type[Cause]] = {kind.__name__: kind for kind in Cause.__subclasses__()}
 
 
 def cause_of(record: dict[str, Any]) -> Cause:
-    """Read a cause from the timeline; one of a newer version becomes `Unknown`."""
+    """Read a cause from the timeline; one of a newer version becomes `Unknown`, and so does one
+    whose facts are not what they should be. Raises `TypeError` for what is no cause at all.
+    """
+    if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+        raise TypeError("a cause is an object with a kind")
     kind = _KINDS.get(record["kind"])
-    if kind is None:
-        return Unknown(was=record["kind"], text=str(record.get("text", "")))
-    known = {field.name for field in fields(kind)}
-    try:
-        return kind(**{name: value for name, value in record.items() if name in known})
-    except TypeError:
-        return Unknown(was=record["kind"], text=str(record.get("text", "")))
+    if kind is not None:
+        known = {field.name: record[field.name] for field in fields(kind) if field.name in record}
+        if _fits(kind, known):
+            try:
+                cause = kind(**known)
+                cause.sentence()
+            except (TypeError, ValueError, ArithmeticError, OSError):
+                pass  # a fact is missing, or no time and no number that can be told
+            else:
+                return cause
+    return Unknown(was=record["kind"], text=str(record.get("text", "")))
+
+
+def _fits(kind: type[Cause], facts: dict[str, Any]) -> bool:
+    """Whether the facts are of the types that the cause has; a whole number will do for another."""
+    for field in fields(kind):
+        if field.name in facts:
+            wanted: Any = float | int if field.type is float else field.type
+            value = facts[field.name]
+            if isinstance(value, bool) or not isinstance(value, wanted):
+                return False
+            # Every process and every store that the cause travels through must be able to write it.
+            if isinstance(value, int | float) and not abs(value) <= _LARGEST_NUMBER:
+                return False
+    return True

@@ -18,7 +18,7 @@ _UNITS = {
 }
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])\s*")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
-_LONGEST = timedelta(days=36_500)
+LONGEST = timedelta(days=36_500)
 
 
 def duration(value: Duration, *, what: str = "duration") -> timedelta:
@@ -27,7 +27,7 @@ def duration(value: Duration, *, what: str = "duration") -> timedelta:
         read = _read(value)
     except (ValueError, TypeError, OverflowError):
         read = None
-    if read is None or not timedelta() <= read <= _LONGEST:
+    if read is None or not timedelta() <= read <= LONGEST:
         raise InvalidOption(
             f"{what} is {value!r}; write a timedelta, a number of seconds, or text such as "
             f'"90s", "10m", "2h" or "1d", not negative and at most 100 years.'
@@ -72,3 +72,8 @@ def spoken(value: timedelta) -> str:
 def spoken_microseconds(value: int) -> str:
     """As `spoken`, for whole microseconds."""
     return spoken(timedelta(microseconds=value))
+
+
+def microseconds_or_none(value: timedelta | None) -> int | None:
+    """The same of a limit, which None says there is not."""
+    return None if value is None else microseconds(value)

@@ -49,6 +49,8 @@ AttemptStopped              (a BaseException) raised in a running task that must
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from limpet.domain.plural import number_of
+
 if TYPE_CHECKING:
     from limpet.domain.cause import Cause
     from limpet.domain.duration import Duration
@@ -99,12 +101,13 @@ class QueueFull(LimpetError):
 
     def __init__(self, queue: str, waiting: int, cap: int, asked: int = 1) -> None:
         what = "is full" if waiting >= cap else f"has no room for {asked} more"
+        verb = "is" if waiting == 1 else "are"
         super().__init__(
-            f"queue {queue!r} {what}: {waiting} jobs are waiting and its cap is {cap}. "
-            f"Try again later, raise the cap, or use when_full='wait'."
+            f"queue {queue!r} {what}: {number_of(waiting, 'job')} {verb} waiting and its cap is "
+            f"{cap}. Try again later, raise the cap, or use when_full='wait'."
             if asked <= cap
-            else f"queue {queue!r} has a cap of {cap} jobs and can never take {asked} at once. "
-            f"Raise the cap, or hand them in a few at a time."
+            else f"queue {queue!r} has a cap of {number_of(cap, 'job')} and can never take "
+            f"{asked} at once. Raise the cap, or hand them in a few at a time."
         )
         self.queue = queue
         self.waiting = waiting

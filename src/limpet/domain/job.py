@@ -14,6 +14,12 @@ from limpet.domain.queue import DEFAULT_QUEUE
 from limpet.domain.rules import Rules
 from limpet.domain.state import State
 
+# Of what an attempt says while it runs, in characters. What is longer loses its middle, and a mark
+# in its place, of at most so many characters, says how much that was; a store keeps both.
+LONGEST_LINE = 8 * 1024
+LONGEST_NOTE = 1_000
+LONGEST_MARK = 64
+
 
 class NewJob(NamedTuple):
     """What is written when a job is enqueued; times are wall time in microseconds.
@@ -109,6 +115,8 @@ class Job:
     result: str | None = field(repr=False)
     result_secrets: tuple[str, ...]
     error: Cause | None
+    # The fields of its row that hold nonsense, so that here they say as little as can be.
+    unreadable: tuple[str, ...] = ()
 
 
 class ClaimedJob(NamedTuple):
@@ -116,7 +124,7 @@ class ClaimedJob(NamedTuple):
 
     `attempt` counts from 1. `last_run`: the job is at a cap, and only its orphan hook may run.
     `reopened`: how many of its rounds a person opened; a store does not tell, the worker finds out
-    where it matters.
+    where it matters. `unreadable`: what of it nobody can read; such a job is put aside, not run.
     """
 
     lease: Lease
@@ -133,6 +141,7 @@ class ClaimedJob(NamedTuple):
     secrets: tuple[str, ...]
     deadline_at: int | None
     reopened: int = 0
+    unreadable: str = ""
 
     def __repr__(self) -> str:
         return f"<ClaimedJob {self.lease.job} {self.task}>"  # the arguments may hold secrets
@@ -173,10 +182,17 @@ class Report:
     lines: tuple[LogLine, ...] = field(default=())
 
 
+# The path of all there is, where a store's own paths cannot be read. No field has it: a slash in a
+# field's name is escaped.
+EVERYTHING = "//"
+
+
 def masked(args: Any, secrets: tuple[str, ...]) -> Any:
     """The arguments with every secret path replaced by stars."""
     if not secrets:
         return args
+    if EVERYTHING in secrets:
+        return "***"
     below: dict[str, list[str]] = {}
     for path in secrets:
         head, _, tail = path.partition("/")

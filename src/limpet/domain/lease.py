@@ -38,6 +38,9 @@ def digest(held: Iterable[tuple[str, int]]) -> Digest:
     count = names = tokens = 0
     for job, token in held:
         count += 1
-        names += int(job[-8:], 32)
+        try:
+            names += int(job[-8:], 32)
+        except ValueError:
+            names += 0  # no id of Limpet's: it counts by its token alone
         tokens += token % (1 << 20)
     return Digest(count, (names + tokens * _SPREAD) % _MODULUS)

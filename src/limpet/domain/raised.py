@@ -4,6 +4,7 @@ import os
 from traceback import FrameSummary, StackSummary, TracebackException
 
 from limpet.domain.cause import Raised
+from limpet.domain.masking import hidden
 
 LONGEST_TRACEBACK = 16 * 1024
 LONGEST_MESSAGE = 4 * 1024
@@ -23,7 +24,10 @@ def raised(error: BaseException) -> Raised:
 
 
 def sendable(text: str, longest: int) -> str:
-    """The text as any store can keep it: valid UTF-8, its middle cut where it is too long."""
+    """The text as any store can keep it: without the secrets of the running attempt, valid UTF-8,
+    its middle cut where it is too long.
+    """
+    text = hidden(text)  # before it is cut, else half of one is left
     cut = len(text) - longest
     if cut > 0:
         half = longest // 2

@@ -53,6 +53,24 @@ def _smooth(count: int, period: int) -> int:
     return max(1, _TOGETHER * count // period)
 
 
+# A hundred years in microseconds: a thousand times that is a number that every store can write.
+LARGEST = 100 * 366 * 86_400 * 10**6
+
+
+def whole_number(value: object, name: str, least: int = 0) -> int:
+    """A number as a store keeps it, or a `ValueError` that names it."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
+        raise ValueError(f"{name} is no whole number from {least} to {LARGEST}")
+    return value
+
+
+def checked_rate(rate: Rate) -> Rate:
+    """A rate as a store keeps it, or a `ValueError` where that is none."""
+    for name, value in zip(("count", "period", "burst"), rate, strict=True):
+        whole_number(value, f"the {name} of a rate", 1)
+    return rate
+
+
 def rate_of(text: str | Rate, *, bursty: bool = False, what: str = "rate") -> Rate:
     """Read "100/m", "5/s" or "20/10m", or refuse it with a sentence that names `what`.
 

@@ -38,9 +38,15 @@ class Result(Generic[T]):
         object.__setattr__(self, "counts", _checked_counts(counts or {}))
         object.__setattr__(self, "warnings", _checked_warnings(warnings))
 
+    def check(self) -> None:
+        """Check counts and warnings again, or refuse them with a sentence."""
+        _checked_counts(self.counts)
+        _checked_warnings(self.warnings)
+
     def totals(self) -> tuple[tuple[str, int], ...]:
         """What the store adds to the totals of the queue."""
-        counts = tuple(self.counts.items())
+        # Plain ones: what is of a class of its own, such as a member of an enum, does not travel.
+        counts = tuple((str.__str__(name), int(number)) for name, number in self.counts.items())
         return (*counts, (WARNINGS, len(self.warnings))) if self.warnings else counts
 
     def around(self, value: Any) -> dict[str, Any]:

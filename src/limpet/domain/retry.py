@@ -6,8 +6,10 @@ from datetime import timedelta
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeAlias
 
+from limpet.domain import transition
 from limpet.domain.cause import Cause, DeadlinePassed
-from limpet.domain.duration import Duration, duration
+from limpet.domain.duration import Duration, duration, microseconds
+from limpet.domain.ending import Ending
 from limpet.domain.errors import (
     AttemptStopped,
     InvalidOption,
@@ -16,8 +18,8 @@ from limpet.domain.errors import (
     Snooze,
     Unrecoverable,
 )
+from limpet.domain.lease import Lease
 from limpet.domain.raised import raised as raised  # noqa: PLC0414 - also had from here
-from limpet.domain.verdict import Again, GiveUp, Later, Verdict
 
 Backoff = Literal["fixed", "exponential"]
 BackoffFunction: TypeAlias = Callable[[int, BaseException], Duration]
@@ -173,30 +175,45 @@ def wait_before_retry(policy: Retry, failures: int, chance: float) -> timedelta 
     return capped * (1 + policy.jitter * (2 * chance - 1))
 
 
-def judge(error: BaseException, policy: Retry, failures: int, chance: float) -> Verdict:
-    """What becomes of a job whose attempt raised `error`, after `failures` earlier ones.
+def judge(
+    lease: Lease, error: BaseException, policy: Retry, failures: int, *, chance: float, now: int
+) -> Ending:
+    """How an attempt ends that raised `error`, after `failures` earlier ones.
 
     What a task says (`Unrecoverable`, `RetryAfter`, `Snooze`) comes before the policy, also when
     an exception group carries it. A stop that is not charged to the job, as a drain, spends
-    nothing.
+    nothing. `now`: wall time in microseconds, from which delays are reckoned.
     """
     leaves = leaves_of(error)
     said = _said(leaves)
     if isinstance(said, Snooze):
-        return Later(said.delay, holds=isinstance(said, RateLimited))
+        return _snoozed(lease, now, said.delay, holds=isinstance(said, RateLimited))
     if isinstance(said, AttemptStopped) and not said.cause.charged:
-        return Later(timedelta())
+        return _snoozed(lease, now, timedelta(), holds=False)
     cause = said.cause if isinstance(said, AttemptStopped) else raised(error)
     if isinstance(said, Unrecoverable) or isinstance(cause, DeadlinePassed):
-        return GiveUp(cause, final=True)
+        return Ending(transition.Fail(lease, cause), final=True)
     if isinstance(said, RetryAfter):
-        return Again(said.delay, cause) if failures + 1 < policy.attempts else GiveUp(cause)
+        if failures + 1 < policy.attempts:
+            return _retried(lease, now, said.delay, cause)
+        return Ending(transition.Fail(lease, cause))
     if any(isinstance(each, policy.give_up_on) for each in (error, *leaves)):
-        return GiveUp(cause)
+        return Ending(transition.Fail(lease, cause))
     worth_it = isinstance(said, AttemptStopped) or isinstance(error, policy.retry_on)
     if not worth_it and not all(isinstance(each, policy.retry_on) for each in leaves):
-        return GiveUp(cause)
-    return _by_attempts(error, policy, failures + 1, chance, cause)
+        return Ending(transition.Fail(lease, cause))
+    wait, note = _wait(error, policy, failures + 1, chance)
+    if wait is None:
+        return Ending(transition.Fail(lease, cause))
+    return _retried(lease, now, wait, cause, note)
+
+
+def _retried(lease: Lease, now: int, delay: timedelta, cause: Cause, note: str = "") -> Ending:
+    return Ending(transition.RetryAt(lease, now + microseconds(delay), cause), delay, note)
+
+
+def _snoozed(lease: Lease, now: int, delay: timedelta, *, holds: bool) -> Ending:
+    return Ending(transition.Snooze(lease, now + microseconds(delay), holds), delay)
 
 
 def leaves_of(error: BaseException) -> tuple[BaseException, ...]:
@@ -225,20 +242,16 @@ def _said(leaves: Sequence[BaseException]) -> BaseException | None:
     return next((each for each in leaves if isinstance(each, RateLimited)), leaves[0])
 
 
-def _by_attempts(
-    error: BaseException, policy: Retry, failures: int, chance: float, cause: Cause
-) -> Verdict:
+def _wait(
+    error: BaseException, policy: Retry, failures: int, chance: float
+) -> tuple[timedelta | None, str]:
+    """How long to wait before the next attempt, None for no other; and what is to be noted."""
     wait = wait_before_retry(policy, failures, chance)
-    if wait is None:
-        return GiveUp(cause)
-    if not callable(policy.backoff):
-        return Again(wait, cause)
+    if wait is None or not callable(policy.backoff):
+        return wait, ""
     try:
         answer = policy.backoff(failures, error)
-        return Again(duration(answer, what="the answer of the backoff function"), cause)
+        return duration(answer, what="the answer of the backoff function"), ""
     except BaseException as wrong:  # even sys.exit() there must not lose the attempt
-        return Again(
-            wait,
-            cause,
-            note=f"the backoff function failed ({raised(wrong)}); the wait is exponential instead",
-        )
+        failed = f"the backoff function failed ({raised(wrong)})"
+        return wait, f"{failed}; the wait is exponential instead"

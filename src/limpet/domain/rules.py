@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from limpet.domain.errors import InvalidOption
-from limpet.domain.rate import Rate
+from limpet.domain.rate import Rate, checked_rate, whole_number
 
 LONGEST_KEY = 200
 
@@ -74,12 +74,23 @@ NO_RULES = Rules()
 
 
 def rules_of(record: dict[str, Any]) -> Rules:
-    """Read what `Rules.record` wrote; what this version does not know is passed over."""
+    """Read what `Rules.record` wrote; what this version does not know is passed over. Raises
+    `ValueError` or `TypeError` for what no version has written.
+    """
+    if not isinstance(record, dict):
+        raise TypeError("rules are an object")
     known = {name: value for name, value in record.items() if name in Rules._fields}
     if known.get("key_rate") is not None:
-        known["key_rate"] = Rate(*known["key_rate"])
+        known["key_rate"] = checked_rate(Rate(*known["key_rate"]))
     if "unique_until" in known:
         known["unique_until"] = UniqueUntil(known["unique_until"])
     if "child_failure" in known:
         known["child_failure"] = ChildFailure(known["child_failure"])
+    for name, least in (("key_limit", 1), ("unique_for", 0), ("children", 0)):
+        value = known.get(name)
+        if name in known and not (value is None and name == "unique_for"):
+            whole_number(value, name, least)
+    for name in ("key_strict", "replaces"):
+        if not isinstance(known.get(name, False), bool):
+            raise TypeError(f"{name} is neither true nor false")
     return Rules(**known)

@@ -64,6 +64,7 @@ class Session:
 
     `registered_at`, `renewed_at` and `ended_at` are wall time in microseconds. `boot` is the start
     of the machine on which it registered; `lock` means something only there and until it ends.
+    `unreadable`: the fields of its row that hold nonsense; here they say as little as can be.
     """
 
     id: str
@@ -84,6 +85,7 @@ class Session:
     boot: str
     lock: SessionLock | None
     schedules: frozenset[str] = frozenset()
+    unreadable: tuple[str, ...] = ()
 
 
 class Standing(StrEnum):

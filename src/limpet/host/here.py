@@ -6,10 +6,10 @@ from typing import Protocol
 
 from limpet import settings
 from limpet.domain.load import USUAL_SMOOTHING, Smoothing
+from limpet.host.boot import boot_id
 from limpet.host.capacity import Bounds, bounds_of_self
 from limpet.host.gate import USUAL_THRESHOLDS, Thresholds
 from limpet.host.identity import server_id
-from limpet.storage.boot import boot_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from limpet.domain.host import Sample, Span
 from limpet.domain.reading import Reading
-from limpet.storage.gating import Sample, Span
 
 _SECOND_MICROSECONDS = 1_000_000
 _MINUTE_MICROSECONDS = 60 * _SECOND_MICROSECONDS

@@ -4,40 +4,36 @@ Two files for each session, locked with `flock` through descriptors that its pro
 first is free only when the last process of the session is gone, executors included. The second is
 held by guardian and supervisor alone: once it is free, nobody is left who would end the others, so
 the finder does. Process ids prove nothing (they are reused, and hidden by namespaces), and neither
-does a missing file. Standard library only, because the guardian imports it.
+does a missing file.
+
+What the store says of a lock is believed by nobody: a file is opened only under the session's own
+name in a run directory of this host, without following links or waiting, and proves something only
+if it is a regular file of that directory's owner. Standard library only, because the guardian
+imports it.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
+import re
+import stat
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from limpet.host import marks
+from limpet.domain.ids import is_id
+from limpet.host import marks, run_directory
 
 _LOCK, _CORE = ".lock", ".core"
 # Ends the name of the file by whose lock the monitor of a host is elected.
 MONITOR = ".monitor"
+_OURS = re.compile(r"([0-7][0-9a-v]{25})\.lock(\.core)?|[\w.:-]+\.monitor", re.ASCII)
 _OLD_SECONDS = 24 * 3600.0
-
-
-def run_directory() -> str:
-    """Where this user's sessions keep their locks: gone after a restart of the machine."""
-    candidates = ["/run/limpet"] if os.getuid() == 0 else []
-    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
-        candidates.append(os.path.join(runtime, "limpet"))
-    temporary = os.environ.get("TMPDIR", "/tmp")
-    candidates.append(os.path.join(temporary, f"limpet-{os.getuid()}"))
-    for path in candidates:
-        with contextlib.suppress(OSError):
-            os.makedirs(path, mode=0o755, exist_ok=True)
-            # A directory that another user made could be swapped under our feet.
-            if os.stat(path).st_uid == os.getuid() and os.access(path, os.W_OK):
-                return path
-    path = os.path.join(temporary, f"limpet-{os.getuid()}-{os.urandom(4).hex()}")
-    os.mkdir(path, mode=0o700)
-    return path
+_PRIVATE = 0o600
+# Neither a link, nor what makes whoever opens it wait, nor a terminal of ours from then on.
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_MAKE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class HeldLocks(NamedTuple):
@@ -56,59 +52,88 @@ class HeldLocks(NamedTuple):
 
     def remove(self) -> None:
         """Delete the files of a session that ended in order."""
-        _remove(self.path)
-
-
-def _remove(path: str) -> None:
-    for each in (path, path + _CORE):
-        with contextlib.suppress(OSError):
-            os.unlink(each)
+        forget(os.path.basename(self.path).removesuffix(_LOCK), self.path)
 
 
 def take(session: str) -> HeldLocks:
     """Make and lock the files of a new session."""
-    folder = run_directory()
-    _tidy(folder)
-    path = os.path.join(folder, session + _LOCK)
-    nonce = os.urandom(8).hex()
-    whole = _make(path, nonce)
-    try:
-        core = _make(path + _CORE, nonce)
-    except OSError:
-        os.close(whole)
-        os.unlink(path)
-        raise
+    with run_directory.opened_own() as (folder, directory):
+        _tidy(directory)
+        name = session + _LOCK
+        path = os.path.join(folder, name)
+        nonce = os.urandom(8).hex()
+        whole = _make(directory, name, nonce, path)
+        try:
+            core = _make(directory, name + _CORE, nonce, path + _CORE)
+        except OSError:
+            os.close(whole)
+            os.unlink(name, dir_fd=directory)
+            raise
     return HeldLocks(path, os.fstat(whole).st_ino, nonce, whole, core)
 
 
-def _tidy(folder: str) -> None:
+def _make(directory: int, name: str, nonce: str, path: str) -> int:
+    try:
+        descriptor = os.open(name, _MAKE | os.O_EXCL, _PRIVATE, dir_fd=directory)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+    try:
+        os.fchmod(descriptor, _PRIVATE)  # whatever the umask
+        os.write(descriptor, nonce.encode())
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        os.unlink(name, dir_fd=directory)
+        raise OSError(error.errno, error.strerror, path) from error
+    return descriptor
+
+
+def open_monitor(name: str) -> tuple[str, int]:
+    """Open the file by whose lock the monitor of a host is elected: its path, and a descriptor."""
+    if not _OURS.fullmatch(name + MONITOR):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), name)
+    with run_directory.opened_own() as (folder, directory):
+        descriptor = os.open(name + MONITOR, _MAKE, _PRIVATE, dir_fd=directory)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), name + MONITOR)
+        run_directory.close_to_others(descriptor, _PRIVATE)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return os.path.join(folder, name + MONITOR), descriptor
+
+
+def _tidy(directory: int) -> None:
     """Remove what sessions and monitors left whose store nobody serves any more.
 
     Older than any lease, so no proof of death is taken from anybody who still waits for one.
     """
-    for name in os.listdir(folder):
-        if not name.endswith((_LOCK, _LOCK + _CORE, MONITOR)):
+    for name in os.listdir(directory):
+        if not _OURS.fullmatch(name):
             continue
-        path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
-            if time.time() - os.stat(path).st_mtime > _OLD_SECONDS:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(path)
-                finally:
-                    os.close(descriptor)
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if not stat.S_ISREG(found.st_mode) or time.time() - found.st_mtime <= _OLD_SECONDS:
+                continue
+            descriptor = os.open(name, _LOOK, dir_fd=directory)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name, dir_fd=directory)
+            finally:
+                os.close(descriptor)
 
 
 def owners(sessions: Iterable[str], root: str = "/") -> dict[str, int]:
     """Session → the process that has taken its lock, of those that live and can be seen here."""
-    folder = run_directory()
     found: dict[str, str] = {}
-    for session in sessions:
-        with contextlib.suppress(OSError):
-            about = os.stat(os.path.join(folder, session + _LOCK))
-            device = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}"
-            found[f"{device}:{about.st_ino}"] = session
+    with run_directory.opened_own() as (_, directory):
+        for session in filter(is_id, sessions):
+            with contextlib.suppress(OSError):
+                about = os.stat(session + _LOCK, dir_fd=directory, follow_symlinks=False)
+                device = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}"
+                found[f"{device}:{about.st_ino}"] = session
     if not found:
         return {}
     try:
@@ -124,60 +149,60 @@ def owners(sessions: Iterable[str], root: str = "/") -> dict[str, int]:
     }
 
 
-def _make(path: str, nonce: str) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o644)
-    try:
-        os.write(descriptor, nonce.encode())
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        os.unlink(path)
-        raise
-    return descriptor
-
-
 def proves_death(session: str, path: str, inode: int, nonce: str) -> bool:
     """Whether every process of the session is certainly dead; ends what its owners left behind.
 
     The files stay until `forget`: whoever finds the proof may fail to tell the store of it.
     """
-    core = _lock(path + _CORE, None, nonce)
-    if core is None:
+    folder, name = os.path.split(path)
+    if not is_id(session) or name != session + _LOCK:
         return False
+    try:
+        with run_directory.opened(folder) as directory:
+            return _both_are_free(directory, session, inode, nonce)
+    except OSError:
+        return False
+
+
+def _both_are_free(directory: int, session: str, inode: int, nonce: str) -> bool:
+    name = session + _LOCK
+    core = _lock(directory, name + _CORE, None, nonce)
     try:
         if not marks.end_marked(session, seconds=1.0):
             return False
-        whole = _lock(path, inode, nonce)
-        if whole is None:
-            return False
-        os.close(whole)
+        os.close(_lock(directory, name, inode, nonce))
         return True
     finally:
         os.close(core)
 
 
-def forget(path: str) -> None:
-    """Delete the files of a dead session, once the store knows."""
-    _remove(path)
+def forget(session: str, path: str) -> None:
+    """Delete the files of a session that is dead, once the store knows."""
+    folder, name = os.path.split(path)
+    if not is_id(session) or name != session + _LOCK:
+        return
+    with contextlib.suppress(OSError), run_directory.opened(folder) as directory:
+        for each in (name, name + _CORE):
+            with contextlib.suppress(OSError):
+                os.unlink(each, dir_fd=directory)
 
 
-def _lock(path: str, inode: int | None, nonce: str) -> int | None:
-    """The locked file, if it is the one meant and nobody else has the lock."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
+def _lock(directory: int, name: str, inode: int | None, nonce: str) -> int:
+    """Lock the file, for its descriptor; raises if it is another one, or somebody has the lock."""
+    descriptor = os.open(name, _LOOK, dir_fd=directory)
     try:
         found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.fstat(directory).st_uid:
+            raise OSError(errno.EINVAL, "not a file of the owner of its directory")
         if inode is not None and found.st_ino != inode:
-            raise OSError
-        if os.geteuid() not in (0, found.st_uid):
-            raise OSError  # what that user's session left behind can be neither seen nor ended
-        if os.read(descriptor, 64).decode(errors="replace") != nonce:
-            raise OSError
+            raise OSError(errno.ESTALE, "another file")
+        if found.st_uid == os.geteuid():
+            # Made by an older version, which let others read it, and so lock it, too.
+            run_directory.close_to_others(descriptor, _PRIVATE)
+        if os.read(descriptor, 64) != nonce.encode():
+            raise OSError(errno.ESTALE, "the file of another session")
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
-        return None
+        raise
     return descriptor

@@ -4,14 +4,15 @@ import contextlib
 import fcntl
 import os
 
-from limpet.host.locks import MONITOR, run_directory
+from limpet.host.locks import open_monitor
 
 
 class Post:
     """Elected by a file lock that the kernel gives free when its process ends, however it does."""
 
     def __init__(self, name: str) -> None:
-        self._path = os.path.join(run_directory(), name + MONITOR)
+        self._name = name
+        self._path = ""
         self._descriptor: int | None = None
         self._ours = False
 
@@ -19,8 +20,7 @@ class Post:
         """Take it if it is free; for as long as this process lives."""
         if not self._ours:
             if self._descriptor is None:
-                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-                self._descriptor = os.open(self._path, flags, 0o644)
+                self._path, self._descriptor = open_monitor(self._name)
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -35,7 +35,8 @@ class Post:
         before we had its lock, and be locked under the same name by somebody else.
         """
         with contextlib.suppress(OSError):
-            return os.path.samestat(os.fstat(descriptor), os.stat(self._path))
+            there = os.stat(self._path, follow_symlinks=False)
+            return os.path.samestat(os.fstat(descriptor), there)
         return False
 
     def close(self) -> None:

@@ -104,6 +104,8 @@ def thread_count() -> int:
 
 # -- starting
 
+# The words before a module that is to be run as a process of the worker.
+BEGIN = (sys.executable, "-m", "limpet.worker.begin")
 # What a terminal or a service manager sends to the whole group.
 GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -135,7 +137,7 @@ def spawn(
     hold_signals()
     try:
         return subprocess.Popen(
-            [sys.executable, "-m", module],
+            [*BEGIN, module],
             env=environment,
             pass_fds=tuple(descriptors),
             start_new_session=own_session,
@@ -275,7 +277,7 @@ def _parents() -> dict[int, int]:
     """Pid → parent."""
     if not LINUX:
         return _parents_by_ps()
-    known = ((pid, _stat(pid)) for pid in pids())
+    known = ((pid, stat_fields(pid)) for pid in pids())
     return {pid: int(fields[1]) for pid, fields in known if fields}
 
 
@@ -296,7 +298,7 @@ def environment(pid: int) -> bytes:
         return file.read()
 
 
-def _stat(pid: int) -> list[bytes]:
+def stat_fields(pid: int) -> list[bytes]:
     """What the kernel says of a process: state, parent and so on; nothing if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -312,13 +314,13 @@ def is_zombie(pid: int) -> bool:
 
     One whose first thread has ended shows as a zombie too, while the others go on.
     """
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return LINUX and (not fields or (fields[0] in (b"Z", b"X") and int(fields[17]) <= 1))
 
 
 def is_becoming_another(pid: int) -> bool:
     """Whether it is just becoming another program, and so shows neither's environment."""
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     # Where the environment begins is 0 then; of what is dead and of the kernel's own threads too.
     return (
         len(fields) > 47
@@ -329,7 +331,7 @@ def is_becoming_another(pid: int) -> bool:
 
 def is_stopped(pid: int) -> bool:
     """Whether somebody has stopped the process (SIGSTOP, a debugger)."""
-    return _stat(pid)[:1] in ([b"T"], [b"t"])
+    return stat_fields(pid)[:1] in ([b"T"], [b"t"])
 
 
 def reaped() -> Iterator[tuple[int, int]]:

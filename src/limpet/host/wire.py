@@ -6,9 +6,9 @@ import msgspec
 
 from limpet.domain.assessment import Assessment, Capacity
 from limpet.domain.errors import InvalidOption
+from limpet.domain.host import Host
 from limpet.domain.reading import Reading
 from limpet.host.gate import LIFETIME_MICROSECONDS, Thresholds, assess
-from limpet.storage.gating import Host
 
 
 @dataclass(frozen=True, slots=True)

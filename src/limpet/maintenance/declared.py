@@ -53,6 +53,8 @@ class Declarer:
             for each in self._store.schedules()
             if each.declared == self._app and each.id not in self._pieces
         ]
+        if old and any("schedules" in each.unreadable for each in self._store.sessions()):
+            return  # nobody knows what that session declares
         declared = self._declared() if old else frozenset()
         for each in old:
             if each.id in declared or not self._store.remove_schedule(each.id):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from limpet import log
 from limpet.client.cron import last_until, next_after
 from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.errors import InvalidOption, PayloadInvalid
 from limpet.domain.job import NewJob
 from limpet.domain.schedule import CatchUp, Schedule
 from limpet.storage.base import CHUNK
@@ -94,14 +95,13 @@ class Scheduler:
             step = step_of(schedule, now)
         except Exception as error:
             # A time zone that this machine does not know, say: others may know it.
-            seen = schedule.id, schedule.changed_at
-            if seen not in self._unreadable:
-                log.say("schedule_unreadable", schedule=schedule.id, error=error)
-            self._unreadable.add(seen)
-            return NEVER
+            return self._passed_over(schedule, error)
         if step is None:
             return schedule.due_at(schedule.next_at)
-        answer = self._store.tick(schedule, step.jobs, step.next_at)
+        try:
+            answer = self._store.tick(schedule, step.jobs, step.next_at)
+        except (InvalidOption, PayloadInvalid) as error:
+            return self._passed_over(schedule, error)
         match answer.outcome:
             case "passed":
                 log.say("tick_passed", schedule=schedule.id, job=answer.last_job)
@@ -110,3 +110,11 @@ class Scheduler:
             case _:
                 pass
         return step.next_at if answer.next_at is None else answer.next_at
+
+    def _passed_over(self, schedule: Schedule, error: Exception) -> int:
+        """One schedule that cannot be fired must not keep the others from it."""
+        seen = schedule.id, schedule.changed_at
+        if seen not in self._unreadable:
+            log.say("schedule_unreadable", schedule=schedule.id, error=error)
+        self._unreadable.add(seen)
+        return NEVER

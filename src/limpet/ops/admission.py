@@ -7,13 +7,14 @@ import msgspec
 from limpet.domain.assessment import Waiting
 from limpet.domain.clock import SystemClock
 from limpet.domain.errors import InvalidOption
+from limpet.domain.host import Host
 from limpet.domain.job import Job
 from limpet.domain.weight import Weight, weight_of
+from limpet.host.boot import boot_id
 from limpet.host.wire import assess_published
 from limpet.ops.gate import Given, all_given, waits_for
 from limpet.ops.record import Record
-from limpet.storage.boot import boot_id
-from limpet.storage.gating import GateVerbs, Host
+from limpet.storage.gating import GateVerbs
 
 # How many hosts are named in a sentence; the facts have all of them.
 MOST_NAMED = 5

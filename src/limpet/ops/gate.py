@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 from limpet.domain.assessment import UNBOUNDED, Assessment, Capacity, Waiting, admit
 from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.host import Host
 from limpet.domain.permit import Permit, Reservation, Room, taken
 from limpet.domain.reading import Reading
 from limpet.domain.weight import Weight
+from limpet.host.boot import boot_id
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
 from limpet.host.here import Here
 from limpet.host.monitor import Monitor
 from limpet.host.wire import assess_published, published_of
 from limpet.ops.record import Record, iso
-from limpet.storage.boot import boot_id
-from limpet.storage.gating import GateVerbs, Host
+from limpet.storage.gating import GateVerbs
 
 # What any weighted job takes at the least.
 LEAST = Weight(cpu=0.001)

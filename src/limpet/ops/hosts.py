@@ -4,12 +4,13 @@ import msgspec
 
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import HostNotFound
+from limpet.domain.host import Host, Span
 from limpet.domain.reading import Reading
 from limpet.host.wire import published_of
 from limpet.ops.gate import Given, all_given, given_by, given_record, look_record, told_by
 from limpet.ops.record import Record, iso
 from limpet.storage.base import Store
-from limpet.storage.gating import GateVerbs, Host, Span
+from limpet.storage.gating import GateVerbs
 
 _VALUES = msgspec.json.Decoder(dict[str, float | None])
 _KEPT = ("cpu", "memory", "pressure")

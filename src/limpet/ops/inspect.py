@@ -13,6 +13,7 @@ from limpet.domain.duration import spoken
 from limpet.domain.errors import JobNotFound
 from limpet.domain.event import Event, timeline
 from limpet.domain.job import Job, masked
+from limpet.domain.masking import NO_MASK, Mask
 from limpet.domain.queue import QueueRules, QueueView
 from limpet.domain.rules import Rules
 from limpet.domain.session import Session
@@ -21,14 +22,18 @@ from limpet.ops.record import Record, iso
 from limpet.ops.selection import Readable, Selection
 from limpet.ops.why import Explicable, Reason, blocked_by, queue_reasons, reason_of
 from limpet.storage.base import InspectVerbs
+from limpet.storage.unreadable import NONSENSE, why
 
 # How many failed children are told one by one; the others are counted.
 MOST_FAILED = 20
+# The facts of a cause that are words of a job or a person; all others are Limpet's own.
+_SAID = frozenset({"message", "text", "traceback", "reason", "name"})
 
 
 def job_record(job: Job) -> Record:
     """A job without its timeline; secrets are masked."""
     progress = job.progress
+    mask = _mask_of(job)
     return {
         "id": job.id,
         "task": job.task,
@@ -51,8 +56,8 @@ def job_record(job: Job) -> Record:
         "relaunch_at": iso(job.relaunch_at),
         "rules": _rules_record(job.rules),
         "payload_version": job.payload_version,
-        "args": masked(msgspec.json.decode(job.args), job.secrets),
-        "options": msgspec.json.decode(job.options),
+        "args": masked(shown(job.args), job.secrets),
+        "options": shown(job.options),
         "created_at": iso(job.created_at),
         "ready_at": iso(job.ready_at),
         "claimed_at": iso(job.claimed_at),
@@ -65,12 +70,31 @@ def job_record(job: Job) -> Record:
         else {
             "done": progress.done,
             "total": progress.total,
-            "note": progress.note,
+            "note": mask(progress.note),
             "at": iso(progress.at),
         },
         "result": _masked_result(job),
-        "error": cause_record(job.error),
+        "error": cause_record(job.error, mask),
+        "unreadable": list(job.unreadable),
     }
+
+
+def _mask_of(job: Job) -> Mask:
+    """What its job could not mask itself: of its result nobody knew that it would be secret."""
+    sources = [(job.args, job.secrets)] if job.secrets else []
+    if job.result is not None and job.result_secrets:
+        sources.append((job.result, job.result_secrets))
+    return Mask(*sources)
+
+
+def shown(text: str) -> Any:
+    """The value of a JSON text of the store; of what is none, why, without the text, which may hold
+    secrets.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except NONSENSE as error:
+        return f"(cannot be read: {why(error)})"
 
 
 def _rules_record(rules: Rules) -> Record:
@@ -87,21 +111,24 @@ def _masked_result(job: Job) -> Any:
         return None
     # In a box, so that a result which is itself secret has a path too.
     paths = tuple(f"result/{path}".rstrip("/") for path in job.result_secrets)
-    return masked({"result": msgspec.json.decode(job.result)}, paths)["result"]
+    return masked({"result": shown(job.result)}, paths)["result"]
 
 
-def cause_record(cause: Cause | None) -> Record | None:
-    """A cause with its kind and its sentence."""
-    return None if cause is None else cause.record()
+def cause_record(cause: Cause | None, mask: Mask = NO_MASK) -> Record | None:
+    """A cause with its kind and its sentence; only what people or programs said is masked."""
+    if cause is None:
+        return None
+    record = cause.record()
+    return record | {name: mask(record[name]) for name in _SAID & record.keys()}
 
 
-def _event_record(event: Event) -> Record:
+def _event_record(event: Event, mask: Mask) -> Record:
     return {
         "at": iso(event.at),
         "event": str(event.event),
         "session": event.session,
         "token": event.token,
-        "cause": cause_record(event.cause),
+        "cause": cause_record(event.cause, mask),
     }
 
 
@@ -113,13 +140,14 @@ def show_job(store: Explicable, id_: str) -> Record:
     if job is None:
         raise JobNotFound(id_)
     told = timeline(job, list(store.events(id_)))
+    mask = _mask_of(job)
     return {
         **job_record(job),
         "why": reason_of(store, job, SystemClock().wall()).record(),
         "children": children_record(store, id_),
-        "timeline": [_event_record(event) for event in told],
+        "timeline": [_event_record(event, mask) for event in told],
         "log": [
-            {"at": iso(line.at), "level": line.level, "message": line.message}
+            {"at": iso(line.at), "level": line.level, "message": mask(line.message)}
             for line in store.log(id_)
         ],
     }
@@ -135,7 +163,11 @@ def children_record(store: Readable, id_: str) -> Record | None:
         counts.update(each.state for each in jobs)
         ended_badly = [each for each in jobs if each.state is State.FAILED]
         failed += [
-            {"id": each.id, "task": each.task, "error": cause_record(each.error)}
+            {
+                "id": each.id,
+                "task": each.task,
+                "error": cause_record(each.error, _mask_of(each)),
+            }
             for each in ended_badly[: MOST_FAILED - len(failed)]
         ]
     if not counts:
@@ -212,4 +244,5 @@ def _session_record(session: Session) -> Record:
         "renewed_at": iso(session.renewed_at),
         "ended_at": iso(session.ended_at),
         "cause": cause_record(session.cause),
+        "unreadable": list(session.unreadable),
     }

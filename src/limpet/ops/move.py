@@ -17,6 +17,7 @@ from limpet.domain.clock import SystemClock
 from limpet.domain.duration import spoken
 from limpet.domain.errors import InvalidOption, StoreBusy, StoreError, StoreNotMoved
 from limpet.domain.ids import IdSource
+from limpet.domain.plural import number_of
 from limpet.storage.answers import StoreInfo
 from limpet.storage.base import Store
 from limpet.storage.relocation import Manifest, Relocated, Relocation, Stage
@@ -191,8 +192,9 @@ class Mover:
         answer = self._target.relocate(come, _record(move, Stage.ARRIVING, here))
         if answer.jobs or answer.sessions:
             raise StoreNotMoved(
-                f"{there.url} is in use: it has {answer.jobs} jobs and {answer.sessions} workers. "
-                f"Move to an empty store, with no workers on it."
+                f"{there.url} is in use: it has {number_of(answer.jobs, 'job')} and "
+                f"{number_of(answer.sessions, 'worker')}. Move to an empty store, with no workers "
+                f"on it."
             )
         if not answer.done:
             raise _changed(there)
@@ -213,9 +215,10 @@ class Mover:
             self._tell(Progress(answer.running, 0, 0))
             if time.monotonic() > until:
                 raise StoreNotMoved(
-                    f"{answer.running} jobs still run at {here.url} after {spoken(wait)}. It stays "
-                    f"closed for new ones: run the same command again to go on waiting (--wait), "
-                    f"cancel them with `limpet job cancel`, or give up with --abort."
+                    f"after {spoken(wait)} {here.url} still runs "
+                    f"{number_of(answer.running, 'job')}. It stays closed for new ones: run the "
+                    f"same command again to go on waiting (--wait), cancel them with `limpet job "
+                    f"cancel`, or give up with --abort."
                 )
             self._sweep()
             time.sleep(_LOOK_SECONDS)
@@ -238,8 +241,9 @@ class Mover:
         same = (arrived.counts, arrived.paused, arrived.totals)
         if same != (sent.counts, sent.paused, sent.totals):
             raise StoreNotMoved(
-                f"{there.url} has {arrived.jobs} of the {sent.jobs} jobs of {here.url}, or others; "
-                f"nothing was given up. Run `limpet fsck` on both, and `limpet move --abort`."
+                f"{there.url} has {arrived.jobs} of {number_of(sent.jobs, 'job')} of "
+                f"{here.url}, or others; nothing was given up. Run `limpet fsck` on both, and "
+                f"`limpet move --abort`."
             )
 
     def _finish(

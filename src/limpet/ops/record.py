@@ -10,4 +10,7 @@ def iso(wall: int | None) -> str | None:
     """A wall time in microseconds as ISO 8601 in UTC."""
     if wall is None:
         return None
-    return datetime.fromtimestamp(wall / 1e6, UTC).isoformat(timespec="milliseconds")
+    try:
+        return datetime.fromtimestamp(wall / 1e6, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, ArithmeticError, OSError):  # no time that a calendar has
+        return f"{wall} microseconds after 1970"

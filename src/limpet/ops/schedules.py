@@ -3,8 +3,6 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 from limpet.client.cron import next_after, zone_of
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.duration import spoken_microseconds
@@ -12,6 +10,7 @@ from limpet.domain.errors import InvalidOption, MoveRefused, QueueDraining, Sche
 from limpet.domain.ids import IdSource
 from limpet.domain.job import masked
 from limpet.domain.schedule import Schedule
+from limpet.ops.inspect import shown
 from limpet.ops.record import Record, iso
 from limpet.storage.scheduling import ScheduleVerbs
 
@@ -117,7 +116,7 @@ def _record(schedule: Schedule) -> dict[str, Any]:
         "schedule": schedule.id,
         "task": job.task,
         "queue": job.queue,
-        "args": masked(msgspec.json.decode(job.args), job.secrets),
+        "args": masked(shown(job.args), job.secrets),
         "every": None if timing.every is None else spoken_microseconds(timing.every),
         "cron": timing.cron,
         "tz": timing.tz,

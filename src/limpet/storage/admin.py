@@ -1,5 +1,6 @@
 """The verbs that keep the store itself sound."""
 
+from datetime import timedelta
 from typing import Protocol
 
 from limpet.storage.answers import Broken, Mended
@@ -24,5 +25,11 @@ class AdminVerbs(Protocol):
         into a final state. Atomic for each job and each count; the answer says what was mended,
         which is also counted in the totals as `mend:RULE`, for the queue `*`. A repeat finds
         nothing left.
+        """
+        ...
+
+    def prepare_for(self, lease: timedelta) -> None:
+        """Open what the renewals of such a lease need, before it begins to run. Changes nothing
+        in the store.
         """
         ...

@@ -129,8 +129,8 @@ class Outlook:
     """What a sweeper must know before it ends anybody's session.
 
     `now`: the lease clock. `clock`: which clock that is; another one, of a new primary or a new
-    boot, has another name. `next_moment`: when the next lease ends, None if there is none.
-    `widowed`: whether a dead session still has jobs.
+    boot, has another name. `next_moment`: when the next lease ends of those that were asked for,
+    None if there is none. `widowed`: whether a dead session still has jobs.
     """
 
     now: int
@@ -192,7 +192,8 @@ class Total:
 class StoreInfo:
     """What the store is: shown at start, so that its durability is known.
 
-    `in_process`: it is in the memory of this process, and no other can see it.
+    `in_process`: it is in the memory of this process, and no other can see it. `fails_over`:
+    another server may answer for it one day, and pause the claims; see `HolderVerbs.exchange`.
     """
 
     url: str
@@ -201,3 +202,4 @@ class StoreInfo:
     epoch: str
     engine: str
     in_process: bool = False
+    fails_over: bool = False

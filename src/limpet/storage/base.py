@@ -164,8 +164,8 @@ class HolderVerbs(Protocol):
         A session past its moment settles but claims nothing; a dead one does neither.
 
         On a server that has not given jobs of this store before (a restart, a new primary, a
-        restored copy) nothing is claimed for one lease: what is ready there may still run in a
-        session that this server has forgotten, and that has stopped it by then.
+        restored copy) nothing is claimed for the longest lease of a worker (no permit or once-key)
+        that it knows: what is ready may still run in a session that it has forgotten, until then.
         """
         ...
 
@@ -214,15 +214,16 @@ class HolderVerbs(Protocol):
 class SweepVerbs(Protocol):
     """What keeps the store in order. Any process may call them, many at once, at any time."""
 
-    def expire(self, until: int | None = None) -> tuple[Session, ...]:
+    def expire(
+        self, until: int | None = None, longest: timedelta | None = None
+    ) -> tuple[Session, ...]:
         """Live or draining → dead for sessions whose moment was over when this was called (not
-        those that it passed for while the call waited for the store), and over at `until` of the
-        lease clock, which is what the caller holds to be the time, whatever the store's clock has
-        been set to. Atomic. The answer lists every dead session that still has jobs, so a repeat
-        finds what a killed sweeper left.
+        those that it passed for while the call waited) and at `until`, what the caller holds to be
+        the lease clock's time; none with a longer lease than `longest`. Atomic. The answer lists
+        every dead session that still has jobs, so a repeat finds what a killed sweeper left.
 
-        A moment that is further away than the session's lease was given by a clock that has been
-        set back since; it becomes one lease from now, so that no lease lasts for longer.
+        A moment further away than the session's lease was given by a clock that has been set back
+        since; it becomes one lease from now.
         """
         ...
 
@@ -258,8 +259,8 @@ class SweepVerbs(Protocol):
         """
         ...
 
-    def outlook(self) -> Outlook:
-        """What the lease clock says, whose it is, and when the next lease ends. Reads only."""
+    def outlook(self, longest: timedelta | None = None) -> Outlook:
+        """The lease clock, and when the next lease of at most `longest` ends. Reads only."""
         ...
 
 

@@ -1,14 +1,19 @@
 """How much a store takes at once and how much it keeps, the same in each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+from limpet.domain.job import LONGEST_LINE, LONGEST_MARK, LONGEST_NOTE, NewJob
 from limpet.storage.base import CHUNK
+
+# Of the arguments of jobs that are handed in at once, in characters; no store, and no supervisor
+# that passes them on for a task, has to take more than four times as many bytes in one piece.
+MOST_PER_BATCH = 32 * 1024 * 1024
 
 # Of what one job says of itself while it runs.
 MOST_LINES = 1_000
-LONGEST_LINE = 8_192
-LONGEST_NOTE = 1_024
+LINE_KEPT = LONGEST_LINE + LONGEST_MARK
+NOTE_KEPT = LONGEST_NOTE + LONGEST_MARK
 
 MOST_PER_PAGE = 1_000
 SESSIONS_KEPT = timedelta(days=1)
@@ -33,3 +38,15 @@ def prefix_within(sizes: Sequence[int], most: int) -> int:
         if total > most:
             return max(1, place)
     return len(sizes)
+
+
+def batches(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
+    """The jobs in pieces of at most a chunk, and fewer where they are large; at least one each."""
+    start = 0
+    while start < len(jobs):
+        chunk = jobs[start : start + CHUNK]
+        sizes = [len(job.args) for job in chunk]
+        if sum(sizes) > MOST_PER_BATCH:
+            chunk = chunk[: prefix_within(sizes, MOST_PER_BATCH)]
+        yield chunk
+        start += len(chunk)

@@ -11,9 +11,10 @@ import msgspec
 from limpet.domain.breaker import Breaker, BreakerRules, BreakerState
 from limpet.domain.job import NewJob
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
-from limpet.domain.rate import Rate
+from limpet.domain.rate import Rate, checked_rate, whole_number
 from limpet.domain.rules import rules_of
 from limpet.domain.schedule import CatchUp, Schedule, Timing
+from limpet.storage.unreadable import field, or_else
 
 
 class _Piece(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -185,6 +186,26 @@ class SchedulePiece(_Piece, frozen=True, omit_defaults=True):
 
 _STATE = ("next_at", "paused", "last_at", "last_job", "fired", "passed", "changed_at")
 _NEW_STATE = (0, False, None, None, 0, 0, 0)
+
+
+def key_in(name: str, text: str | bytes) -> KeyPiece:
+    """What was set for a key; nothing where that cannot be read."""
+    return or_else("key", name, "limits", _key, text, KeyPiece())
+
+
+def _key(text: str | bytes) -> KeyPiece:
+    piece = read(KeyPiece, text)
+    if piece.limit is not None:
+        whole_number(piece.limit, "limit", 1)
+    if piece.rate is not None:
+        checked_rate(piece.rate)
+    return piece
+
+
+def breaker_in(name: str, text: str | bytes) -> Breaker:
+    """A breaker as a store keeps it; raises `UnreadableRow`."""
+    return field("breaker", name, "body", lambda body: read(BreakerPiece, body).breaker(name), text)
+
 
 P = TypeVar("P", bound=_Piece)
 

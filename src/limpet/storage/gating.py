@@ -28,42 +28,17 @@ again for its lifetime, by the wall time of the store. Samples are kept for `SAM
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import PATIENCE, Permit, Reservation, Room
 from limpet.domain.weight import Weight
-
-
-class Span(StrEnum):
-    """What a sample stands for."""
-
-    SECOND = "second"
-    MINUTE = "minute"
-
 
 # For how long samples are kept.
 SAMPLES_KEPT: Mapping[Span, timedelta] = {
     Span.SECOND: timedelta(minutes=15),
     Span.MINUTE: timedelta(days=7),
 }
-
-
-class Sample(NamedTuple):
-    """How a host was doing: `at` is wall time in microseconds, `body` is JSON."""
-
-    span: Span
-    at: int
-    body: str
-
-
-class Host(NamedTuple):
-    """What a host last said of itself, as JSON, when, and until when that holds."""
-
-    server: str
-    body: str
-    at: int
-    until: int
 
 
 class GateVerbs(Protocol):

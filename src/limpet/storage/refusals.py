@@ -1,14 +1,22 @@
 """What a store refuses and why, in the same words in each."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
 from limpet.domain.errors import (
     InvalidOption,
     MoveRefused,
     SequenceError,
     SessionLost,
+    StoreBusy,
     StoreNotMoved,
     StoreRolledBack,
 )
 from limpet.domain.state import State
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def session_not_known(session: str) -> StoreRolledBack:
@@ -69,4 +77,34 @@ def not_arriving(move: str) -> StoreNotMoved:
     return StoreNotMoved(
         f"the store takes no cargo of the move {move}: that was finished or given up meanwhile; "
         f"nothing was written."
+    )
+
+
+def no_text(error: UnicodeEncodeError) -> InvalidOption:
+    """The refusal of what has half of a surrogate pair, which no store can keep."""
+    around = error.object[max(0, error.start - 20) : error.end + 20]
+    return InvalidOption(
+        f"{around!r} contains half of a surrogate pair, which is not valid text; nothing was "
+        f"written."
+    )
+
+
+def of_texts(verb: Callable[P, T]) -> Callable[P, T]:
+    """Of a verb that writes texts: what is none is refused with a sentence."""
+
+    @wraps(verb)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return verb(*args, **kwargs)
+        except UnicodeEncodeError as error:
+            raise no_text(error) from error
+
+    return checked
+
+
+def nobody_writes(path: str, seconds: float) -> StoreBusy:
+    """A write to a SQLite file waited for its turn in vain, and was withdrawn."""
+    return StoreBusy(
+        f"could not write to {path} for {seconds:.0f} s, because another process has the turn; "
+        f"nothing was written. Look for a stopped process that has the file open."
     )

@@ -7,9 +7,17 @@ import msgspec
 
 from limpet.domain.event import Event
 from limpet.domain.job import Counters, Job, Progress
-from limpet.domain.session import Session, SessionKind, SessionLock, SessionState
+from limpet.domain.rate import whole_number
+from limpet.domain.session import (
+    DEFAULT_LEASE,
+    Session,
+    SessionKind,
+    SessionLock,
+    SessionState,
+)
 from limpet.domain.state import State
-from limpet.storage.texts import error_of, event_name, from_json, reason_of, rules_read
+from limpet.storage.texts import cause_in, event_name, paths_in, reason_of, rules_in
+from limpet.storage.unreadable import or_else
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -17,8 +25,10 @@ Row: TypeAlias = tuple[Any, ...]
 def job_of(row: Row) -> Job:
     """A row of the view `job_view`."""
     progress = None if row[32] is None else Progress(row[32], row[33], row[34], row[35])
+    id_ = row[1]
+    faults: list[str] = []
     return Job(
-        id=row[1],
+        id=id_,
         task=row[2],
         queue=row[3],
         state=State(row[4]),
@@ -46,19 +56,16 @@ def job_of(row: Row) -> Job:
         payload_version=row[28],
         pending=row[39],
         relaunch_at=row[40],
-        rules=rules_read(row[41]),
+        rules=rules_in(id_, row[41], faults),
         args=row[29],
         options=row[30],
-        secrets=_secrets(row[31]),
+        secrets=paths_in("job", id_, row[31], "secrets", faults),
         progress=progress,
         result=_result(State(row[4]), row[36]),
-        error=error_of(row[37]),
-        result_secrets=_secrets(row[38]),
+        error=cause_in("job", id_, row[37], "error", faults),
+        result_secrets=paths_in("job", id_, row[38], "result_secrets", faults),
+        unreadable=tuple(faults),
     )
-
-
-def _secrets(paths: str | None) -> tuple[str, ...]:
-    return tuple(msgspec.json.decode(paths, type=list[str])) if paths else ()
 
 
 def _result(state: State, value: str | None) -> str | None:
@@ -66,22 +73,25 @@ def _result(state: State, value: str | None) -> str | None:
     return "null" if state is State.SUCCEEDED and value is None else value
 
 
-def event_of(row: Row) -> Event:
-    """A row of the events: at, event, session, token, cause, claimed_at."""
+def event_of(job: str, row: Row) -> Event:
+    """A row of the events of that job: at, event, session, token, cause, claimed_at."""
     at, event, session, token, cause, claimed_at = row
-    return Event(at, event_name(event), session, token, error_of(cause), claimed_at)
+    told = cause_in("job", job, cause, f"{event} event")
+    return Event(at, event_name(event), session, token, told, claimed_at)
 
 
 def session_of(row: Row, *, over: bool) -> Session:
     """A row of the statement `inspect.sessions`; `over`: its moment has passed."""
+    id_ = row[0]
+    faults: list[str] = []
     state = SessionState(row[6])
     return Session(
-        id=row[0],
+        id=id_,
         kind=SessionKind(row[1]),
         name=row[2],
         host=row[3],
         pid=row[4],
-        lease=timedelta(microseconds=row[5]),
+        lease=or_else("session", id_, "lease", lease_of, row[5], DEFAULT_LEASE, faults),
         state=state,
         moment=row[7],
         overdue=state is not SessionState.DEAD and over,
@@ -90,8 +100,34 @@ def session_of(row: Row, *, over: bool) -> Session:
         registered_at=row[11],
         renewed_at=row[12],
         ended_at=row[13],
-        cause=error_of(row[14]),
+        cause=cause_in("session", id_, row[14], "cause", faults),
         boot=row[8],
-        lock=None if row[15] is None else msgspec.json.decode(row[15], type=SessionLock),
-        schedules=from_json(row[16], frozenset[str]),
+        lock=lock_in(id_, row[15], faults),
+        schedules=schedules_in(id_, row[16], faults),
+        unreadable=tuple(faults),
     )
+
+
+def lease_of(microseconds: int | str) -> timedelta:
+    """A lease as a store keeps it."""
+    number = int(microseconds)
+    return timedelta(microseconds=whole_number(number, "lease", 1))
+
+
+def lock_in(session: str, text: str | None, faults: list[str]) -> SessionLock | None:
+    """The lock of a session; none where it cannot be read, so that the lease decides."""
+    if not text:
+        return None
+    return or_else("session", session, "lock", _lock, text, None, faults)
+
+
+def _lock(text: str) -> SessionLock | None:
+    return msgspec.json.decode(text, type=SessionLock)
+
+
+def schedules_in(session: str, text: str, faults: list[str]) -> frozenset[str]:
+    """The ids of the schedules that a session declares; none where they cannot be read."""
+    return or_else("session", session, "schedules", _ids, text, frozenset(), faults)
+
+
+_ids = msgspec.json.Decoder(frozenset[str]).decode

@@ -5,9 +5,12 @@ Each function is called within one write transaction, or one read.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from limpet.domain.job import NewJob
+from limpet.domain.queue import HIGHEST_PRIORITY, checked_name
+from limpet.domain.rate import whole_number
 from limpet.domain.schedule import Schedule
 from limpet.domain.state import State
 from limpet.storage.answers import Receipt, Ticked
@@ -16,6 +19,7 @@ from limpet.storage.bounds import at_most_a_chunk
 from limpet.storage.furniture import SchedulePiece, read
 from limpet.storage.relocation import Statements
 from limpet.storage.rows import Row
+from limpet.storage.unreadable import field, readable
 
 T = TypeVar("T")
 Enqueue = Callable[[Sequence[NewJob]], list[Receipt]]
@@ -29,9 +33,35 @@ _TAKEN_IN = ("new", "already")
 def schedule_of(row: Row) -> Schedule:
     """A row of the script `schedule`."""
     id_, definition, next_at, paused, last_at, last_job, fired, passed, changed_at = row
-    told = read(SchedulePiece, definition)
+    told = field("schedule", id_, "definition", partial(read, SchedulePiece), definition)
     state = (next_at, bool(paused), last_at, last_job, fired, passed, changed_at)
-    return told.in_state(*state).schedule(id_)
+    piece = told.in_state(*state)
+    return field("schedule", id_, "definition", lambda kept: checked(kept.schedule(id_)), piece)
+
+
+def checked(schedule: Schedule) -> Schedule:
+    """A schedule that came from a store, or a `ValueError` where its numbers are none.
+
+    Its moments are looked at when it ticks: a time zone that is not known here may be elsewhere.
+    """
+    job, timing = schedule.job, schedule.timing
+    for name, value in (
+        ("delay", job.scheduled_for),
+        ("expires", job.expires_at),
+        ("deadline", job.deadline_at),
+        ("jitter", timing.jitter),
+    ):
+        if value is not None:
+            whole_number(value, name)
+    if timing.cron is None:
+        whole_number(timing.every, "every", 1)
+    if not 0 <= schedule.next_at <= 2**53:
+        raise ValueError("next_at is no time")
+    if not -HIGHEST_PRIORITY <= job.priority <= HIGHEST_PRIORITY:
+        raise ValueError(f"priority is not between -{HIGHEST_PRIORITY} and {HIGHEST_PRIORITY}")
+    checked_name(job.queue)
+    checked_name(job.task, "task")
+    return schedule
 
 
 def put(tx: Statements, schedule: Schedule, now: int | None) -> bool:
@@ -64,19 +94,19 @@ def pause(tx: Statements, id_: str, paused: bool, next_at: int | None) -> bool:
 
 def find(tx: Statements, id_: str) -> Schedule | None:
     """One, or None."""
-    return next(map(schedule_of, tx.run("schedule", "find", id=id_)), None)
+    return next(iter(readable(tx.run("schedule", "find", id=id_), schedule_of)), None)
 
 
 def every(tx: Statements) -> tuple[Schedule, ...]:
     """All of them, by id."""
-    return tuple(map(schedule_of, tx.run("schedule", "all")))
+    return tuple(readable(tx.run("schedule", "all"), schedule_of))
 
 
 def due(tx: Statements, until: int) -> tuple[tuple[Schedule, ...], int | None]:
     """What ticks by then; see `ScheduleVerbs.due_schedules`."""
     found = tx.run("schedule", "due", until=until, limit=CHUNK)
     ((later,),) = tx.run("schedule", "later", until=until)
-    return tuple(map(schedule_of, found)), later
+    return tuple(readable(found, schedule_of)), later
 
 
 def tick(
@@ -118,7 +148,7 @@ def trigger(
 
 def _held(tx: Statements, id_: str) -> Schedule | None:
     """One that nobody else fires or changes before this is over."""
-    return next(map(schedule_of, tx.run("schedule", "hold", id=id_)), None)
+    return next(iter(readable(tx.run("schedule", "hold", id=id_), schedule_of)), None)
 
 
 def _is_busy(schedule: Schedule, states: States) -> bool:

@@ -16,14 +16,10 @@ from typing import Any
 
 from limpet import context
 from limpet.context import Context, JobView
-from limpet.domain.cause import (
-    Cause,
-    Raised,
-    TooManyOrphans,
-    TooManyStrikes,
-    cause_of,
-)
+from limpet.domain import transition
+from limpet.domain.cause import Cause, Raised, cause_of
 from limpet.domain.child import ChildResult
+from limpet.domain.ending import Ending
 from limpet.domain.errors import (
     AttemptStopped,
     FanOut,
@@ -31,33 +27,38 @@ from limpet.domain.errors import (
     PayloadInvalid,
     Unrecoverable,
 )
-from limpet.domain.job import ClaimedJob
-from limpet.domain.raised import raised
+from limpet.domain.job import LONGEST_LINE, LONGEST_NOTE, ClaimedJob
+from limpet.domain.masking import Mask, hiding
+from limpet.domain.raised import LONGEST_MESSAGE, raised, sendable
 from limpet.domain.result import Result as CountedResult
-from limpet.domain.transition import MOST_STRIKES, Complete
+from limpet.domain.transition import Complete
 from limpet.worker import children
+from limpet.worker.bounds import LONGEST_WORD, fit
 from limpet.worker.containment import Offspring, offspring
-from limpet.worker.frames import Outcome
+from limpet.worker.endings import at_cap
+from limpet.worker.frames import CauseRecord, ReportFrame
 from limpet.worker.policy import judged, stopped
 from limpet.worker.registry import Registry, Runnable
 
-Say = Callable[..., None]
-"""Sends a report to the supervisor: lease, progress or None, lines."""
+Say = Callable[[ReportFrame], None]
+"""Sends a report to the supervisor."""
 
 # How long a job of a newer version than this code waits for a worker that knows it.
-NEWER_SECONDS = 10.0
+NEWER_SECONDS = 10
 
 
 class Attempt:
     """One run of a job; also what its context is linked to."""
 
-    __slots__ = ("claimed", "knows", "left", "lost", "registry", "say", "stop", "task")
+    __slots__ = (
+        "claimed", "is_over", "knows", "left", "lost", "mask", "registry", "say", "stop", "task",
+    )  # fmt: skip
 
     def __init__(
         self,
         claimed: ClaimedJob,
         task: Runnable,
-        lost: dict[str, Any] | None,
+        lost: CauseRecord | None,
         say: Say,
         registry: Registry,
     ) -> None:
@@ -68,15 +69,27 @@ class Attempt:
         self.say = say
         self.stop: Cause | None = None  # why it must stop
         self.knows = False  # and its code has been told so
+        self.is_over = False  # what is left of it speaks to nobody
         self.left = Offspring()
+        self.mask = Mask((claimed.args, claimed.secrets)) if claimed.secrets else None
 
     # -- what the context needs
 
     def progress(self, done: float, total: float | None, note: str) -> None:
-        self.say(self.claimed.lease, (done, total, note), ())
+        if not self.is_over:
+            most = None if total is None else float(total)
+            progress = (float(done), most, fit(self._masked(note), LONGEST_NOTE))
+            self.say(ReportFrame(self.claimed.lease, progress, []))
 
     def line(self, level: str, message: str) -> None:
-        self.say(self.claimed.lease, None, ((time.time_ns() // 1000, level, message),))
+        if not self.is_over:
+            text = fit(self._masked(message), LONGEST_LINE)
+            line = (time.time_ns() // 1000, fit(level, LONGEST_WORD), text)
+            self.say(ReportFrame(self.claimed.lease, None, [line]))
+
+    def _masked(self, text: str) -> str:
+        # Again, for a thread that does not know to which attempt it belongs.
+        return text if self.mask is None else self.mask(text)
 
     @property
     def stopping(self) -> Cause | None:
@@ -94,7 +107,7 @@ class Attempt:
         return Context(view, claimed.attempt, lease.token, self)
 
 
-Result = Complete | Outcome
+Result = Complete | Ending
 
 # Kept by the fork itself: to ask the kernel after every job costs more than most of what we do.
 _forked = False
@@ -200,6 +213,8 @@ def run_sync(attempt: Attempt, interruptible: AbstractContextManager[None]) -> R
 def _entered(attempt: Attempt) -> Context:
     """From here on all that runs in this context belongs to the attempt."""
     offspring.set(attempt.left)
+    if attempt.mask is not None:
+        hiding.set(attempt.mask)
     ctx = attempt.make_context()
     context.running.set(ctx)
     return ctx
@@ -228,8 +243,8 @@ def _stage(attempt: Attempt, fan: FanOut) -> tuple[str, int, int]:
         raise Unrecoverable(str(error)) from None  # it would be the same the next time
 
 
-def _fanned_out(attempt: Attempt, staged: tuple[str, int, int]) -> Outcome:
-    return Outcome(attempt.claimed.lease, "fan_out", fan=staged)
+def _fanned_out(attempt: Attempt, staged: tuple[str, int, int]) -> Ending:
+    return Ending(transition.FanOut(attempt.claimed.lease, *staged))
 
 
 def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
@@ -245,11 +260,16 @@ def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
             f"the result of {attempt.task.name} is larger than {limit} bytes; store it elsewhere "
             f"and return a reference to it, or raise payload_limit."
         )
+    if packed.secrets and (sum(map(len, packed.secrets)) + len(packed.secrets)) * 4 > limit:
+        raise Unrecoverable(
+            f"the result of {attempt.task.name} has too many secrets; return fewer, or raise "
+            f"payload_limit."
+        )
     counts = value.totals() if isinstance(value, CountedResult) else ()
     return Complete(attempt.claimed.lease, packed.args, packed.secrets, counts)
 
 
-def _put_aside(attempt: Attempt, misfit: Exception) -> Outcome:
+def _put_aside(attempt: Attempt, misfit: Exception) -> Ending:
     if isinstance(misfit, _Newer):
         return _left_to_newer(attempt)
     # A model's own validator may raise anything; then its traceback says more than the sentence.
@@ -257,18 +277,20 @@ def _put_aside(attempt: Attempt, misfit: Exception) -> Outcome:
     if isinstance(misfit, PayloadInvalid):
         # Of a step that raised, where; of arguments that do not fit there is nothing to tell.
         where = "" if misfit.__cause__ is None else raised(misfit.__cause__).traceback
-        cause = Raised(type="PayloadInvalid", message=str(misfit), traceback=where)
-    return Outcome(attempt.claimed.lease, "quarantine", cause=cause.record())
+        message = sendable(str(misfit), LONGEST_MESSAGE)
+        cause = Raised(type="PayloadInvalid", message=message, traceback=where)
+    return Ending(transition.Quarantine(attempt.claimed.lease, cause))
 
 
-def _left_to_newer(attempt: Attempt) -> Outcome:
+def _left_to_newer(attempt: Attempt) -> Ending:
     claimed = attempt.claimed
     attempt.line(
         "warning",
         f"enqueued for version {claimed.payload_version} of {claimed.task}, and this worker has "
-        f"version {attempt.task.version}; it waits {NEWER_SECONDS:g} s for a newer one",
+        f"version {attempt.task.version}; it waits {NEWER_SECONDS} s for a newer one",
     )
-    return Outcome(claimed.lease, "snooze", NEWER_SECONDS)
+    at = (time.time_ns() // 1000) + NEWER_SECONDS * 1_000_000
+    return Ending(transition.Snooze(claimed.lease, at))
 
 
 # -- around the body
@@ -287,12 +309,8 @@ async def _hear_async(attempt: Attempt, ctx: Context, arguments: dict[str, Any])
         await answer
 
 
-def _last_word(attempt: Attempt) -> Outcome:
-    counters = attempt.claimed.counters
-    cause: Cause = TooManyOrphans(count=counters.orphans)
-    if counters.strikes >= MOST_STRIKES:
-        cause = TooManyStrikes(count=counters.strikes)
-    return Outcome(attempt.claimed.lease, "fail", cause=cause.record())
+def _last_word(attempt: Attempt) -> Ending:
+    return Ending(transition.Fail(attempt.claimed.lease, at_cap(attempt.claimed)))
 
 
 def _wrapped(registry: Registry, ctx: Context, body: Callable[[], Any]) -> Any:
@@ -318,7 +336,7 @@ async def _wrapped_async(
 # -- how it ended
 
 
-def concluded(attempt: Attempt, error: BaseException) -> Outcome:
+def concluded(attempt: Attempt, error: BaseException) -> Ending:
     """What becomes of a job whose attempt raised."""
     if attempt.stop is not None:
         return _stopped(attempt, attempt.stop)
@@ -328,29 +346,15 @@ def concluded(attempt: Attempt, error: BaseException) -> Outcome:
         said = raised(error).sentence()
         error = RuntimeError(f"the task raised {said}").with_traceback(error.__traceback__)
     task = attempt.task
-    return _noted(attempt, *judged(attempt.claimed, error, task.retry, task.relaunch))
+    return _noted(attempt, judged(attempt.claimed, error, task.retry, task.relaunch))
 
 
-def _stopped(attempt: Attempt, cause: Cause) -> Outcome:
+def _stopped(attempt: Attempt, cause: Cause) -> Ending:
     task = attempt.task
-    return _noted(attempt, *stopped(attempt.claimed, cause, task.retry, task.relaunch))
+    return _noted(attempt, stopped(attempt.claimed, cause, task.retry, task.relaunch))
 
 
-def _noted(attempt: Attempt, outcome: Outcome, note: str) -> Outcome:
-    if note:
-        attempt.line("warning", note)
-    return outcome
-
-
-def unknown_task(claimed: ClaimedJob) -> Outcome:
-    """A job of a task that this executor does not have: handed back, not failed."""
-    error = Raised(type="UnknownTask", message=f"this worker has no task {claimed.task!r}")
-    return Outcome(claimed.lease, "release", cause=error.record())
-
-
-def outcome_of(result: Result, doomed: str) -> Outcome:
-    """How an attempt ended, where more is to be said than that it is done."""
-    if isinstance(result, Complete):
-        lease, text, secrets, counts = result
-        result = Outcome(lease, "complete", result=text, secrets=secrets, counts=counts)
-    return result._replace(doomed=doomed)
+def _noted(attempt: Attempt, ending: Ending) -> Ending:
+    if ending.note:
+        attempt.line("warning", ending.note)
+    return ending

@@ -12,7 +12,7 @@ from limpet.domain.retry import leaves_of
 from limpet.domain.rules import ChildFailure
 from limpet.domain.state import State
 from limpet.flow import Failed, Layout, each_a_child
-from limpet.storage.base import CHUNK
+from limpet.storage.bounds import batches
 from limpet.task import Task
 
 
@@ -33,9 +33,9 @@ def stage(app: App, parent: str, fan: FanOut) -> tuple[str, int, int]:
     children = each_a_child(fan.calls, failed)
     jobs = Layout(app, children, parent=parent, root=root).jobs
     flow = client.ids.new()
-    chunks = range(0, len(jobs), CHUNK)
-    for place, first in enumerate(chunks):
-        client.store.stage(flow, place, jobs[first : first + CHUNK])
+    chunks = list(batches(jobs))
+    for place, chunk in enumerate(chunks):
+        client.store.stage(flow, place, chunk)
     return flow, len(chunks), len(children)
 
 

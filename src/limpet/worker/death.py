@@ -6,10 +6,12 @@ Exit codes are as `subprocess` has them: negative for a signal.
 import signal
 
 from limpet.domain.cause import (
+    BegunAnew,
     Cause,
     Drained,
     ExecutorExited,
     OutOfMemory,
+    StoreOutage,
     WorkerFrozen,
     WorkerKilled,
 )
@@ -39,6 +41,15 @@ def of_zygote(code: int | None, deaf: float) -> Cause:
     if code is None:
         return WorkerFrozen(deaf)
     return WorkerKilled(-code if code < 0 else None, process="zygote")
+
+
+def of_lease(silent: float, stood_still: float) -> Cause:
+    """Why a lease ran out: the store has not answered for so many seconds, or the worker itself
+    stood still for most of that time.
+    """
+    if stood_still * 2 < silent:
+        return StoreOutage(round(silent, 1))
+    return BegunAnew(f"it stood still for {stood_still:.1f} s, and its lease ran out")
 
 
 def of_zygote_in_words(code: int | None) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from limpet.domain.breaker import Breaker, BreakerRules
 from limpet.storage.base import Store
-from limpet.worker.frames import Catalog
+from limpet.worker.catalog import Catalog
 
 
 def declare(store: Store, catalog: Catalog) -> None:

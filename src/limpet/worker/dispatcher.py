@@ -1,41 +1,45 @@
 """Gives claimed jobs to executors and hears how they ended."""
 
-import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import NoReturn
 
 from limpet import log
 from limpet.domain.cause import Cause, ExecutorExited, NotStarted
 from limpet.domain.job import LogLine, Progress, Report
+from limpet.domain.lease import Lease
 from limpet.domain.transition import Cancel, Complete, Release
 from limpet.worker.blame import Blame
+from limpet.worker.bounds import NotUnderstood
+from limpet.worker.catalog import TaskFacts
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
-from limpet.worker.desk import Desk
+from limpet.worker.endings import EndingFrame, ending_of
 from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
-    BLOCKED,
     LANE,
     LOOP,
-    OUTCOME,
-    READY,
-    RECALLED,
-    REPORT,
-    TaskFacts,
+    BlockedFrame,
+    PongFrame,
+    ReadyFrame,
+    RecalledFrame,
+    ReportFrame,
+    Spoken,
+    UnfitFrame,
 )
 from limpet.worker.holds import Hold, Ledger, say_of
 from limpet.worker.limits import Limits
 from limpet.worker.page import now
 from limpet.worker.placement import Placement
 from limpet.worker.plan import Plan
-from limpet.worker.settler import after_death, settlement_of
+from limpet.worker.request_server import RequestServer
+from limpet.worker.settler import after_death, logged, put_aside
+from limpet.worker.suspicion import Suspicion
 
 # What has not started after this time behind a job that goes on is taken back.
 _HELD_UP_MICROSECONDS = 50_000
 # How long jobs wait for an executor that starts, and how long it may take at all.
 _SLOW_START_MICROSECONDS, _LONGEST_START_MICROSECONDS = 1_000_000, 60_000_000
-_LONGEST_PAUSE_SECONDS = 10.0
 
 
 class Dispatcher:
@@ -49,7 +53,7 @@ class Dispatcher:
         crew: Crew,
         placement: Placement,
         claimer: Claimer,
-        desk: Desk,
+        requests: RequestServer,
         is_over: Callable[[], bool],
     ) -> None:
         """`is_over`: whether the session is over, so that everything is being ended."""
@@ -59,12 +63,12 @@ class Dispatcher:
         self._crew = crew
         self._placement = placement
         self._claimer = claimer
-        self._desk = desk
+        self._requests = requests
         self._is_over = is_over
         self._limits = Limits(plan, tasks)
         self._blame = Blame()
+        self._suspicion = Suspicion(crew)
         self._waiting_since = {LOOP: 0, LANE: 0}
-        self._failed_starts = 0
 
     # -- giving
 
@@ -74,6 +78,9 @@ class Dispatcher:
             facts = self._tasks.get(hold.claimed.task)
             if facts is None:
                 self._ledger.settle(hold, Release(hold.lease, NotStarted("its task is not known")))
+                continue
+            if hold.unreadable:
+                self._ledger.settle(hold, put_aside(hold))
                 continue
             if hold.is_limited:
                 self._limits.watch(hold)
@@ -87,62 +94,113 @@ class Dispatcher:
     # -- hearing
 
     def on_start(self, executor: Executor) -> None:
-        self._desk.open(executor.desk, executor.not_understood)
+        self._requests.open(executor)
 
-    def on_frame(self, executor: Executor, frame: Any) -> None:
-        kind = frame[0]
-        if kind == OUTCOME:
-            self._ended(executor, frame.outcome)
-        elif kind == REPORT:
-            self._reported(*frame[1:])
-        elif kind == READY:
-            self._started(executor, *frame[1:])
-        elif kind == RECALLED:
-            executor.recalling = False
-            self._placement.place()
-        elif kind == BLOCKED:
-            self._blame.heard(executor, *frame[1:])
+    def on_frame(self, executor: Executor, frame: Spoken) -> None:
+        """Act on what an executor says; raises `NotUnderstood`, before anything, if it may not."""
+        match frame:
+            case ReportFrame():
+                self._reported(executor, frame)
+            case ReadyFrame(error):
+                self._started(executor, error)
+            case RecalledFrame():
+                if not executor.recalling:
+                    raise NotUnderstood("it forgot jobs that nobody had taken back")
+                executor.recalling = False
+                self._placement.place()
+            case PongFrame(number):
+                if not executor.pings.answered(number):
+                    raise NotUnderstood("it answered a ping that nobody had sent")
+            case UnfitFrame():
+                self._replace(executor, frame)
+            case _:
+                self._ended(executor, frame)
 
-    def _started(self, executor: Executor, error: str = "") -> None:
+    def on_blocked(self, executor: Executor, frame: BlockedFrame) -> None:
+        """The executor says what keeps its loop from answering; unasked, nobody hears it."""
+        if frame.job is not None and not executor.had_job(frame.job):
+            raise NotUnderstood("it is blocked by a job that it was never given")
+        if executor.asked_what_blocks:
+            executor.asked_what_blocks = False
+            self._blame.heard(executor, frame.job, frame.where)
+
+    def on_room(self) -> None:
+        """An executor has read what it had been given."""
+        self._placement.place()
+        self._claimer.rang()
+
+    def _started(self, executor: Executor, error: str) -> None:
+        if executor.ready or executor.start_error:
+            raise NotUnderstood("it was ready twice")
         executor.start_error = error
         if not error:
             executor.ready, executor.slow = True, False
-            self._failed_starts = 0
+            self._placement.has_started()
             self._claimer.rang()
 
     def on_done(self, executor: Executor, completes: list[Complete]) -> None:
-        ledger, count = self._ledger, 0
-        for complete in completes:
-            hold = ledger.find(complete.lease.job, complete.lease.token)
-            if hold is None or hold.executor is not executor:
-                continue
-            count += 1
-            del executor.holds[complete.lease.job]
-            if hold.is_limited or hold.stop is not None:
-                self._limits.forget(hold)
-            ledger.settle(hold, complete)
-        self._finished(executor, count)
+        """Settle what succeeded; raises `NotUnderstood` at what was not the executor's to do."""
+        ledger, held, recent, count = self._ledger, executor.holds, executor.given.recent, 0
+        begun_before = executor.begun_before
+        try:
+            for complete in completes:
+                lease = complete[0]
+                job = lease[0]
+                hold = ledger.holds.get(job)
+                if hold is None or hold.executor is not executor or hold.lease != lease:
+                    executor.must_know(lease)
+                    continue
+                if hold.place >= begun_before or hold.outcome is not None:
+                    _refuse_ending(hold)
+                count += 1
+                del held[job]
+                recent[job] = lease[2]
+                if hold.is_limited or hold.stop is not None:
+                    self._limits.forget(hold)
+                ledger.settle(hold, complete)
+        finally:
+            executor.given.tidy()
+            self._finished(executor, count)
 
-    def _ended(self, executor: Executor, outcome: Any) -> None:
-        hold = self._ledger.find(outcome.lease.job, outcome.lease.token)
-        if hold is None or hold.executor is not executor:
+    def _ended(self, executor: Executor, frame: EndingFrame) -> None:
+        hold = self._running(executor, frame.lease)
+        if hold is None:
             return
-        if outcome.doomed:
-            hold.outcome = outcome
-            self._limits.forget(hold)
+        if hold.outcome is not None:
+            _refuse_ending(hold)
+        ending = ending_of(frame, hold.claimed, hold.stop)
+        self._limits.forget(hold)
+        if frame.doomed:
+            hold.outcome = ending
             about = {"kind": executor.kind, "executor": executor.number}
-            say_of(hold, "executor_doomed", **about, what=outcome.doomed)
+            say_of(hold, "executor_doomed", **about, what=frame.doomed)
             self._take_back(executor)
             self._limits.doom(executor)
             self._limits.tick()
             return
         del executor.holds[hold.lease.job]
-        self._limits.forget(hold)
-        self._ledger.settle(hold, settlement_of(hold, outcome))
+        executor.given.let_go(hold.lease)
+        self._ledger.settle(hold, logged(hold, ending))
         self._finished(executor, 1)
 
+    def _running(self, executor: Executor, lease: Lease) -> Hold | None:
+        """The job that an executor speaks of; None if it is over, and what is said of it too late.
+
+        Raises `NotUnderstood` for one that the executor was never given, or has not begun.
+        """
+        hold = self._ledger.holds.get(lease.job)
+        if hold is None or hold.executor is not executor or hold.lease != lease:
+            executor.must_know(lease)
+            return None
+        if hold.place >= executor.begun_before:
+            _refuse_ending(hold)
+        return hold
+
     def _finished(self, executor: Executor, count: int) -> None:
+        if not count:
+            return
         executor.jobs += count
+        self._suspicion.worked(executor)
         self._claimer.finished(executor.pool, count)
         most = self._plan.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
@@ -155,17 +213,32 @@ class Dispatcher:
         elif executor.for_suspect and not executor.holds and not executor.retiring:
             executor.end()
 
-    def _reported(self, job: str, token: int, progress: Any, lines: Any) -> None:
-        hold = self._ledger.find(job, token)
+    def _replace(self, executor: Executor, frame: UnfitFrame) -> None:
+        """A job has changed the executor's process for ever: others run in a new one."""
+        if executor.unfit or not executor.had_job(frame.job):
+            raise NotUnderstood("it was changed twice, or by a job that it was never given")
+        executor.unfit = True
+        log.say(
+            "executor_changed", kind=executor.kind, executor=executor.number, job=frame.job,
+            task=frame.task, what=frame.what,
+        )  # fmt: skip
+        if not (executor.retiring or executor.doomed):
+            back = executor.take_back()
+            executor.end()
+            self._placement.waiting[executor.pool].extendleft(reversed(back))
+            self._placement.place()
+
+    def _reported(self, executor: Executor, frame: ReportFrame) -> None:
+        hold = self._running(executor, frame.lease)
         if hold is None:
             return
-        said = None
-        if progress is not None:
+        progress = None
+        if frame.progress is not None:
             hold.progress_at = now()
-            done, total, note = progress
-            said = Progress(done, total, note, at=time.time_ns() // 1000)
-        report = Report(hold.lease, said, tuple(LogLine(*line) for line in lines))
-        self._ledger.report(report)
+            done, total, note = frame.progress
+            progress = Progress(done, total, note, at=time.time_ns() // 1000)
+        lines = tuple(LogLine(*line) for line in frame.lines)
+        self._ledger.report(Report(hold.lease, progress, lines))
 
     # -- death
 
@@ -182,7 +255,7 @@ class Dispatcher:
                 "executor_died", kind=executor.kind, executor=executor.number, cause=why,
                 jobs=len(begun),
             )  # fmt: skip
-        alone = len(begun) == 1
+        alone = not intended and self._suspicion.is_own_doing(executor, why, begun)
         for hold in executor.holds.values():
             self._limits.forget(hold)
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
@@ -190,23 +263,9 @@ class Dispatcher:
         self._claimer.wake()
         failed = not intended or executor.start_error
         if not executor.ready and failed and not executor.retiring:
-            self._hold_off(executor.start_error or "it ended before it was ready")
+            error = executor.start_error or "it ended before it was ready"
+            self._placement.pause_starts(error, self._claimer.rang)
         self._placement.place()
-
-    def _hold_off(self, error: str) -> None:
-        """An executor could not start: no other is started for a while; those that run go on."""
-        if not self._placement.may_start:
-            return  # it was started together with one that has said so
-        self._failed_starts += 1
-        pause = min(0.1 * 2**self._failed_starts, _LONGEST_PAUSE_SECONDS)
-        log.say("executor_failed", error=error, seconds=pause)
-        self._placement.may_start = False
-        asyncio.get_running_loop().call_later(pause, self._go_on)
-
-    def _go_on(self) -> None:
-        self._placement.may_start = True
-        self._placement.place()
-        self._claimer.rang()
 
     # -- every tick
 
@@ -219,6 +278,7 @@ class Dispatcher:
         fresh = False
         for executor in list(self._crew.executors.values()):
             fresh = bool(executor.look()) or fresh
+            executor.look_for_half_frame(moment)
             self._look_for_held_up(executor, moment)
             if executor.lingers(moment, round(self._plan.grace * 1e6)):
                 self._limits.doom(executor)  # its stop hooks do not end
@@ -324,3 +384,8 @@ class Dispatcher:
                 self._ledger.settle(hold, Cancel(hold.lease))
         self._placement.place()
         self._claimer.wake()
+
+
+def _refuse_ending(hold: Hold) -> NoReturn:
+    when = "has ended before" if hold.outcome is not None else "has not begun"
+    raise NotUnderstood(f"it spoke of job {hold.lease.job}, which {when}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from limpet import log
 from limpet.domain.cause import Cause, Drained
 from limpet.domain.errors import LimpetError
+from limpet.domain.plural import number_of
 from limpet.maintenance.sweeper import recover_all
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
@@ -55,13 +56,17 @@ class Drain:
         self._claimer = claimer
         self._heart = heart
         self._services = services
+        self._released_before = 0
 
-    async def run(self, seconds: float, asked: Callable[[], int], check: Callable[[], None]) -> int:
-        """Let jobs finish, then stop them; the answer says how many are to be handed back.
+    async def run(
+        self, seconds: float, asked: Callable[[], int], check: Callable[[], None]
+    ) -> None:
+        """Let jobs finish, then stop them.
 
         `asked`: how often the worker was asked to stop; from two on nothing is waited for.
         `check` raises if the session is lost meanwhile.
         """
+        self._released_before = self._ledger.released
         self._claimer.stop_claiming()
         self._heart.drain()
         self._dispatcher.hand_back_unstarted()
@@ -70,10 +75,14 @@ class Drain:
         await self._wait(seconds, lambda: bool(holds) and asked() < 2, check)
         if asked() < 2:
             await self._stop_all(check)
-        released = len(holds)
         if not holds and asked() < 2:
             await self._say_goodbye(check)
-        return released
+
+    @property
+    def released(self) -> str:
+        """How many jobs were handed back since the worker was asked to stop, in words."""
+        count = self._ledger.released - self._released_before
+        return f"{number_of(count, 'job')} {'was' if count == 1 else 'were'}"
 
     async def release_all(self, lost: Callable[[], bool]) -> None:
         """Hand back what is left, once nothing of it lives; then the session is over.
@@ -100,10 +109,12 @@ class Drain:
         while True:
             await self._wait(1.0, lambda: self._ledger.has_untold, look=slowly)
             # What it had to tell goes first when the store answers again: after the end of the
-            # session it would be refused, and the jobs run again although they are done.
+            # session it would be refused, and the jobs run again although they are done. An
+            # exchange that tells nothing may hang; whoever it claimed for is dead, and what it
+            # claims is taken back.
             await self._wait(
                 _LONGEST_EXCHANGE_SECONDS,
-                lambda: self._claimer.in_flight and not give_up(),
+                lambda: self._claimer.in_flight and self._ledger.has_untold and not give_up(),
                 look=slowly,
             )
             with contextlib.suppress(LimpetError):

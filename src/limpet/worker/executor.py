@@ -15,15 +15,20 @@ from typing import Any
 
 from limpet import context
 from limpet.app import opened
+from limpet.domain.job import ClaimedJob
 from limpet.host import marks, processes
 from limpet.storage.registry import same_store
+from limpet.worker import watched_calls
 from limpet.worker.attempt import this_is_the_executor
+from limpet.worker.bounds import LONGEST_PLACE, LONGEST_REASON, fit
 from limpet.worker.containment import watch_threads
-from limpet.worker.frames import LOOP, READY, pack
+from limpet.worker.frames import LOOP, ReadyFrame, UnfitFrame, pack
 from limpet.worker.page import Page
 from limpet.worker.plan import Plan, from_environment, order_from_environment
+from limpet.worker.process_state import ProcessState
 from limpet.worker.registry import Registry, load_registry
 from limpet.worker.remote import RemoteStore
+from limpet.worker.voice import formatter_of
 
 # How an executor leaves whose supervisor is gone.
 LEFT_ALONE = 74
@@ -45,6 +50,11 @@ class Surroundings:
     desk: socket.socket
     permits: int
     notes: int
+
+    @property
+    def ways(self) -> tuple[int, ...]:
+        """The descriptors over which executor and supervisor talk."""
+        return self.work.fileno(), self.desk.fileno(), self.permits, self.notes
 
 
 def run_executor(
@@ -80,6 +90,7 @@ def run_executor(
         # Nobody has configured logging: what is worth a warning is still shown.
         _root.addHandler(logging.StreamHandler())
         _root.handlers[0].setLevel(logging.WARNING)
+        _root.handlers[0].setFormatter(formatter_of(plan.log_style))
         _root.setLevel(logging.INFO)
     keep_job_log()
     # Jobs that wait in the executor would make the collector run for every dozen of them.
@@ -151,19 +162,42 @@ async def _awaited(answer: Any) -> None:
     await answer
 
 
-def started(work: socket.socket, hooks: Callable[[], None]) -> bool:
-    """Run the start hooks and say whether that went well."""
+def run_start_hooks(work: socket.socket, hooks: Callable[[], None]) -> bool:
+    """Run the start hooks; where one raises, the supervisor learns why there is no executor."""
     try:
         hooks()
     except BaseException as error:
-        work.sendall(pack(READY, f"an on_start hook raised {type(error).__name__}: {error}"))
+        _refuse(work, f"an on_start hook raised {type(error).__name__}: {error}")
         return False
-    work.sendall(pack(READY))
     return True
+
+
+def ready(given: Surroundings) -> ProcessState | None:
+    """The process as the first job finds it, of which the supervisor learns that jobs may come.
+
+    None where it cannot be read: that is a start that has failed, as with a hook that raises.
+    """
+    try:
+        state = ProcessState(given.ways)
+    except Exception as error:
+        _refuse(given.work, f"its process cannot be examined: {type(error).__name__}: {error}")
+        return None
+    given.work.sendall(pack(ReadyFrame()))
+    return state
+
+
+def _refuse(work: socket.socket, reason: str) -> None:
+    work.sendall(pack(ReadyFrame(fit(reason, LONGEST_REASON))))
+
+
+def unfit_frame(last: ClaimedJob, what: str) -> UnfitFrame:
+    """What the last job here has changed for ever."""
+    return UnfitFrame(last.lease.job, fit(last.task, LONGEST_PLACE), fit(what, LONGEST_REASON))
 
 
 def main() -> None:
     """Be an executor that was spawned, not forked."""
+    watched_calls.watch()
     order = order_from_environment()
     processes.die_with_parent()
     if os.getppid() != order["parent"]:

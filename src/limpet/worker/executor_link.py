@@ -8,16 +8,32 @@ import socket
 import struct
 import termios
 from collections import deque
+from signal import SIGKILL
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from limpet import log
-from limpet.domain.cause import Cause, ExecutorGarbled
+from limpet.domain.cause import Cause, ExecutorGarbled, WorkerKilled
 from limpet.domain.job import ClaimedJob
+from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete
 from limpet.host import processes
-from limpet.worker.frames import DONE, END, LANE, LOOP, PING, RECALL, RUN, STOP, Splitter, pack
+from limpet.worker.bounds import NotUnderstood
+from limpet.worker.frames import (
+    FROM_NOTES,
+    LANE,
+    LOOP,
+    PERMIT,
+    AnyFrame,
+    DoneFrame,
+    EndFrame,
+    PingFrame,
+    RecallFrame,
+    RunFrame,
+    Splitter,
+    StopFrame,
+    pack,
+)
+from limpet.worker.given import Arrival, Given, Pings
 from limpet.worker.holds import Hold
 from limpet.worker.page import now
 
@@ -28,6 +44,13 @@ _COUNT = struct.Struct("i")
 # Large arguments go in several frames, so that the first job need not wait for the last.
 _FRAME_BYTES = 256 * 1024
 _RUSH = 2_000
+# What is no outcome is read no faster than this, however fast it comes: 20,000 of it a second.
+_WORD_MICROSECONDS = 50
+_NOTES_BYTES, _NOTES_SECONDS = 4_096, 0.01
+# Above this an executor that does not read is given nothing more.
+_UNREAD_BYTES = 8 * 1024 * 1024
+# How long an executor may live whose socket is closed.
+_LEAVE_SECONDS = 0.5
 
 
 class Executor(asyncio.Protocol):
@@ -40,6 +63,7 @@ class Executor(asyncio.Protocol):
         self.unstarted: deque[Hold] = deque()
         self.ready = False
         self.slow = False  # it should have been ready long ago
+        self.unfit = False  # a job has changed its process for ever
         self.doomed = False  # it will be killed; nothing more is given to it
         self._idle_since = now()
         self.retiring = False  # it ends when it has finished what it has
@@ -49,16 +73,24 @@ class Executor(asyncio.Protocol):
         self.start_error = ""
         self.kill_at: int | None = None
         self.started_at = self.pinged_at = self.heard_at = now()
-        self.blamed = self.told_blame = False
+        self.blamed = self.told_blame = self.asked_what_blocks = False
         self.last_waiting = 0
         self.stuck_since = now()
         self._crew = crew
-        self._splitter = Splitter()
+        self.given = Given()
+        self.pings = Pings()
+        self._splitter = Splitter(crew.from_executor)
+        self._notes_splitter = Splitter(FROM_NOTES)
         self._transport: Any = None
         self._unsent: list[bytes] = []
-        self._closed = self._garbled = False
+        self._closed = self._full = False
+        self._garbled: NotUnderstood | None = None
+        self._arrival = Arrival(kind)
+        self._next_note: asyncio.TimerHandle | None = None
+        self._cut = False  # it was ended because its socket was closed and it lived on
         self._death: Cause | None = None
         self._dead = False
+        self.died_with = 0  # how many executors somebody's signal has ended together with it
         self._work, self.theirs_work = socket.socketpair()
         self.desk, self.theirs_desk = socket.socketpair()
         self._permits, self._permit_writer = os.pipe()
@@ -109,6 +141,7 @@ class Executor(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         loop.add_reader(self._notes, self._note)
         self._transport, _ = await loop.create_connection(lambda: self, sock=self._work)
+        self._transport.set_write_buffer_limits(high=_UNREAD_BYTES)
         for frame in self._unsent:
             self._transport.write(frame)
         self._unsent = []
@@ -118,29 +151,36 @@ class Executor(asyncio.Protocol):
     @property
     def takes_more(self) -> bool:
         unfit = self.doomed or self.retiring or self.recalling or self.slow or self._dead
-        return not (unfit or self._garbled)
+        return not (unfit or self._full or self._garbled)
 
     def give(self, holds: list[Hold]) -> None:
         """Hand over jobs, in order; the permits first, so that none waits for one."""
-        for hold in holds:
+        moment = now()
+        for place, hold in enumerate(holds, self.given.count):
             hold.executor = self
+            hold.place = place
+            hold.given_at = moment
             self.holds[hold.lease.job] = hold
         lost = {hold.lease.job: hold.lost for hold in holds if hold.lost is not None}
+        self.given.count += len(holds)
         self.unstarted += holds
-        os.write(self._permit_writer, b"." * len(holds))
+        try:
+            os.write(self._permit_writer, PERMIT * len(holds))
+        except BlockingIOError:
+            self.not_understood(NotUnderstood("its pipe of permits was filled by somebody else"))
         part: list[ClaimedJob] = []
         size = 0
         for hold in holds:
             part.append(hold.claimed)
             size += len(hold.claimed.args)
             if size > _FRAME_BYTES:
-                self.say(RUN, part, lost)
+                self.say(RunFrame(part, lost))
                 part, size = [], 0
         if part:
-            self.say(RUN, part, lost)
+            self.say(RunFrame(part, lost))
 
-    def say(self, *frame: Any) -> None:
-        data = pack(*frame)
+    def say(self, frame: AnyFrame) -> None:
+        data = pack(frame)
         if self._transport is None:
             self._unsent.append(data)
         elif not self._closed:
@@ -153,14 +193,19 @@ class Executor(asyncio.Protocol):
         with contextlib.suppress(BlockingIOError):
             while some := os.read(self._permits, 4096):
                 taken += len(some)
+        if taken > len(self.unstarted):
+            self.not_understood(NotUnderstood("somebody else wrote into its pipe of permits"))
+            taken = len(self.unstarted)
         back = [self.unstarted.pop() for _ in range(taken)]
+        self.given.count -= taken
         for hold in back:
             del self.holds[hold.lease.job]
+            self.given.let_go(hold.lease)
             hold.executor = None
         self.look()
         if back:
             self.recalling = True
-            self.say(RECALL)
+            self.say(RecallFrame())
         back.reverse()
         return back
 
@@ -168,8 +213,7 @@ class Executor(asyncio.Protocol):
         """Which jobs have begun since the last look."""
         if not self.unstarted:
             return []
-        buffer = fcntl.ioctl(self._permits, termios.FIONREAD, b"\0\0\0\0")
-        remaining: int = _COUNT.unpack(buffer)[0]
+        remaining = self._permits_left()
         begun = []
         while len(self.unstarted) > remaining:
             hold = self.unstarted.popleft()
@@ -178,23 +222,45 @@ class Executor(asyncio.Protocol):
             begun.append(hold)
         return begun
 
+    def _permits_left(self) -> int:
+        buffer = fcntl.ioctl(self._permits, termios.FIONREAD, b"\0\0\0\0")
+        left: int = _COUNT.unpack(buffer)[0]
+        return left
+
+    @property
+    def begun_before(self) -> int:
+        """The `place` from which on jobs have not begun, as the pipe of permits has it now."""
+        return self.given.count - self._permits_left()
+
+    def had_job(self, job: str) -> bool:
+        """Whether it has the job, or had it not long ago."""
+        return job in self.holds or self.given.had_job(job)
+
+    def must_know(self, lease: Lease) -> None:
+        """Raise `NotUnderstood` unless it had the job, of which it speaks though it is over."""
+        hold = self.holds.get(lease.job)
+        if (hold is None or hold.lease != lease) and not self.given.had(lease):
+            raise NotUnderstood(f"it spoke of job {lease.job[:50]!r}, which it was never given")
+
     def stop(self, hold: Hold, cause: Cause, *, interrupt: bool) -> None:
         """Ask a job to stop."""
-        self.say(STOP, hold.lease.job, hold.lease.token, cause.record(), interrupt)
+        self.say(StopFrame(hold.lease.job, hold.lease.token, cause.record(), interrupt))
         if self.kind == LANE:
             self._crew.signal(self, processes.STOP_SIGNAL)
 
     def ping(self) -> None:
         self.pinged_at = now()
-        self.say(PING, self.pinged_at)
+        self.pings.sent(self.pinged_at)
+        self.say(PingFrame(self.pinged_at))
 
     def ask_what_blocks(self) -> None:
+        self.asked_what_blocks = True
         self._crew.signal(self, processes.ASK_SIGNAL)
 
     def end(self) -> None:
         """Let it finish what it has and leave in order."""
         self.retiring = True
-        self.say(END)
+        self.say(EndFrame())
 
     def kill(self) -> None:
         self._crew.kill(self)
@@ -205,35 +271,53 @@ class Executor(asyncio.Protocol):
         if self._garbled:
             return
         moment = now()
-        if moment - self.heard_at < _RUSH:
-            # While outcomes come by the thousand they are read together; what is in the socket is
-            # safe there, whatever becomes of the executor.
-            self._transport.pause_reading()
-            asyncio.get_running_loop().call_later(_RUSH / 1e6, self._read_on)
+        in_a_rush = moment - self.heard_at < _RUSH
         self.heard_at = moment
-        self._hear(data)
+        pause = max(_RUSH if in_a_rush else 0, self._hear(data) * _WORD_MICROSECONDS)
+        self._arrival.heard(moment, has_part=self._splitter.has_part)
+        if pause >= _RUSH and not self._transport.is_closing():
+            # While outcomes come by the thousand they are read together, and nobody can make us
+            # read for ever; what is in the socket is safe there, whatever becomes of the executor.
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(pause / 1e6, self._read_on)
 
-    def _hear(self, data: bytes) -> None:
-        listener = self._crew.listener
+    def _hear(self, data: bytes) -> int:
+        """Act on what came; the answer is how much of it was something else than outcomes.
+
+        What an executor says wrongly ends that executor; an error of ours is nobody's but ours.
+        """
+        words = 0
         done: list[Complete] = []
+        listener = self._crew.listener
         try:
-            for frame in self._splitter.feed(data):
-                if frame[0] == DONE:
-                    done += frame.completes
-                    continue
+            try:
+                for frame in self._splitter.feed(data):
+                    if isinstance(frame, DoneFrame):
+                        done += frame.completes
+                        continue
+                    if done:
+                        before, done = done, []
+                        listener.on_done(self, before)
+                    words += 1
+                    listener.on_frame(self, frame)
+            finally:
                 if done:
                     listener.on_done(self, done)
-                    done = []
-                listener.on_frame(self, frame)
-        except msgspec.DecodeError as error:
+        except NotUnderstood as error:
             self.not_understood(error)
-        if done:
-            listener.on_done(self, done)
+        return words
+
+    def look_for_half_frame(self, moment: int) -> None:
+        """End it where a job has begun a frame of its own: all that follows would be taken for the
+        rest of it, the outcomes of other jobs too.
+        """
+        if self._arrival.takes_too_long(moment):
+            self.not_understood(NotUnderstood("it began a frame and did not end it"))
 
     def not_understood(self, error: Exception) -> None:
-        """Something else wrote into its socket: nothing that it says can be trusted now."""
-        if not self._garbled:
-            self._garbled = True
+        """It says what it cannot or may not: nothing that it says can be trusted now."""
+        if self._garbled is None:
+            self._garbled = NotUnderstood(str(error)[:500])
             log.say("executor_garbled", kind=self.kind, executor=self.number, error=error)
             self.kill()
 
@@ -246,12 +330,24 @@ class Executor(asyncio.Protocol):
         with self._rest, contextlib.suppress(OSError):
             while not self._garbled and (data := self._rest.recv(1 << 16)):
                 self._hear(data)
+        if not self._dead:
+            # It leaves, or a job has put something else where its socket was.
+            asyncio.get_running_loop().call_later(_LEAVE_SECONDS, self._end_what_is_silent)
         self._bury_when_certain()
+
+    def _end_what_is_silent(self) -> None:
+        if not self._dead:
+            self._cut = True
+            self.kill()
 
     def died(self, cause: Cause | None) -> None:
         """The zygote has reaped it; what it said before is still to be read."""
         self._dead = True
-        self._death = ExecutorGarbled() if self._garbled else cause
+        self._death = cause
+        # Not of what it had died of before: to leave may take a while on a busy machine.
+        by_us = self._cut and not self.died_with and cause == WorkerKilled(SIGKILL, "executor")
+        if by_us and self._garbled is None:
+            self._garbled = NotUnderstood("its socket was closed and it lived on")
         asyncio.get_running_loop().call_later(0.5, self._give_up_listening)
         self._bury_when_certain()
 
@@ -263,20 +359,37 @@ class Executor(asyncio.Protocol):
         if self._closed and self._dead and self.number in self._crew.executors:
             del self._crew.executors[self.number]
             self.look()
+            if self._garbled is not None:
+                self._death = ExecutorGarbled(str(self._garbled))
             self._crew.listener.on_death(self, self._death)
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(self._notes)
+            if self._next_note is not None:
+                self._next_note.cancel()
+            asyncio.get_running_loop().remove_reader(self._notes)
             for descriptor in (self._permits, self._permit_writer, self._notes):
                 os.close(descriptor)
             self.desk.close()
 
+    def pause_writing(self) -> None:
+        """It does not read what it is given."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._crew.listener.on_room()
+
     def _note(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._notes)
         with contextlib.suppress(BlockingIOError):
-            data = os.read(self._notes, 65536)
+            data = os.read(self._notes, _NOTES_BYTES)
             if not data:
-                asyncio.get_running_loop().remove_reader(self._notes)
+                return
             try:
-                for frame in Splitter().feed(data):
-                    self._crew.listener.on_frame(self, frame)
-            except msgspec.DecodeError as error:
+                for frame in self._notes_splitter.feed(data):
+                    self._crew.listener.on_blocked(self, frame)
+            except NotUnderstood as error:
                 self.not_understood(error)
+        if not self._garbled:
+            self._next_note = loop.call_later(
+                _NOTES_SECONDS, loop.add_reader, self._notes, self._note
+            )

@@ -1,9 +1,12 @@
-"""What supervisor, zygote and executors say to each other: length-prefixed msgpack.
+"""Frames: what supervisor, zygote and executors send each other, as length-prefixed msgpack.
 
-A frame is an array whose first element says its kind. What the hot path sends by the thousand are
-the domain's own named tuples, which are encoded and decoded without a step in Python. The length
-comes twice, the second time with every bit turned: what somebody else wrote into the socket is
-known for it at once, and is not taken for the length of a frame that never ends.
+A frame is an array whose first element is its kind. Each kind is one struct, and each direction
+one union of them: a decoder takes the kinds of its direction and no others, with every value within
+bounds, or raises `NotUnderstood`. What the hot path sends by the thousand are the domain's own
+named tuples, which are encoded and decoded without a step in Python.
+
+The length comes twice, the second time with every bit turned: what somebody else wrote into the
+socket is known for it at once, and is not taken for the length of a frame that never ends.
 """
 
 import socket
@@ -11,168 +14,260 @@ import struct
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Meta
 
-from limpet.domain.breaker import BreakerRules
 from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Lease
-from limpet.domain.queue import QueueRules
-from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.domain.weight import Weight
+from limpet.worker.bounds import (
+    MOST_LINES_EACH,
+    Amount,
+    Id,
+    Line,
+    Moment,
+    Note,
+    NotUnderstood,
+    Place,
+    Reason,
+    Whole,
+    Word,
+)
+from limpet.worker.catalog import Catalog, check_catalog
+from limpet.worker.endings import CompleteFrame, EndingFrame, check_complete
 
 _HEADER = struct.Struct("<II")
 HEADER_BYTES: Final = _HEADER.size
 _TURNED = 0xFFFFFFFF
 _SHORTEST = 2  # an array, and its kind
+ANY_SIZE: Final = _TURNED
+# A frame of outcomes is split where it is larger than the one, and no other is larger than both.
+_BATCH_BYTES, _REST_BYTES = 256 * 1024, 1024 * 1024
+_MOST_EXECUTORS = 1_000_000
+LARGEST_NOTE_BYTES: Final = 8 * 1024
+LARGEST_ZYGOTE_BYTES: Final = 256 * 1024 * 1024
+
+# What is in the pipe of permits, once for each job that may start.
+PERMIT: Final = b"."
 
 # The kinds of executor.
 LOOP: Final = "loop"
 LANE: Final = "lane"
+Kind: TypeAlias = Literal["loop", "lane"]
+KINDS: Final[tuple[Kind, ...]] = (LOOP, LANE)
 
-# Supervisor to executor.
-RUN: Final = 1  # [RUN, jobs, {job: cause of the loss that its hook is to hear of}]
-RECALL: Final = 2  # [RECALL]: forget what has not started; answered by RECALLED
-STOP: Final = 3  # [STOP, job, token, cause, whether to interrupt it too]
-PING: Final = 4  # [PING, n]
-END: Final = 5  # [END]: finish what runs, run the stop hooks, exit
-
-# Executor to supervisor.
-READY: Final = 11  # [READY] or [READY, why it could not start]
-DONE: Final = 12  # [DONE, completes]
-OUTCOME: Final = 13  # [OUTCOME, Outcome]
-RECALLED: Final = 14  # [RECALLED]
-PONG: Final = 15  # [PONG, n]
-REPORT: Final = 16  # [REPORT, job, token, (done, total, note) or None, [(at, level, message)]]
-BLOCKED: Final = 17  # [BLOCKED, job or None, where]: on the pipe for notes
-
-# Supervisor to zygote, and back.
-FORK: Final = 21  # [FORK, executor, kind] with four descriptors
-ADOPTED: Final = 20  # [ADOPTED]: the zygote is now a child of the supervisor
-KILL: Final = 22  # [KILL, executor]
-SIGNAL: Final = 23  # [SIGNAL, executor, number]
-PLACE: Final = 30  # [PLACE, pid]: where the zygote is, once it has its own namespace
-CATALOG: Final = 31  # [CATALOG, Catalog]
-REFUSED: Final = 32  # [REFUSED, why the app cannot be used]
-DIED: Final = (
-    33  # [DIED, executor, wait status, bytes if too many, seconds if frozen, by the kernel]
-)
-FAILED: Final = 35  # [FAILED, executor, why it could not be started]
-CHANGED: Final = 34  # [CHANGED, file]
+CauseRecord: TypeAlias = dict[str, str | int | float | bool | None]
+"""A cause as the timeline keeps it; see `domain.cause.cause_of`."""
 
 
-class Outcome(NamedTuple):
-    """How an attempt ended otherwise than by success, decided in its executor.
-
-    `kind` is one of "complete", "retry", "fail", "snooze", "quarantine", "cancel", "release",
-    "fan_out". `delay`: seconds until the next attempt. `doomed`: what of the attempt could not be
-    ended; the executor must die before this is settled. `relaunch`: seconds until a failed job
-    gets another chance by itself. `holds`: the whole queue waits for `delay`. `fan`: the flow in
-    which the children are staged, in how many chunks, and how many they are.
-    """
-
-    lease: Lease
-    kind: str
-    delay: float = 0.0
-    cause: dict[str, Any] | None = None
-    result: str = "null"
-    secrets: tuple[str, ...] = ()
-    doomed: str = ""
-    counts: tuple[tuple[str, int], ...] = ()
-    relaunch: float | None = None
-    holds: bool = False
-    fan: tuple[str, int, int] | None = None
+class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What is said at once."""
 
 
-class TaskFacts(NamedTuple):
-    """What the supervisor must know of a task."""
-
-    name: str
-    in_lane: bool
-    has_hook: bool
-    takes_context: bool
-    relaunches: bool = False
-    weight: Weight | None = None
-    gives_way: bool = False
+# -- supervisor to executor
 
 
-class Catalog(NamedTuple):
-    """What the zygote found when it imported the app."""
+class RunFrame(Frame, frozen=True, tag=1):
+    """Run these; `lost`: of some, the loss of which its hook is to hear."""
 
-    url: str
-    tasks: list[TaskFacts]
-    retention: dict[str, float]
-    threads: int
-    contained: bool
-    # What the app says of its queues: how much may be under way, and how long it is kept.
-    queues: dict[str, QueueRules]
-    queue_retention: dict[str, dict[str, float]]
-    breakers: list[BreakerRules]
-    # What the app declares of schedules, by id, as `storage.furniture` writes it; and whether those
-    # that it no longer declares are removed.
-    schedules: dict[str, str]
-    removes_schedules: bool
-
-    def names(self, *, in_lane: bool) -> frozenset[str]:
-        """The tasks that run in a lane, or in the loop."""
-        return frozenset(facts.name for facts in self.tasks if facts.in_lane == in_lane)
-
-    def weights(self) -> dict[str, Weight]:
-        """The tasks that have a weight; all others are light."""
-        return {facts.name: facts.weight for facts in self.tasks if facts.weight is not None}
-
-    def giving_way(self) -> frozenset[str]:
-        """The tasks whose attempts are handed back when the host is pressed for memory."""
-        return frozenset(facts.name for facts in self.tasks if facts.gives_way)
-
-    def bounded(self) -> list[str]:
-        """The queues of which only so much may be under way."""
-        return [name for name, rules in self.queues.items() if rules.is_bounded]
-
-    def retentions(self) -> "tuple[Retention, dict[str, Retention]]":
-        """How long finished jobs are kept, by state; and by queue, where that differs."""
-        by_queue = {queue: _kept(each) for queue, each in self.queue_retention.items()}
-        return _kept(self.retention), by_queue
-
-
-Retention: TypeAlias = dict[State, timedelta]
-
-
-def _kept(seconds: dict[str, float]) -> Retention:
-    return {State(name): timedelta(seconds=each) for name, each in seconds.items()}
-
-
-def catalog_of(raw: list[Any]) -> Catalog:
-    """A catalog as it came with a frame."""
-    return msgspec.convert(raw, Catalog)
-
-
-class RunFrame(NamedTuple):
-    kind: int
     jobs: list[ClaimedJob]
-    lost: dict[str, dict[str, Any]]
+    lost: dict[str, CauseRecord]
 
 
-class DoneFrame(NamedTuple):
-    kind: int
+class RecallFrame(Frame, frozen=True, tag=2):
+    """Forget what has not started; answered by `RecalledFrame`."""
+
+
+class StopFrame(Frame, frozen=True, tag=3):
+    """Stop a job; `interrupt`: also where its code does not look by itself."""
+
+    job: str
+    token: int
+    cause: CauseRecord
+    interrupt: bool
+
+
+class PingFrame(Frame, frozen=True, tag=4):
+    """Are you there? To an executor, and to the zygote."""
+
+    number: int = 0
+
+
+class EndFrame(Frame, frozen=True, tag=5):
+    """Finish what runs, run the stop hooks, exit."""
+
+
+# -- executor to supervisor
+
+
+class ReadyFrame(Frame, frozen=True, tag=11):
+    """It can run jobs, or cannot start because of an error; said once."""
+
+    error: Reason = ""
+
+
+class DoneFrame(Frame, frozen=True, tag=12):
     completes: list[Complete]
 
 
-class OutcomeFrame(NamedTuple):
-    kind: int
-    outcome: Outcome
+class RecalledFrame(Frame, frozen=True, tag=14):
+    """What had not started is forgotten."""
 
+
+class PongFrame(Frame, frozen=True, tag=15):
+    """To a ping of that number; of the zygote, also that it has imported the app."""
+
+    number: Whole = 0
+
+
+class ReportFrame(Frame, frozen=True, tag=16):
+    """How far a job is (done, total, note), and lines of its log (at, level, message)."""
+
+    lease: Lease
+    progress: tuple[Amount, Amount | None, Note] | None
+    lines: Annotated[list[tuple[Moment, Word, Line]], Meta(max_length=MOST_LINES_EACH)]
+
+
+class UnfitFrame(Frame, frozen=True, tag=18):
+    """A job has changed the process for ever: it starts nothing more and is to be replaced."""
+
+    job: Id
+    task: Place
+    what: Reason
+
+
+class BlockedFrame(Frame, frozen=True, tag=17):
+    """On the pipe for notes: the job, where it is one, and the line that keep a loop busy."""
+
+    job: Id | None
+    where: Place
+
+
+# -- supervisor to zygote
+
+
+class ForkFrame(Frame, frozen=True, tag=21):
+    """Start an executor; four descriptors come beside it."""
+
+    executor: int
+    kind: Kind
+
+
+class AdoptedFrame(Frame, frozen=True, tag=20):
+    """The zygote is now a child of the supervisor."""
+
+
+class KillFrame(Frame, frozen=True, tag=22):
+    executor: int
+
+
+class SignalFrame(Frame, frozen=True, tag=23):
+    executor: int
+    number: int
+
+
+# -- zygote to supervisor
+
+
+class PlaceFrame(Frame, frozen=True, tag=30):
+    """Where the zygote is, once it has its own namespace."""
+
+    pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
+class CatalogFrame(Frame, frozen=True, tag=31):
+    catalog: Catalog
+
+
+class RefusedFrame(Frame, frozen=True, tag=32):
+    """Why the app cannot be used."""
+
+    reason: Reason
+
+
+class DiedFrame(Frame, frozen=True, tag=33):
+    """How an executor died.
+
+    `together`: how many died at once of a signal that the worker did not send, this one included.
+    `status`: as `os.wait` has it. `over`: its bytes, where they were too many. `frozen`: its
+    seconds, where it stood still. `by_kernel`: the kernel has ended processes for their memory.
+    """
+
+    executor: Whole
+    status: Annotated[int, Meta(ge=0, le=0xFFFF)]
+    over: Whole
+    frozen: Amount
+    by_kernel: bool
+    together: Annotated[int, Meta(ge=0, le=_MOST_EXECUTORS)]
+
+
+class ChangedFrame(Frame, frozen=True, tag=34):
+    file: Reason
+
+
+class FailedFrame(Frame, frozen=True, tag=35):
+    """Why an executor could not be started."""
+
+    executor: Whole
+    error: Reason
+
+
+FromSupervisor: TypeAlias = RunFrame | RecallFrame | StopFrame | PingFrame | EndFrame
+Spoken: TypeAlias = ReadyFrame | RecalledFrame | PongFrame | ReportFrame | UnfitFrame | EndingFrame
+FromExecutor: TypeAlias = DoneFrame | Spoken
+ToZygote: TypeAlias = ForkFrame | AdoptedFrame | KillFrame | SignalFrame | PingFrame
+FromZygote: TypeAlias = (
+    PlaceFrame | CatalogFrame | RefusedFrame | DiedFrame | ChangedFrame | FailedFrame | PongFrame
+)
+AnyFrame: TypeAlias = FromSupervisor | FromExecutor | BlockedFrame | ToZygote | FromZygote
+
+F = TypeVar("F")
+
+
+class Decoder(Generic[F]):
+    """Reads the frames of one direction: the one place where they become values.
+
+    What it gives back is whole: of a kind of that direction, with each value of its type and
+    within its bounds.
+    """
+
+    def __init__(self, kinds: object, largest: int = ANY_SIZE) -> None:
+        """`largest`: the most bytes of a frame."""
+        self._decode = msgspec.msgpack.Decoder(kinds).decode
+        self.largest = largest
+
+    def decode(self, body: bytes | memoryview) -> F:
+        """The frame in a body; raises `NotUnderstood`."""
+        try:
+            frame: F = self._decode(body)
+        # No code of ours runs there: whatever is raised, it is for what is in the body.
+        except Exception as error:
+            raise NotUnderstood(f"{error}"[:500]) from None
+        if isinstance(frame, DoneFrame):
+            for complete in frame.completes:
+                # Of most jobs there is nothing to look at.
+                if complete[1] != "null" or complete[2] or complete[3]:
+                    check_complete(complete)
+        elif isinstance(frame, CompleteFrame):
+            check_complete(frame.complete)
+        elif isinstance(frame, CatalogFrame):
+            check_catalog(frame.catalog)
+        return frame
+
+
+def from_executor(payload_limit: int) -> Decoder[FromExecutor]:
+    """For what an executor says, whose results have no more bytes than that."""
+    return Decoder(FromExecutor, 2 * payload_limit + _BATCH_BYTES + _REST_BYTES)
+
+
+FROM_SUPERVISOR: Final = Decoder[FromSupervisor](FromSupervisor)
+FROM_NOTES: Final = Decoder[BlockedFrame](BlockedFrame, LARGEST_NOTE_BYTES)
+TO_ZYGOTE: Final = Decoder[ToZygote](ToZygote)
+FROM_ZYGOTE: Final = Decoder[FromZygote](FromZygote, LARGEST_ZYGOTE_BYTES)
 
 _encoder = msgspec.msgpack.Encoder()
-_any = msgspec.msgpack.Decoder()
-_TYPED: dict[int, Any] = {
-    RUN: msgspec.msgpack.Decoder(RunFrame),
-    DONE: msgspec.msgpack.Decoder(DoneFrame),
-    OUTCOME: msgspec.msgpack.Decoder(OutcomeFrame),
-}
 
 
 def header(size: int) -> bytes:
@@ -184,32 +279,45 @@ def size_after(data: bytes | memoryview, at: int = 0) -> int:
     """How many bytes come after a header; raises `msgspec.DecodeError` if it is none."""
     size, turned = _HEADER.unpack_from(data, at)
     if size ^ _TURNED != turned or size < _SHORTEST:
-        raise msgspec.DecodeError("something else was written there")
+        raise NotUnderstood("something else was written there")
     return int(size)
 
 
-def pack(*frame: Any) -> bytes:
+def pack(frame: AnyFrame) -> bytes:
     """A frame as it travels."""
     body = _encoder.encode(frame)
     return header(len(body)) + body
 
 
-def unpack(body: bytes | memoryview) -> Any:
-    """The frame in a body; its kind is the second byte, because every array here is short."""
-    decoder = _TYPED.get(body[1], _any)
-    return decoder.decode(body)
+def pack_done(completes: list[Complete]) -> bytes:
+    """What is done, in as many frames as it takes for none to be larger than is allowed."""
+    data = pack(DoneFrame(completes))
+    if len(data) <= _BATCH_BYTES or len(completes) == 1:
+        return data
+    half = len(completes) // 2
+    return pack_done(completes[:half]) + pack_done(completes[half:])
 
 
-class Splitter:
-    """Cuts a stream into frames."""
+def send(sock: socket.socket, frame: AnyFrame, descriptors: Sequence[int] = ()) -> None:
+    """Send a frame over a blocking socket, with descriptors beside it."""
+    data = pack(frame)
+    if descriptors:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
+        data = data[sock.sendmsg([data], rights) :]
+    sock.sendall(data)
 
-    def __init__(self) -> None:
+
+class Splitter(Generic[F]):
+    """Cuts a stream into frames of one direction."""
+
+    def __init__(self, decoder: Decoder[F]) -> None:
+        self._decoder = decoder
         self._rest = b""
         self._parts: list[bytes] = []  # of a frame that comes in many pieces
         self._missing = 0
 
-    def feed(self, data: bytes) -> Iterator[Any]:
-        """Each whole frame of what has come so far; `msgspec.DecodeError` for what is none."""
+    def feed(self, data: bytes) -> Iterator[F]:
+        """Each whole frame of what has come so far; raises `NotUnderstood` for what is none."""
         if self._missing > len(data):
             self._parts.append(data)
             self._missing -= len(data)
@@ -218,39 +326,41 @@ class Splitter:
             data = b"".join((self._rest, *self._parts, data))
             self._parts, self._missing = [], 0
         view, at, end = memoryview(data), 0, len(data)
+        decode, largest = self._decoder.decode, self._decoder.largest
         while end - at >= HEADER_BYTES:
             first = at + HEADER_BYTES
             size = size_after(view, at)
+            if size > largest:
+                raise NotUnderstood(f"a frame of {size} bytes is larger than any")
             if end - first < size:
                 self._missing = size - (end - first)
                 break
-            yield unpack(view[first : first + size])
+            yield decode(view[first : first + size])
             at = first + size
         self._rest = data[at:] if at else data
 
+    @property
+    def has_part(self) -> bool:
+        """Whether a frame has begun to come whose end has not."""
+        return bool(self._rest)
 
-class Channel:
-    """Frames over a blocking socket, with descriptors beside them."""
 
-    def __init__(self, sock: socket.socket) -> None:
+class Channel(Generic[F]):
+    """Frames over a blocking socket, and the descriptors that came beside them."""
+
+    def __init__(self, sock: socket.socket, decoder: Decoder[F]) -> None:
         self.sock = sock
-        self._splitter = Splitter()
-        self._waiting: deque[Any] = deque()
+        self._splitter = Splitter(decoder)
+        self._waiting: deque[F] = deque()
         self.descriptors: deque[int] = deque()
 
     def fileno(self) -> int:
         return self.sock.fileno()
 
-    def send(self, *frame: Any, descriptors: Sequence[int] = ()) -> None:
-        data = pack(*frame)
-        if descriptors:
-            sent = self.sock.sendmsg(
-                [data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
-            )
-            data = data[sent:]
-        self.sock.sendall(data)
+    def send(self, frame: AnyFrame) -> None:
+        self.sock.sendall(pack(frame))
 
-    def receive(self) -> Any:
+    def receive(self) -> F:
         """The next frame; raises EOFError when the other side is gone."""
         while not self._waiting:
             data, descriptors, _, _ = socket.recv_fds(self.sock, 65536, 16)

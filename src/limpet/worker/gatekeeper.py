@@ -13,8 +13,10 @@ from limpet import log
 from limpet.domain.assessment import Assessment
 from limpet.domain.cause import Cause, HostPressed
 from limpet.domain.clock import SystemClock
+from limpet.domain.host import Sample
 from limpet.domain.permit import Gate, Permit
 from limpet.domain.reading import Executor, Reading, Use
+from limpet.host.boot import boot_id
 from limpet.host.callers import Callers
 from limpet.host.capacity import bounds_of_self
 from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, assess
@@ -26,9 +28,7 @@ from limpet.host.monitor import Monitor
 from limpet.host.post import Post
 from limpet.host.trees import SessionTrees, Trees
 from limpet.host.wire import Published, published_of, written
-from limpet.storage.boot import boot_id
-from limpet.storage.gating import Sample
-from limpet.worker.frames import Catalog
+from limpet.worker.catalog import Catalog
 from limpet.worker.line import StoreLine
 from limpet.worker.page import now
 from limpet.worker.plan import Plan

@@ -18,7 +18,9 @@ import time
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
+from limpet.domain.printable import printable
 from limpet.host import locks, marks, processes
+from limpet.host.shortage import sentence_of
 from limpet.worker.page import Page, create, now
 from limpet.worker.plan import Plan, from_environment
 
@@ -32,6 +34,8 @@ _HEALTHY_SECONDS = 30.0
 # So many times in a row it is started again at once.
 _FREE_DEATHS = 3
 _BREATH_SECONDS = 0.1
+# So often one that was never ready is tried.
+_MOST_TRIES = 5
 # Beyond the drain: how long the supervisor may take to stop, confirm and release, and until when
 # its death may be told; one that cannot be told by then is told by whoever outlives us.
 _LAST_SECONDS, _VERY_LAST_SECONDS = 2.5, 2.9
@@ -44,7 +48,7 @@ def say(text: str) -> None:
     """One line on standard error, if somebody reads it: nothing may keep or end the guardian."""
     with contextlib.suppress(OSError):
         if select.select([], [2], [], 0)[1]:
-            os.write(2, f"limpet: {text}\n".encode())
+            os.write(2, f"limpet: {printable(text)}\n".encode())
 
 
 class _Session:
@@ -66,6 +70,7 @@ class _Session:
         self.started = time.monotonic()
         self.url = ""
         self.ready = False
+        self.defect = False
         self.heard = b""
 
 
@@ -99,6 +104,7 @@ class Guardian:
         self._notices: dict[int, _Notice] = {}
         self._killed_for_lease = False
         self._first = True
+        self._tries = 0
         self._deaths = 0
 
     def run(self) -> int:
@@ -118,7 +124,7 @@ class Guardian:
             session = self._begin()
             if session is None:
                 self._wait_for_notices()
-                return 1
+                return 1 if self._stopping_since is not None else WRONG_USAGE
             code = self._watch(session)
             after = self._bury(session, code)
             if after is not None:
@@ -135,7 +141,7 @@ class Guardian:
                     session = self._start(made)
                 except OSError as error:
                     # No more processes, memory, files or room just now.
-                    say(f"a supervisor cannot start: {error.strerror or error}")
+                    say(f"a supervisor cannot start: {sentence_of(error)}")
                 else:
                     made.pop_all()
                     return session
@@ -233,6 +239,7 @@ class Guardian:
             told = json.loads(line)
             session.url = told.get("url", session.url)
             session.ready = session.ready or told.get("ready", False)
+            session.defect = session.defect or told.get("defect", False)
         return goes_on
 
     def _reap(self, supervisor: int | None = None) -> None:
@@ -307,17 +314,31 @@ class Guardian:
             return code if code in (DONE, WRONG_USAGE) else 1
         if code == WRONG_USAGE:
             return code
+        if self._first and self._gives_up(code):
+            return 1 if code < 0 else WRONG_USAGE
         if not session.ready:
-            say(f"the supervisor ended with {code} before it was ready")
+            say(f"the supervisor ended with {code} before it was ready; it is tried again")
         if session.ready and lived > _HEALTHY_SECONDS:
             self._pause, self._deaths = _FIRST_PAUSE_SECONDS, 0
         self._deaths += 1
-        if not session.ready:
+        if not session.ready or (session.defect and self._deaths > _FREE_DEATHS):
             self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
             self._rest(self._pause)
         elif self._deaths > _FREE_DEATHS:
             self._rest(_BREATH_SECONDS)
         return 1 if self._stopping_since is not None else None
+
+    def _gives_up(self, code: int) -> bool:
+        """Whether a worker that was never ready has been tried often enough; new code is no try."""
+        if code != ANEW:
+            self._tries += 1
+        if self._tries < _MOST_TRIES:
+            return False
+        say(
+            f"the supervisor ended with {code} before it was ready; the worker was never ready in "
+            f"{self._tries} tries and gives up"
+        )
+        return True
 
     def _rest(self, seconds: float) -> None:
         # In slices, so that the kernel timer sees that we live.

@@ -1,7 +1,9 @@
 """The heart: renews the lease, and writes on the page until when it certainly holds."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
+from math import ceil
 
 from limpet import log
 from limpet.domain.lease import Lease
@@ -16,6 +18,9 @@ from limpet.worker.plan import Plan
 _LATE_SECONDS = 0.25
 # How soon after a job began the store is told, so that losing it is charged.
 _BEGUN_SECONDS = 0.03
+# A lease is too short for a line on which fewer renewals than that, one after the other, fit into
+# what is certain of it; judged by the last ones.
+_LEAST_PER_LEASE, _JUDGED = 5, 10
 
 
 class Heart:
@@ -44,6 +49,9 @@ class Heart:
         self._wake = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
         self._draining = False
+        self.unanswered_since: int | None = None  # when a renewal was sent that has no answer
+        self._taken: deque[float] = deque(maxlen=_JUDGED)
+        self._slow = False
 
     def registered(self, asked: int) -> None:
         """The lease began no earlier than `asked`, the clock read before registering."""
@@ -96,15 +104,17 @@ class Heart:
             log.say("heartbeat_late", seconds=late, session=self._session)
 
     async def _beat(self) -> None:
-        asked = now()
-        self._due = asked + round(self._plan.renewal * 1e6)
+        started = now()
+        self._due = started + round(self._plan.renewal * 1e6)
         begun = self._ledger.tell_begun()
         answered = self._answered()
-        answer = await self._renew(begun)
+        self.unanswered_since = started
+        asked, answer = await self._renew(begun)
+        self.unanswered_since = None
         if answer.standing is Standing.PAST and not self._page.over:
             # By our own clock the lease has not run out: that of the store was set.
             log.say("lease_stepped", session=self._session)
-            answer = await self._renew(begun, stepped=True)
+            asked, answer = await self._renew(begun, stepped=True)
         if self._page.over:  # and everything is being ended by now
             raise SessionOver("the store answered after the lease")
         if answer.standing not in (Standing.LIVE, Standing.DRAINING):
@@ -116,13 +126,27 @@ class Heart:
             )
         self._page.moment = max(self._page.moment, self._certain_until(asked))
         self._ledger.tell_again(answer.untold)
+        self._note_time_taken((now() - started) / 1e6)
         self._renewed(answer)
 
-    async def _renew(self, begun: Sequence[Lease], *, stepped: bool = False) -> Renewed:
-        answer: Renewed = await self._line.ask(
-            "renew", self._session, begun, self._draining, stepped
-        )
-        return answer
+    async def _renew(self, begun: Sequence[Lease], *, stepped: bool = False) -> tuple[int, Renewed]:
+        return await self._line.renew(begun, self._draining, stepped)
+
+    def _note_time_taken(self, seconds: float) -> None:
+        """Say when renewals take so long that a little more would end what runs."""
+        self._taken.append(seconds)
+        usual = sum(self._taken) / len(self._taken)
+        window = self._plan.lease - self._plan.margin
+        if len(self._taken) == _JUDGED and usual > window / _LEAST_PER_LEASE:
+            if not self._slow:
+                enough = ceil(usual * _LEAST_PER_LEASE * 1.5 + 1)
+                log.say(
+                    "line_slow", seconds=usual, lease=self._plan.lease, enough=enough,
+                    session=self._session,
+                )  # fmt: skip
+            self._slow = True
+        elif usual < window / _LEAST_PER_LEASE / 2:
+            self._slow = False
 
     def _certain_until(self, asked: int) -> int:
         return asked + round((self._plan.lease - self._plan.margin) * 1e6)

@@ -4,44 +4,41 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from limpet import log
 from limpet.domain.cause import Cause
-from limpet.domain.job import ClaimedJob, Report
+from limpet.domain.ending import Ending
+from limpet.domain.job import ClaimedJob, LogLine, Report
 from limpet.domain.lease import Digest, Lease, digest
-from limpet.domain.transition import Settlement
+from limpet.domain.transition import Release, Settlement
 from limpet.storage.base import CHUNK
-from limpet.storage.bounds import MOST_LINES
-from limpet.worker.frames import Outcome
+from limpet.storage.bounds import LINE_KEPT, MOST_LINES
+from limpet.storage.texts import TravellingOptions, options_in
 from limpet.worker.observer import Observer
 
 if TYPE_CHECKING:
     from limpet.worker.executor_link import Executor
 
 
-class Limit(msgspec.Struct, frozen=True):
-    """The options of a job that the supervisor keeps to, in seconds."""
-
-    timeout: float | None = None
-    stall_after: float | None = None
+# Of the lines that wait to be told, in characters: above it only the last of each job are kept.
+_MOST_WAITING = 16 * 1024 * 1024
 
 
-_NONE = Limit()
-_limit_decoder = msgspec.json.Decoder(Limit)
+_NONE = TravellingOptions()
 
 
 class Hold:
     """A job that the session holds. Times are microseconds of BOOTTIME.
 
     `begun`: the executor has taken its permit. `told`: the store knows that it has begun.
-    `lost`: the loss of which its hook is to hear. `stop`: why it was asked to stop. `outcome`:
-    known, but not to be told before its executor is dead.
+    `place`: how many jobs its executor was given before it. `lost`: the loss of which its hook is
+    to hear. `stop`: why it was asked to stop. `outcome`: known, but not to be told before its
+    executor is dead. `unreadable`: what of it nobody can read, as a sentence; it is put aside.
     """
 
     __slots__ = (
-        "begun", "begun_at", "claimed", "executor", "force_at", "interrupt_at", "lease", "limit",
-        "lost", "outcome", "progress_at", "stop", "told",
+        "begun", "begun_at", "claimed", "executor", "force_at", "given_at", "interrupt_at",
+        "is_limited", "lease", "limit", "lost", "outcome", "place", "progress_at",
+        "stop", "told", "unreadable",
     )  # fmt: skip
 
     def __init__(self, claimed: ClaimedJob) -> None:
@@ -51,29 +48,30 @@ class Hold:
         self.begun = False
         self.told = False
         self.begun_at = 0
+        self.given_at = 0
         self.progress_at = 0
         self.stop: Cause | None = None
         self.lost: dict[str, Any] | None = None
         self.interrupt_at: int | None = None
         self.force_at: int | None = None
-        self.outcome: Outcome | None = None
-        self.limit = _NONE if claimed.options == "{}" else _limits(claimed.options)
+        self.outcome: Ending | None = None
+        self.place = 0
+        self.limit, self.unreadable = _NONE, claimed.unreadable
+        if claimed.options != "{}":
+            read = options_in(claimed.options)
+            if isinstance(read, str):
+                self.unreadable = self.unreadable or read
+            else:
+                self.limit = read
+        self.is_limited = claimed.deadline_at is not None or (
+            self.limit is not _NONE
+            and (self.limit.timeout is not None or self.limit.stall_after is not None)
+        )
 
     @property
     def goes_on(self) -> bool:
         """Whether the attempt runs and nobody has asked it to stop."""
         return self.begun and self.stop is None and self.outcome is None
-
-    @property
-    def is_limited(self) -> bool:
-        return self.limit is not _NONE or self.claimed.deadline_at is not None
-
-
-def _limits(options: str) -> Limit:
-    try:
-        return _limit_decoder.decode(options)
-    except msgspec.DecodeError:
-        return _NONE  # written by a version that means something else by these names
 
 
 def say_of(hold: Hold, action: str, **facts: Any) -> None:
@@ -81,6 +79,17 @@ def say_of(hold: Hold, action: str, **facts: Any) -> None:
     lease, claimed = hold.lease, hold.claimed
     known = {"job": lease.job, "task": claimed.task, "queue": claimed.queue}
     log.say(action, **known, session=lease.session, **facts)
+
+
+def _characters(lines: Iterable[LogLine]) -> int:
+    return sum(len(line.message) for line in lines)
+
+
+def _cut(line: LogLine) -> LogLine:
+    """A line as long as a store keeps it."""
+    if len(line.message) <= LINE_KEPT:
+        return line
+    return LogLine(line.at, line.level, line.message[:LINE_KEPT])
 
 
 class Ledger:
@@ -91,7 +100,9 @@ class Ledger:
         self.per_queue: Counter[str] = Counter()
         # What running jobs have said, and nobody was told: no more of each than a store keeps.
         self.reports: dict[Lease, Report] = {}
+        self._waiting = 0  # characters of their lines
         self.observer = Observer()
+        self.released = 0  # how many jobs were handed back
         self._outbox: deque[Settlement] = deque()
         # Sent with an exchange whose answer has not come yet.
         self._sent: list[Settlement] = []
@@ -113,6 +124,8 @@ class Ledger:
         self.forget(hold)
         if self.observer.breaker_of:
             self.observer.ended(hold.claimed.task, settlement)
+        if type(settlement) is Release:
+            self.released += 1
         self._outbox.append(settlement)
 
     def forget(self, hold: Hold) -> None:
@@ -121,11 +134,18 @@ class Ledger:
 
     def report(self, said: Report) -> None:
         """A running job has said something; of what nobody was told yet the last of it counts."""
-        kept = self.reports.get(said.lease)
-        if kept is not None:
-            lines = (kept.lines + said.lines)[-MOST_LINES:]
-            said = Report(said.lease, said.progress or kept.progress, lines)
-        self.reports[said.lease] = said
+        lines = tuple(_cut(line) for line in said.lines)
+        progress = said.progress
+        self._waiting += _characters(lines)
+        if (kept := self.reports.get(said.lease)) is not None:
+            left_out = len(kept.lines) + len(lines) - MOST_LINES
+            if self._waiting > _MOST_WAITING:
+                left_out = len(kept.lines)
+            left_out = min(max(left_out, 0), len(kept.lines))
+            self._waiting -= _characters(kept.lines[:left_out])
+            lines = kept.lines[left_out:] + lines
+            progress = progress or kept.progress
+        self.reports[said.lease] = Report(said.lease, progress, lines)
 
     def next_reports(self) -> list[Report]:
         """What to tell now.
@@ -134,6 +154,7 @@ class Ledger:
         """
         some = list(self.reports)[:CHUNK]
         taken = [self.reports.pop(lease) for lease in some]
+        self._waiting -= sum(_characters(report.lines) for report in taken)
         held = self.leases()
         return [each for each in taken if each.lease in held]
 

@@ -16,9 +16,9 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, assert_never
 
-from limpet.domain.cause import cause_of
+from limpet.domain.cause import Cause, cause_of
 from limpet.domain.errors import AttemptStopped
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
@@ -28,29 +28,37 @@ from limpet.worker.attempt import (
     Attempt,
     Result,
     is_forked,
-    outcome_of,
     run_async,
     run_sync,
-    unknown_task,
 )
+from limpet.worker.bounds import NotUnderstood
+from limpet.worker.endings import UnknownTaskFrame, frame_of
 from limpet.worker.executor import (
+    LEFT_ALONE,
     Surroundings,
     keep_job_log,
+    ready,
     run_hooks,
+    run_start_hooks,
     run_stop_hooks,
-    started,
     talk_through,
+    unfit_frame,
 )
 from limpet.worker.frames import (
-    DONE,
-    END,
-    OUTCOME,
-    RECALL,
-    RECALLED,
-    REPORT,
-    RUN,
-    STOP,
+    FROM_SUPERVISOR,
+    PERMIT,
+    AnyFrame,
+    CauseRecord,
     Channel,
+    DoneFrame,
+    EndFrame,
+    FromSupervisor,
+    PingFrame,
+    RecalledFrame,
+    RecallFrame,
+    ReportFrame,
+    RunFrame,
+    StopFrame,
 )
 
 _ALL_SIGNALS = signal.valid_signals()
@@ -62,10 +70,10 @@ class LaneExecutor:
     def __init__(self, given: Surroundings) -> None:
         self._given = given
         self._app = given.registry.app
-        self._channel = Channel(given.work)
+        self._channel = Channel(given.work, FROM_SUPERVISOR)
         self._heard = select.poll()  # `select` cannot wait for a descriptor beyond the 1,023rd
         self._heard.register(self._channel, select.POLLIN)
-        self._inbox: deque[tuple[ClaimedJob, dict[str, Any] | None]] = deque()
+        self._inbox: deque[tuple[ClaimedJob, CauseRecord | None]] = deque()
         self._attempt: Attempt | None = None
         self._task: asyncio.Task[Any] | None = None
         self._loop = asyncio.new_event_loop()
@@ -79,6 +87,8 @@ class LaneExecutor:
         self._recalled = False
         self._looking = False
         self._ending = False
+        self._last: ClaimedJob | None = None
+        self._unfit = False  # a task has changed the process for ever: it runs nothing more
         talk_through(given)
 
     def run(self) -> int:
@@ -86,15 +96,15 @@ class LaneExecutor:
         look = self._look
         signal.signal(processes.STOP_SIGNAL, look)
         asyncio.set_event_loop(self._loop)
-        if not started(self._given.work, self._run_start_hooks):
+        if not run_start_hooks(self._given.work, self._run_start_hooks):
             return 1
         self._children = containment.Children()
-        self._folder = os.getcwd()
-        kept = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, processes.STOP_SIGNAL)
-        self._handlers = [(number, _signal.getsignal(number)) for number in kept]
+        if (state := ready(self._given)) is None:
+            return 1
+        self._state = state
         while not (self._ending and not self._inbox):
             if not self._run_next():
-                self._hear(self._channel.receive())
+                self._hear(self._receive())
         run_stop_hooks(self._app.stop_hooks, self._loop, self._base)
         return 0
 
@@ -103,33 +113,43 @@ class LaneExecutor:
 
     # -- what the supervisor says
 
-    def _hear(self, frame: Any) -> None:
-        kind = frame[0]
-        if kind == RUN:
-            self._inbox.extend((job, frame.lost.get(job.lease.job)) for job in frame.jobs)
-        elif kind == RECALL:
-            self._recalled = True
-            self._answer_recall()
-        elif kind == STOP:
-            self._asked_to_stop(*frame[1:])
-        elif kind == END:
-            self._ending = True
+    def _receive(self) -> FromSupervisor:
+        try:
+            return self._channel.receive()
+        except NotUnderstood:
+            os._exit(LEFT_ALONE)  # somebody here has read what was meant for us
+
+    def _hear(self, frame: FromSupervisor) -> None:
+        match frame:
+            case RunFrame(jobs, lost):
+                self._inbox.extend((job, lost.get(job.lease.job)) for job in jobs)
+            case RecallFrame():
+                self._recalled = True
+                self._answer_recall()
+            case StopFrame():
+                self._asked_to_stop(frame)
+            case EndFrame():
+                self._ending = True
+            case PingFrame():
+                pass  # only a loop is asked
+            case _:
+                assert_never(frame)
 
     def _answer_recall(self) -> None:
         if self._recalled and self._attempt is None:
             self._recalled = False
             self._inbox.clear()
-            self._say(RECALLED)
+            self._say(RecalledFrame())
 
-    def _asked_to_stop(self, job: str, token: int, cause: dict[str, Any], interrupt: bool) -> None:
+    def _asked_to_stop(self, frame: StopFrame) -> None:
         attempt = self._attempt
-        if attempt is None or attempt.claimed.lease[::2] != (job, token):
+        if attempt is None or attempt.claimed.lease[::2] != (frame.job, frame.token):
             return
-        attempt.stop = cause_of(cause)
+        attempt.stop = cause_of(frame.cause)
         if self._task is not None:
             attempt.knows = True
             self._loop.call_soon_threadsafe(self._task.cancel)
-        elif interrupt:
+        elif frame.interrupt:
             self._interrupted = True
 
     def _look(self, number: int, frame: object) -> None:
@@ -138,7 +158,7 @@ class LaneExecutor:
             return
         self._looking = True
         while self._channel.has_frames or self._heard.poll(0):
-            self._hear(self._channel.receive())
+            self._hear(self._receive())
         self._looking = False
         self._give_way()
 
@@ -174,16 +194,21 @@ class LaneExecutor:
 
     def _run_next(self) -> bool:
         """Run one job; False if there is none, or none that may start."""
-        if not self._inbox or self._given.page.over:
+        if not self._inbox or self._unfit or self._given.page.over:
+            return False
+        if self._state.is_overdue and (unfit := self._state.look(idle=True)):
+            self._leave_to_another(unfit)
             return False
         try:
-            os.read(self._given.permits, 1)
+            permit = os.read(self._given.permits, 1)
         except BlockingIOError:
             return False  # it was recalled, or will be; the supervisor says so
+        if permit != PERMIT:
+            raise EOFError  # something else is where the permits were
         claimed, lost = self._inbox.popleft()
         task = self._given.registry.tasks.get(claimed.task)
         if task is None:
-            self._say(OUTCOME, unknown_task(claimed))
+            self._say(UnknownTaskFrame(claimed.lease))
             return True
         keep_job_log()
         attempt = Attempt(claimed, task, lost, self._report, self._given.registry)
@@ -204,28 +229,23 @@ class LaneExecutor:
             doomed = doomed or self._children.end_others()
         finally:
             containment.belongs_to(None)
+            attempt.is_over = True
             self._attempt = None
-            self._as_before()
+            unfit = self._state.restore()
             if task.weighs:
                 processes.set_name(marks.LANE)
-        self._send(result, doomed)
+        self._send(result, attempt.stop, doomed)
+        self._last = claimed
+        if unfit:
+            self._leave_to_another(unfit)
         self._answer_recall()
         return True
 
-    def _as_before(self) -> None:
-        """Take back what a task did to the process: alarms, handlers, the current folder."""
-        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
-            signal.setitimer(timer, 0)
-        for number, handler in self._handlers:
-            if _signal.getsignal(number) is not handler:
-                signal.signal(number, handler)
-        try:
-            moved = os.getcwd() != self._folder
-        except OSError:
-            moved = True
-        if moved:
-            with contextlib.suppress(OSError):
-                os.chdir(self._folder)
+    def _leave_to_another(self, unfit: str) -> None:
+        """Start nothing more: what this process is now is not what jobs may expect."""
+        self._unfit = True
+        if self._last is not None:
+            self._say(unfit_frame(self._last, unfit))
 
     def _run_async(self, attempt: Attempt, own: contextvars.Context) -> Result:
         self._task = asyncio.Task(run_async(attempt), loop=self._loop, context=own)
@@ -237,28 +257,27 @@ class LaneExecutor:
             self._loop.run_until_complete(containment.await_end(attempt.left))
         return result
 
-    def _send(self, result: Result, doomed: str) -> None:
+    def _send(self, result: Result, stop: Cause | None, doomed: str) -> None:
         # Before the next one begins: it may take its time, or the process with it.
         if isinstance(result, Complete) and not doomed:
-            self._tell(DONE, (result,))
+            self._tell(DoneFrame([result]))
         else:
-            self._tell(OUTCOME, outcome_of(result, doomed))
+            self._tell(frame_of(result, stop, doomed))
 
-    def _report(self, lease: Any, progress: Any, lines: Any) -> None:
-        if is_forked():
-            return
-        self._say(REPORT, lease.job, lease.token, progress, lines)
+    def _report(self, frame: ReportFrame) -> None:
+        if not is_forked():
+            self._say(frame)
 
-    def _tell(self, *frame: Any) -> None:
+    def _tell(self, frame: AnyFrame) -> None:
         """Say something between two jobs, when no handler of a task is left that could raise."""
         with self._sending:
-            self._channel.send(*frame)
+            self._channel.send(frame)
 
-    def _say(self, *frame: Any) -> None:
+    def _say(self, frame: AnyFrame) -> None:
         # A task's own signal handler may raise; not in the middle of a frame.
         before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _ALL_SIGNALS)
         try:
             with self._shield(), self._sending:
-                self._channel.send(*frame)
+                self._channel.send(frame)
         finally:
             _signal.pthread_sigmask(_signal.SIG_SETMASK, before)

@@ -8,8 +8,9 @@ import time
 from collections.abc import Mapping
 
 from limpet.domain.cause import Cause, DeadlinePassed, Stalled, TimedOut
+from limpet.worker.catalog import TaskFacts
 from limpet.worker.executor_link import Executor
-from limpet.worker.frames import LANE, TaskFacts
+from limpet.worker.frames import LANE
 from limpet.worker.holds import Hold, say_of
 from limpet.worker.page import now
 from limpet.worker.plan import Plan

@@ -23,11 +23,12 @@ from limpet.domain.errors import (
     StoreRolledBack,
     StoreUnreachable,
 )
-from limpet.storage.answers import Exchanged
+from limpet.storage.answers import Exchanged, Renewed
 from limpet.storage.base import Bell, Store, Topic
 from limpet.worker.exchanger import Exchange, Exchanger
 from limpet.worker.guardian import ANEW, WRONG_USAGE
 from limpet.worker.page import Page, now
+from limpet.worker.repeated import MOST_AT_ONCE, first_answer
 
 # Between two tries: doubled each time, up to the longest; less for renewals, which cannot wait.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _LONGEST_OF_RENEWALS = 0.1, 2.0, 1.0
@@ -48,27 +49,30 @@ class SessionOver(Exception):
 class StoreLine:
     """Calls the verbs of a store without blocking the event loop.
 
-    Exchanges and renewals have a thread each, so that neither waits for the other or for a sweep.
+    Exchanges and renewals have threads of their own, so that neither waits for the other or for a
+    sweep.
     While the store does not answer each tries less and less often; the first who is answered wakes
     the others.
     """
 
     def __init__(
-        self, store: Store, session: str, page: Page, *, first: bool, patience: float
+        self, store: Store, session: str, page: Page, *, first: bool, lease: float
     ) -> None:
         """`first`: it never answered this worker, so one that cannot be used is a wrong URL.
 
-        `patience`: the most seconds between two tries of a renewal.
+        `lease`: that of the session, in seconds; a renewal is patient for a share of it.
         """
         self._first = first
-        self._longest = {"renew": min(patience, _LONGEST_OF_RENEWALS)}
+        self._between_renewals = min(lease / 5, _LONGEST_OF_RENEWALS)
+        # Soon: one that is sent later and arrives, though no answer does, puts off recovery.
+        self._late = min(lease / 20, _LONGEST_OF_RENEWALS / 2)
         self._back = asyncio.Event()
         self.store = store
         self._session = session
         self._page = page
         self._pools = {
             verb: ThreadPoolExecutor(count, thread_name_prefix=f"limpet-{verb or 'store'}")
-            for verb, count in (("renew", 1), ("desk", 4), ("", 4))
+            for verb, count in (("renew", MOST_AT_ONCE + 1), ("desk", 4), ("", 4))
         }
         self._exchanger = Exchanger()
         self.failing_since: int | None = None
@@ -90,8 +94,21 @@ class StoreLine:
 
     async def ask(self, verb: str, *args: Any) -> Any:
         """One verb, said again until the store answers; its last word ends the session."""
-        longest = self._longest.get(verb, _LONGEST_PAUSE_SECONDS)
-        return await self._insist(lambda: self.call(verb, *args), longest)
+        return await self._insist(lambda: self.call(verb, *args), _LONGEST_PAUSE_SECONDS)
+
+    async def renew(self, *args: Any) -> tuple[int, Renewed]:
+        """A renewal, said again until the store answers, on another connection where an answer is
+        late; and when it was sent, by the clock of the page.
+        """
+
+        async def send() -> tuple[int, Renewed]:
+            asked = now()
+            return asked, await self.call("renew", self._session, *args)
+
+        answer: tuple[int, Renewed] = await self._insist(
+            lambda: first_answer(send, self._late), self._between_renewals
+        )
+        return answer
 
     async def exchange(self, *args: Any, first: Exchange | None = None) -> Exchanged:
         """An exchange, said again until the store answers; `first`: it has begun already."""

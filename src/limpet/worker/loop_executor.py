@@ -7,11 +7,11 @@ import os
 import signal
 import threading
 from collections import deque
-from typing import Any
+from typing import Any, assert_never
 
 import uvloop
 
-from limpet.domain.cause import cause_of
+from limpet.domain.cause import Cause, cause_of
 from limpet.domain.job import ClaimedJob
 from limpet.domain.transition import Complete
 from limpet.host import processes
@@ -20,34 +20,39 @@ from limpet.worker.attempt import (
     Attempt,
     Result,
     is_forked,
-    outcome_of,
     run_async,
-    unknown_task,
 )
+from limpet.worker.bounds import LONGEST_PLACE, NotUnderstood, fit
+from limpet.worker.endings import UnknownTaskFrame, frame_of
 from limpet.worker.executor import (
     LEFT_ALONE,
     Surroundings,
     keep_job_log,
+    ready,
     run_hooks,
+    run_start_hooks,
     run_stop_hooks,
-    started,
     talk_through,
+    unfit_frame,
 )
 from limpet.worker.frames import (
-    BLOCKED,
-    DONE,
-    END,
-    OUTCOME,
-    PING,
-    PONG,
-    RECALL,
-    RECALLED,
-    REPORT,
-    RUN,
-    STOP,
+    FROM_SUPERVISOR,
+    BlockedFrame,
+    CauseRecord,
+    EndFrame,
+    FromSupervisor,
+    PingFrame,
+    PongFrame,
+    RecalledFrame,
+    RecallFrame,
+    ReportFrame,
+    RunFrame,
     Splitter,
+    StopFrame,
     pack,
+    pack_done,
 )
+from limpet.worker.process_state import LOOK_SECONDS
 
 
 class LoopExecutor(asyncio.Protocol):
@@ -58,13 +63,15 @@ class LoopExecutor(asyncio.Protocol):
         self._app = given.registry.app
         self._loop = uvloop.new_event_loop()
         self._base = contextvars.Context()
-        self._splitter = Splitter()
-        self._inbox: deque[tuple[ClaimedJob, dict[str, Any] | None]] = deque()
+        self._splitter = Splitter(FROM_SUPERVISOR)
+        self._inbox: deque[tuple[ClaimedJob, CauseRecord | None]] = deque()
         self._running: dict[str, tuple[Attempt, asyncio.Task[Any]]] = {}
         self._done: list[Complete] = []
         self._over = self._loop.create_future()
         self._starting = False
         self._ending = False
+        self._unfit = self._is_look_due = False
+        self._last: ClaimedJob | None = None
         self._transport: Any = None
         self._main = threading.get_ident()
         talk_through(given)
@@ -74,20 +81,27 @@ class LoopExecutor(asyncio.Protocol):
         asyncio.set_event_loop(self._loop)
         self._loop.set_task_factory(containment.counted_task)  # type: ignore[arg-type]
         signal.signal(processes.ASK_SIGNAL, self._say_what_blocks)
-        if not started(self._given.work, self._run_start_hooks):
+        if not run_start_hooks(self._given.work, self._run_start_hooks):
             return 1
         self._children = containment.Children()
-        self._loop.run_until_complete(self._serve())
+        if not self._loop.run_until_complete(self._serve()):
+            return 1
         run_stop_hooks(self._app.stop_hooks, self._loop, self._base)
         return 0
 
     def _run_start_hooks(self) -> None:
         run_hooks(self._app.start_hooks, self._loop, self._base)
 
-    async def _serve(self) -> None:
+    async def _serve(self) -> bool:
+        """Until there is nothing more to do; whether it could start."""
+        state = ready(self._given)  # as it is once the loop has its handlers
+        if state is None:
+            return False
+        self._state = state
         self._given.work.setblocking(False)
         await self._loop.create_connection(lambda: self, sock=self._given.work)
         await self._over
+        return True
 
     # -- what the supervisor says
 
@@ -98,27 +112,35 @@ class LoopExecutor(asyncio.Protocol):
         os._exit(LEFT_ALONE)  # the supervisor is gone, and so must we be
 
     def data_received(self, data: bytes) -> None:
-        for frame in self._splitter.feed(data):
-            kind = frame[0]
-            if kind == RUN:
-                self._inbox.extend((job, frame.lost.get(job.lease.job)) for job in frame.jobs)
+        try:
+            for frame in self._splitter.feed(data):
+                self._act_on(frame)
+        except NotUnderstood:
+            os._exit(LEFT_ALONE)  # somebody here has read what was meant for us
+
+    def _act_on(self, frame: FromSupervisor) -> None:
+        match frame:
+            case RunFrame(jobs, lost):
+                self._inbox.extend((job, lost.get(job.lease.job)) for job in jobs)
                 self._start_more()
-            elif kind == PING:
-                self._transport.write(pack(PONG, frame[1]))
-            elif kind == STOP:
-                self._asked_to_stop(*frame[1:])
-            elif kind == RECALL:
+            case PingFrame(number):
+                self._transport.write(pack(PongFrame(number)))
+            case StopFrame():
+                self._asked_to_stop(frame)
+            case RecallFrame():
                 self._inbox.clear()
-                self._transport.write(pack(RECALLED))
-            elif kind == END:
+                self._transport.write(pack(RecalledFrame()))
+            case EndFrame():
                 self._ending = True
                 self._finish_if_idle()
+            case _:
+                assert_never(frame)
 
-    def _asked_to_stop(self, job: str, token: int, cause: dict[str, Any], interrupt: bool) -> None:
-        found = self._running.get(job)
-        if found is not None and found[0].claimed.lease.token == token:
+    def _asked_to_stop(self, frame: StopFrame) -> None:
+        found = self._running.get(frame.job)
+        if found is not None and found[0].claimed.lease.token == frame.token:
             attempt, task = found
-            attempt.stop, attempt.knows = cause_of(cause), True
+            attempt.stop, attempt.knows = cause_of(frame.cause), True
             # Behind its first step: one that never began would never say how it ended.
             self._loop.call_soon(task.cancel)
 
@@ -132,7 +154,7 @@ class LoopExecutor(asyncio.Protocol):
     def _start_more(self) -> None:
         self._starting = False
         room = min(self._given.plan.async_jobs - len(self._running), len(self._inbox))
-        if room <= 0 or self._given.page.over:
+        if room <= 0 or self._unfit or self._given.page.over:
             return
         try:
             permitted = len(os.read(self._given.permits, room))
@@ -141,10 +163,10 @@ class LoopExecutor(asyncio.Protocol):
         for _ in range(permitted):
             self._start(*self._inbox.popleft())
 
-    def _start(self, claimed: ClaimedJob, lost: dict[str, Any] | None) -> None:
+    def _start(self, claimed: ClaimedJob, lost: CauseRecord | None) -> None:
         task = self._given.registry.tasks.get(claimed.task)
         if task is None:
-            self._transport.write(pack(OUTCOME, unknown_task(claimed)))
+            self._transport.write(pack(UnknownTaskFrame(claimed.lease)))
             return
         keep_job_log()
         attempt = Attempt(claimed, task, lost, self._report, self._given.registry)
@@ -153,6 +175,22 @@ class LoopExecutor(asyncio.Protocol):
             self._run(attempt), loop=self._loop, context=self._base.copy(), name=claimed.task
         )
         self._running[claimed.lease.job] = (attempt, running)
+        self._last = claimed
+        if not self._is_look_due:
+            self._is_look_due = True
+            self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Compare the process while jobs run, and once after the last of them."""
+        self._is_look_due = bool(self._running)
+        if self._is_look_due:
+            self._loop.call_later(LOOK_SECONDS, self._look)
+        last = self._last
+        if self._unfit or last is None:
+            return
+        if unfit := self._state.look(idle=not self._running):
+            self._unfit = True
+            self._transport.write(pack(unfit_frame(last, unfit)))
 
     async def _run(self, attempt: Attempt) -> None:
         result = await run_async(attempt)
@@ -163,7 +201,8 @@ class LoopExecutor(asyncio.Protocol):
         del self._running[attempt.claimed.lease.job]
         if not self._running and not doomed:
             doomed = self._children.end_others()
-        self._send(result, doomed)
+        attempt.is_over = True
+        self._send(result, attempt.stop, doomed)
         if self._inbox and not self._starting:
             # Once for all that end in this turn of the loop.
             self._starting = True
@@ -179,28 +218,28 @@ class LoopExecutor(asyncio.Protocol):
             except asyncio.CancelledError:
                 continue  # asked to stop once more; it is stopping
 
-    def _send(self, result: Result, doomed: str) -> None:
+    def _send(self, result: Result, stop: Cause | None, doomed: str) -> None:
         if isinstance(result, Complete) and not doomed:
             self._done.append(result)
             if len(self._done) == 1:
                 self._loop.call_soon(self._flush)
             return
-        self._transport.write(pack(OUTCOME, outcome_of(result, doomed)))
+        self._transport.write(pack(frame_of(result, stop, doomed)))
 
     def _flush(self) -> None:
         if self._done:
-            self._transport.write(pack(DONE, self._done))
+            self._transport.write(pack_done(self._done))
             self._done = []
 
-    def _report(self, lease: Any, progress: Any, lines: Any) -> None:
+    def _report(self, frame: ReportFrame) -> None:
         if is_forked():
             return
-        frame = pack(REPORT, lease.job, lease.token, progress, lines)
+        data = pack(frame)
         if threading.get_ident() == self._main:
-            self._transport.write(frame)
+            self._transport.write(data)
         else:
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._transport.write, frame)
+                self._loop.call_soon_threadsafe(self._transport.write, data)
 
     # -- who blocks the loop
 
@@ -210,4 +249,5 @@ class LoopExecutor(asyncio.Protocol):
         job = next((job for job, (_, its) in self._running.items() if its is task), None)
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
         with contextlib.suppress(OSError):
-            os.write(self._given.notes, pack(BLOCKED, job, where[-1000:]))
+            note = BlockedFrame(job, fit(where[-LONGEST_PLACE:], LONGEST_PLACE))
+            os.write(self._given.notes, pack(note))

@@ -5,13 +5,20 @@ from collections.abc import Coroutine
 from typing import Any
 
 from limpet import log
+from limpet.host.shortage import is_lack, sentence_of
 from limpet.worker.line import SessionOver
+
+
+class Defect(SessionOver):
+    """A part of ours failed; the next session may fail like it, and at once."""
 
 
 class Parts:
     """What runs for as long as the session, and the end of the session."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, debug: bool = False) -> None:
+        """`debug`: what is expected of a machine that lacks something has its traceback too."""
+        self._debug = debug
         self._running: set[asyncio.Task[None]] = set()
         self._over: asyncio.Future[SessionOver] = asyncio.get_running_loop().create_future()
 
@@ -23,23 +30,28 @@ class Parts:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._running.discard(task)
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        if isinstance(error, SessionOver):
-            self.end(error)
-        else:
-            self._defect(error)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(error)
 
     def callback_failed(self, loop: asyncio.AbstractEventLoop, facts: dict[str, Any]) -> None:
         """For the event loop: a callback of ours has raised."""
         error = facts.get("exception")
         if isinstance(error, Exception) and not isinstance(error, OSError):
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, SessionOver):
+            self.end(error)
+        else:
             self._defect(error)
 
     def _defect(self, error: BaseException) -> None:
         """A part of ours failed: a new session is better than a worker that half works."""
-        log.logger.error("a part of the supervisor failed", exc_info=error)
-        self.end(SessionOver(f"{type(error).__name__}: {error}"))
+        if is_lack(error) and not self._debug:
+            log.say("part_lacks", error=sentence_of(error))
+        else:
+            log.logger.error("a part of the supervisor failed", exc_info=error)
+        self.end(Defect(f"{type(error).__name__}: {error}"))
 
     def end(self, end: SessionOver) -> None:
         """The session is over; the first reason counts."""

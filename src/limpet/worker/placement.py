@@ -1,9 +1,12 @@
 """Which executor gets which job, and how many jobs there is room for."""
 
+import asyncio
 import os
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
+from limpet import log
 from limpet.worker.crew import Crew
 from limpet.worker.executor_link import Executor
 from limpet.worker.frames import LANE, LOOP
@@ -14,6 +17,8 @@ from limpet.worker.plan import Plan
 _SUSPECT_LANES = 2
 # How many files of the supervisor's an executor takes, and how many it needs besides.
 _FILES_EACH, _OTHER_FILES = 5, 80
+# Between two tries to start an executor: doubled each time, up to the longest.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 10.0
 
 
 class Room(NamedTuple):
@@ -38,6 +43,7 @@ class Placement:
         self.most = {LOOP: plan.async_jobs, LANE: lanes}
         self.waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
         self.may_start = True  # executors can be started just now
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
 
     def place(self) -> None:
         """Give what waits to whoever has room."""
@@ -50,6 +56,24 @@ class Placement:
                 _hand_over(executor, waiting, len(waiting))
         if waiting := self.waiting[LANE]:
             self._place_in_lanes(waiting)
+
+    def pause_starts(self, error: str, resumed: Callable[[], None]) -> None:
+        """An executor could not start: no other is started for a while; those that run go on."""
+        if not self.may_start:
+            return  # it was started together with one that has said so
+        log.say("executor_failed", error=error, seconds=self._pause_seconds)
+        self.may_start = False
+        asyncio.get_running_loop().call_later(self._pause_seconds, self._resume_starts, resumed)
+        self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
+
+    def _resume_starts(self, resumed: Callable[[], None]) -> None:
+        self.may_start = True
+        self.place()
+        resumed()
+
+    def has_started(self) -> None:
+        """An executor has started: the next failure is the first again."""
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
 
     def _place_in_lanes(self, waiting: deque[Hold]) -> None:
         lanes = self._executors(LANE)

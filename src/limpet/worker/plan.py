@@ -40,6 +40,7 @@ class Plan(NamedTuple):
     gate_fall: float = 0.1
     log_level: str = "info"
     log_style: str = "plain"
+    debug: bool = False
 
     @property
     def renewal(self) -> float:

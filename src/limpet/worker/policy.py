@@ -6,17 +6,19 @@ the user's code is.
 
 import random
 import time
-from typing import assert_never
+from dataclasses import replace
+from datetime import timedelta
 
 import msgspec
 
 from limpet.domain.cause import Cause, DeadlinePassed, Drained, HostPressed, Requested
+from limpet.domain.duration import microseconds
+from limpet.domain.ending import Ending
 from limpet.domain.errors import AttemptStopped
 from limpet.domain.job import ClaimedJob
 from limpet.domain.relaunch import Relaunch
 from limpet.domain.retry import Retry, judge
-from limpet.domain.verdict import Again, GiveUp, Later
-from limpet.worker.frames import Outcome
+from limpet.domain.transition import Cancel, Fail, Release
 
 
 def policy_of(options: str, registered: Retry | None) -> Retry:
@@ -41,35 +43,33 @@ def judged(
     error: BaseException,
     registered: Retry | None,
     relaunch: Relaunch | None = None,
-) -> tuple[Outcome, str]:
-    """What becomes of a job whose attempt raised, and what its log is to say about that."""
+) -> Ending:
+    """How the attempt of a job ends that raised."""
     policy = policy_of(claimed.options, registered)
-    verdict = judge(error, policy, claimed.counters.failures, random.random())
-    match verdict:
-        case Again(delay=delay, cause=cause, note=note):
-            return Outcome(claimed.lease, "retry", delay.total_seconds(), cause.record()), note
-        case GiveUp(cause=cause, final=final):
-            again = None if final else _relaunched(claimed, error, relaunch)
-            return Outcome(claimed.lease, "fail", cause=cause.record(), relaunch=again), ""
-        case Later(delay=delay, holds=holds):
-            return Outcome(claimed.lease, "snooze", delay.total_seconds(), holds=holds), ""
-        case _:
-            assert_never(verdict)
+    failures = claimed.counters.failures
+    now = time.time_ns() // 1000
+    ending = judge(claimed.lease, error, policy, failures, chance=random.random(), now=now)
+    if not isinstance(ending.settlement, Fail) or ending.final:
+        return ending
+    wait = _wait_for_relaunch(claimed, error, relaunch, now)
+    if wait is None:
+        return ending
+    failed = replace(ending.settlement, relaunch_at=now + microseconds(wait))
+    return ending._replace(settlement=failed, delay=wait)
 
 
-def _relaunched(
-    claimed: ClaimedJob, error: BaseException, registered: Relaunch | None
-) -> float | None:
-    """The seconds until a failed job gets another chance, unless that is after its deadline."""
+def _wait_for_relaunch(
+    claimed: ClaimedJob, error: BaseException, registered: Relaunch | None, now: int
+) -> timedelta | None:
+    """How long until a failed job gets another chance, unless that is after its deadline."""
     policy = relaunch_of(claimed.options, registered)
     relaunches = claimed.round - 1 - claimed.reopened
     wait = policy.wait_after(relaunches, error) if policy is not None else None
     if wait is None:
         return None
-    seconds = wait.total_seconds()
-    if claimed.deadline_at is not None and time.time() + seconds >= claimed.deadline_at / 1e6:
+    if claimed.deadline_at is not None and now + microseconds(wait) >= claimed.deadline_at:
         return None
-    return seconds
+    return wait
 
 
 def stopped(
@@ -77,14 +77,14 @@ def stopped(
     cause: Cause,
     registered: Retry | None,
     relaunch: Relaunch | None = None,
-) -> tuple[Outcome, str]:
+) -> Ending:
     """The same of one that was asked to stop, and did or was ended."""
     match cause:
         case Requested():
-            return Outcome(claimed.lease, "cancel"), ""
+            return Ending(Cancel(claimed.lease))
         case Drained() | HostPressed():
-            return Outcome(claimed.lease, "release", cause=cause.record()), ""
+            return Ending(Release(claimed.lease, cause))
         case DeadlinePassed():
-            return Outcome(claimed.lease, "fail", cause=cause.record()), ""
+            return Ending(Fail(claimed.lease, cause))
         case _:
             return judged(claimed, AttemptStopped(cause), registered, relaunch)

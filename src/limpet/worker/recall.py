@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from limpet.domain.event import times_reopened, unheard_loss
-from limpet.worker.frames import TaskFacts
+from limpet.worker.catalog import TaskFacts
 from limpet.worker.holds import Hold
 from limpet.worker.line import StoreLine
 

@@ -19,7 +19,7 @@ from limpet.hooks import OrphanHook
 from limpet.locate import load_app
 from limpet.storage.furniture import SchedulePiece
 from limpet.task import Task
-from limpet.worker.frames import Catalog, TaskFacts
+from limpet.worker.catalog import LARGEST_PAYLOAD, Catalog, TaskFacts
 from limpet.worker.plan import Plan
 
 
@@ -53,7 +53,7 @@ class Registry:
     def __init__(self, app: App) -> None:
         self.app = app
         self.tasks = {name: _runnable(task) for name, task in app.tasks.items()}
-        self.payload_limit = app.payload_limit
+        self.payload_limit = min(app.payload_limit, LARGEST_PAYLOAD)
         self._breakers = list(app.breaker_rules)  # refused here where a task names one in vain
         self.wrappers = tuple(_wrapper(each) for each in app.middlewares)
         self._schedules = {
@@ -86,6 +86,7 @@ class Registry:
             breakers=self._breakers,
             schedules=self._schedules,
             removes_schedules=self.app.vanished_schedules == "remove",
+            payload_limit=self.payload_limit,
         )
 
 

@@ -20,7 +20,7 @@ from limpet.worker.line import StoreLine
 
 _REPORT_SECONDS = 0.1
 _PROMOTE_SECONDS = 0.5
-_PROOF_SECONDS = 0.2
+_SWEEP_SECONDS = 0.4
 _PRUNE_SECONDS = 60.0
 _SCHEDULE_SECONDS = 0.5
 _SCAN_SECONDS = 60.0
@@ -61,7 +61,8 @@ class Services:
         return (
             self._report_forever(),
             self._promote_forever(promoter),
-            self._sweep_forever(sweeper),
+            self._prove_forever(sweeper),
+            self._expire_forever(sweeper),
             self._prune_forever(pruner),
             self._schedule_forever(scheduler),
             self._scan_forever(scanner),
@@ -122,15 +123,24 @@ class Services:
             if queues is not None:
                 bound([each.name for each in queues if each.rules.is_bounded])
 
-    async def _sweep_forever(self, sweeper: Sweeper) -> None:
+    async def _prove_forever(self, sweeper: Sweeper) -> None:
+        """Until the session is over. A loop of its own: nothing that holds up a proof, or that is
+        wrong with a row, may hold up the end of leases.
+        """
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            if self._is_over():
+                return
+            await self._do("proofs", sweeper.prove)
+
+    async def _expire_forever(self, sweeper: Sweeper) -> None:
         """Until the session is over: then it would sweep its own before it has told everything."""
         while True:
-            for work in (sweeper.prove, sweeper.expire):
-                await asyncio.sleep(_PROOF_SECONDS)
-                if self._is_over():
-                    return
-                if await self._do("sweeper", work) is None:
-                    sweeper.lost_sight()
+            await asyncio.sleep(_SWEEP_SECONDS)
+            if self._is_over():
+                return
+            if await self._do("sweeper", sweeper.expire) is None:
+                sweeper.lost_sight()
 
     async def _prune_forever(self, pruner: Pruner) -> None:
         while True:

@@ -1,23 +1,11 @@
-"""From how an attempt ended to what the store is told."""
+"""What the store is told of an attempt that ended, and what the log says of it."""
 
-import time
-from datetime import timedelta
-
-from limpet.domain.cause import (
-    Cause,
-    Drained,
-    NeighbourEnded,
-    NotStarted,
-    Raised,
-    Requested,
-    cause_of,
-)
+from limpet.domain.cause import Cause, Drained, NeighbourEnded, NotStarted, Raised, Requested
 from limpet.domain.duration import spoken
+from limpet.domain.ending import Ending
 from limpet.domain.transition import (
     Cancel,
-    Complete,
     Fail,
-    FanOut,
     Orphan,
     Quarantine,
     Release,
@@ -25,48 +13,36 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
-from limpet.worker.frames import Outcome
 from limpet.worker.holds import Hold, say_of
 from limpet.worker.policy import stopped
 
 
-def _at(delay: float) -> int:
-    return time.time_ns() // 1000 + round(delay * 1e6)
-
-
-def settlement_of(hold: Hold, outcome: Outcome) -> Settlement:
-    """What an executor said, as the store takes it."""
-    lease = hold.lease
-    cause = cause_of(outcome.cause) if outcome.cause else NotStarted()
-    match outcome.kind:
-        case "complete":
-            return Complete(lease, outcome.result, outcome.secrets, outcome.counts)
-        case "retry":
-            say_of(hold, "job_retried", cause=cause, delay=spoken(timedelta(seconds=outcome.delay)))
-            return RetryAt(lease, _at(outcome.delay), cause)
-        case "fail":
-            if outcome.relaunch is None:
-                say_of(hold, "job_failed", cause=cause)
-                return Fail(lease, cause)
-            delay = spoken(timedelta(seconds=outcome.relaunch))
-            say_of(hold, "job_failed_for_now", cause=cause, delay=delay)
-            return Fail(lease, cause, _at(outcome.relaunch))
-        case "snooze":
-            if outcome.holds:
-                delay = spoken(timedelta(seconds=outcome.delay))
-                say_of(hold, "queue_held", delay=delay)
-            return Snooze(lease, _at(outcome.delay), outcome.holds)
-        case "fan_out" if outcome.fan is not None:
-            return FanOut(lease, *outcome.fan)
-        case "quarantine":
-            say_of(hold, "job_quarantined", cause=cause)
-            error = cause if isinstance(cause, Raised) else Raised(cause.kind, str(cause))
-            return Quarantine(lease, error)
-        case "cancel":
+def logged(hold: Hold, ending: Ending) -> Settlement:
+    """The settlement of an attempt, after the log has said what is worth a line."""
+    settlement, delay = ending.settlement, ending.delay
+    match settlement:
+        case RetryAt(error=error):
+            say_of(hold, "job_retried", cause=error, delay=spoken(delay))
+        case Fail(error=error, relaunch_at=None):
+            say_of(hold, "job_failed", cause=error)
+        case Fail(error=error):
+            say_of(hold, "job_failed_for_now", cause=error, delay=spoken(delay))
+        case Snooze(holds=True):
+            say_of(hold, "queue_held", delay=spoken(delay))
+        case Quarantine(error=error):
+            say_of(hold, "job_quarantined", cause=error)
+        case Cancel():
             say_of(hold, "job_cancelled")
-            return Cancel(lease)
         case _:
-            return Release(lease, cause)
+            pass  # the job goes on elsewhere, or is done
+    return settlement
+
+
+def put_aside(hold: Hold) -> Settlement:
+    """What becomes of a job of which the store holds what nobody can read."""
+    error = Raised("PayloadInvalid", f"{hold.unreadable}; repair it, and it goes on")
+    say_of(hold, "job_quarantined", cause=error)
+    return Quarantine(hold.lease, error)
 
 
 def after_death(hold: Hold, cause: Cause, *, alone: bool, intended: bool) -> Settlement:
@@ -76,7 +52,7 @@ def after_death(hold: Hold, cause: Cause, *, alone: bool, intended: bool) -> Set
     """
     lease = hold.lease
     if hold.outcome is not None:
-        return settlement_of(hold, hold.outcome)
+        return logged(hold, hold.outcome)
     if hold.stop is not None and intended:
         return _stopped(hold, hold.stop)
     if not hold.begun:
@@ -90,7 +66,7 @@ def after_death(hold: Hold, cause: Cause, *, alone: bool, intended: bool) -> Set
 def at_the_end(hold: Hold) -> Settlement:
     """What becomes of a job that the worker still has when it must leave."""
     if hold.outcome is not None:
-        return settlement_of(hold, hold.outcome)
+        return logged(hold, hold.outcome)
     if isinstance(hold.stop, Requested):
         return _stopped(hold, hold.stop)
     if hold.begun:
@@ -100,5 +76,4 @@ def at_the_end(hold: Hold) -> Settlement:
 
 def _stopped(hold: Hold, cause: Cause) -> Settlement:
     """What becomes of a job that was asked to stop, did not, and was ended."""
-    outcome, _ = stopped(hold.claimed, cause, None)
-    return settlement_of(hold, outcome)
+    return logged(hold, stopped(hold.claimed, cause, None))

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from limpet import log
-from limpet.domain.cause import Requested, StoreOutage, WorkerKilled
+from limpet.domain.cause import Requested, WorkerKilled
 from limpet.domain.errors import InvalidOption
 from limpet.domain.session import NewSession, SessionKind, SessionLock
 from limpet.host import processes
@@ -29,13 +29,14 @@ from limpet.storage.answers import Renewed
 from limpet.storage.base import Topic
 from limpet.storage.registry import open_store
 from limpet.worker import death
+from limpet.worker.bounds import NotUnderstood
+from limpet.worker.catalog import Catalog, log_containment
 from limpet.worker.claimer import Claimer
-from limpet.worker.crew import Crew
+from limpet.worker.crew import AppFrame, Crew
 from limpet.worker.declaring import declare
-from limpet.worker.desk import Desk
 from limpet.worker.dispatcher import Dispatcher
 from limpet.worker.drain import Drain
-from limpet.worker.frames import CATALOG, CHANGED, LANE, LOOP, REFUSED, Catalog, catalog_of
+from limpet.worker.frames import KINDS, LANE, LOOP, CatalogFrame, ChangedFrame, RefusedFrame
 from limpet.worker.gatekeeper import Gatekeeper
 from limpet.worker.guardian import ANEW, DONE, WRONG_USAGE
 from limpet.worker.guardian_link import GuardianLink
@@ -43,16 +44,18 @@ from limpet.worker.heart import Heart
 from limpet.worker.holds import Hold, Ledger
 from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
-from limpet.worker.parts import Parts
+from limpet.worker.parts import Defect, Parts
 from limpet.worker.placement import Placement
 from limpet.worker.plan import Plan, from_environment, order_from_environment
 from limpet.worker.recall import recall
 from limpet.worker.reconciler import Reconciler
-from limpet.worker.requests import Requests
+from limpet.worker.request_server import RequestServer
 from limpet.worker.services import Services
 from limpet.worker.voice import leave, speak
 
 _TICK_SECONDS = 0.05
+# From here on it is worth a line what a failover costs.
+_LONG_LEASE_SECONDS = 60.0
 
 
 class Supervisor:
@@ -70,17 +73,18 @@ class Supervisor:
             descriptors["link"], self._guardian, self._asked, self._guardian_gone
         )
         loop = asyncio.get_running_loop()
-        self._parts = Parts()
+        self._parts = Parts(debug=plan.debug)
         self._catalog: asyncio.Future[Catalog] = loop.create_future()
         self._stop = asyncio.Event()
         self._signals = 0
         self._reload = False
         self._registered = self._ended = False
+        self._stood_still = 0
         self._ledger = Ledger()
         self._line: StoreLine | None = None
         self._crew = Crew(
             plan, self._session, descriptors["page"], descriptors["whole"],
-            self._on_zygote, self._on_zygote_death,
+            self._on_zygote, self._on_zygote_death, self._on_garbled_zygote,
         )  # fmt: skip
 
     # -- a life
@@ -116,7 +120,7 @@ class Supervisor:
         catalog = await self._parts.first(self._catalog)
         files = processes.allow_many_files()  # executors have the limit that the user gave them
         line = await self._open_store(catalog.url)
-        self._say_how_strong(catalog)
+        log_containment(catalog, self._session)
         self._put_together(line, catalog, files)
         sweeper = Sweeper(line.store, self._session, proof, told=forget)
         await line.persist(sweeper.prove)
@@ -127,16 +131,11 @@ class Supervisor:
         await line.persist(declarer.begin)
         self._start(line, sweeper, declarer, catalog)
         self._link.tell(ready=True)
+        plan, lanes = self._plan, self._placement.most[LANE]
         log.say(
-            "worker_ready",
-            name=self._plan.name,
-            tasks=len(catalog.tasks),
-            queues=self._plan.queues_in_words,
-            lanes=self._placement.most[LANE],
-            async_jobs=self._plan.async_jobs,
-            lease=self._plan.lease,
-            session=self._session,
-        )
+            "worker_ready", name=plan.name, tasks=len(catalog.tasks), queues=plan.queues_in_words,
+            lanes=lanes, async_jobs=plan.async_jobs, lease=plan.lease, session=self._session,
+        )  # fmt: skip
 
     async def _open_store(self, url: str) -> StoreLine:
         try:
@@ -145,7 +144,7 @@ class Supervisor:
         except InvalidOption as error:
             raise SessionOver(str(error), Requested(), WRONG_USAGE) from error
         line = StoreLine(
-            store, self._session, self._page, first=self._is_first, patience=self._plan.renewal
+            store, self._session, self._page, first=self._is_first, lease=self._plan.lease
         )
         self._line = line
         self._link.tell(url=url)
@@ -155,15 +154,9 @@ class Supervisor:
             reason = f"the store {url} is in memory, which processes do not share; write "
             raise SessionOver(f"{reason}for example sqlite:///jobs.db.", Requested(), WRONG_USAGE)
         log.say("store_opened", url=info.url, durability=info.durability, session=self._session)
+        if info.fails_over and self._plan.lease > _LONG_LEASE_SECONDS:
+            log.say("long_lease", lease=self._plan.lease, session=self._session)
         return line
-
-    def _say_how_strong(self, catalog: Catalog) -> None:
-        how = "a pid namespace" if catalog.contained else "the process tree"
-        log.say("containment", how=how, session=self._session)
-        for what in processes.WEAKER:
-            log.say("weaker_here", what=what, session=self._session)
-        if catalog.threads > 1:
-            log.say("started_by_spawn", threads=catalog.threads - 1, session=self._session)
 
     def _put_together(self, line: StoreLine, catalog: Catalog, files: int) -> None:
         self._tasks = {facts.name: facts for facts in catalog.tasks}
@@ -180,10 +173,10 @@ class Supervisor:
             self._session, self._plan, line, self._ledger, self._placement, self._services,
             self._heart.beat_soon,
         )  # fmt: skip
-        requests = Requests(line, self._page, self._ledger, self._heart)
+        requests = RequestServer(self._session, line, self._page, self._ledger, self._heart)
         self._dispatcher = Dispatcher(
             self._plan, self._tasks, self._ledger, self._crew, self._placement, self._claimer,
-            Desk(requests.serve), lambda: self._page.over or self._ended,
+            requests, lambda: self._page.over or self._ended,
         )  # fmt: skip
         self._crew.listener = self._dispatcher
         self._reconciler = Reconciler(
@@ -200,19 +193,15 @@ class Supervisor:
     async def _register(self, line: StoreLine, catalog: Catalog) -> None:
         names = {kind: catalog.names(in_lane=kind == LANE) for kind in (LOOP, LANE)}
         new = NewSession(
-            self._session,
-            SessionKind.WORKER,
-            self._plan.name,
-            socket.gethostname(),
-            self._guardian,
-            lease=timedelta(seconds=self._plan.lease),
+            self._session, SessionKind.WORKER, self._plan.name, socket.gethostname(),
+            self._guardian, lease=timedelta(seconds=self._plan.lease),
             tasks=frozenset(facts.name for facts in catalog.tasks),
-            pools=(names[LOOP], names[LANE]),
-            lock=self._lock,
+            pools=(names[LOOP], names[LANE]), lock=self._lock,
             schedules=frozenset(catalog.schedules),
-        )
+        )  # fmt: skip
         await line.persist(partial(declare, line.store, catalog))
         self._ledger.observer.watch(catalog.breakers)
+        await line.ask("prepare_for", new.lease)
         asked = now()
         answer = await line.ask("register", new)
         self._heart.registered(asked)
@@ -223,7 +212,7 @@ class Supervisor:
             for kind, digest in zip((LOOP, LANE), answer.pools, strict=True)
             if names[kind] and self._placement.most[kind]
         }
-        for kind in digests:
+        for kind in (kind for kind in KINDS if kind in digests):
             self._crew.start(kind)
         self._claimer.begin(digests, catalog.bounded(), self._gatekeeper.gate)
 
@@ -258,6 +247,7 @@ class Supervisor:
         """Show that we are scheduled, keep to the lease, look at every limit."""
         period = min(_TICK_SECONDS, self._plan.frozen / 5)
         while True:
+            self._stood_still = now() - self._page.tick if self._page.tick else 0
             self._show_life()
             if self._page.over and not self._ended:
                 self._lease_ran_out()
@@ -271,9 +261,10 @@ class Supervisor:
             await asyncio.sleep(period)
 
     def _lease_ran_out(self) -> None:
-        since = (self._line and self._line.failing_since) or self._page.moment
-        outage = StoreOutage(round((now() - since) / 1e6, 1))
-        self._parts.end(SessionOver("its lease ran out", outage))
+        known = (self._line and self._line.failing_since, self._heart.unanswered_since)
+        silent = max((now() - since for since in known if since), default=0)
+        cause = death.of_lease(silent / 1e6, self._stood_still / 1e6)
+        self._parts.end(SessionOver("its lease ran out", cause))
 
     # -- guardian and zygote
 
@@ -288,15 +279,28 @@ class Supervisor:
             cause = WorkerKilled(signal=None, process="guardian")
             self._parts.end(SessionOver("the guardian is gone", cause, code=1))
 
-    def _on_zygote(self, frame: Any) -> None:
-        if frame[0] == CATALOG and not self._catalog.done():
-            self._catalog.set_result(catalog_of(frame[1]))
-        elif frame[0] == REFUSED:
-            self._parts.end(SessionOver(frame[1], Requested(), WRONG_USAGE))
-        elif frame[0] == CHANGED and not self._reload:
-            log.say("reloading", what=frame[1], session=self._session)
-            self._reload = True
-            self._stop.set()
+    def _on_zygote(self, frame: AppFrame) -> None:
+        match frame:
+            case CatalogFrame() | RefusedFrame() if self._catalog.done():
+                raise NotUnderstood("the app was imported twice")
+            case CatalogFrame(catalog):
+                self._crew.expect_results(catalog.payload_limit)
+                self._catalog.set_result(catalog)
+            case RefusedFrame(reason):
+                self._parts.end(SessionOver(reason, Requested(), WRONG_USAGE))
+            case ChangedFrame(file) if not self._reload:
+                log.say("reloading", what=file, session=self._session)
+                self._reload = True
+                self._stop.set()
+
+    def _on_garbled_zygote(self, error: NotUnderstood) -> None:
+        """User code runs there too, when the app is imported: it has written what it may not."""
+        how = f"it said what cannot be understood: {error}"
+        if not self._catalog.done():
+            self._refuse_import(f"importing {self._plan.app} spoilt the process ({how})")
+            return
+        log.say("zygote_died", how=how, session=self._session)
+        self._parts.end(SessionOver("the zygote cannot be understood", death.of_zygote(0, 0.0)))
 
     def _on_zygote_death(self, code: int | None) -> None:
         if self._ended:
@@ -309,12 +313,13 @@ class Supervisor:
             return
         how = death.of_zygote_in_words(code)
         if not self._catalog.done():
-            reason = f"importing {self._plan.app} ended the process ({how})"
-            after = WRONG_USAGE if self._is_first else ANEW
-            self._parts.end(SessionOver(reason, Requested(), after))
+            self._refuse_import(f"importing {self._plan.app} ended the process ({how})")
             return
         log.say("zygote_died", how=how, session=self._session)
         self._parts.end(SessionOver("the zygote died", death.of_zygote(code, self._plan.deaf)))
+
+    def _refuse_import(self, reason: str) -> None:
+        self._parts.end(SessionOver(reason, Requested(), WRONG_USAGE if self._is_first else ANEW))
 
     # -- the end
 
@@ -325,15 +330,17 @@ class Supervisor:
             log.say("left_behind", server=server, tasks=tasks, session=self._session)
         anew = self._reload and not self._signals
         seconds = self._plan.grace if anew else self._plan.drain
-        released = await self._drain.run(seconds, lambda: self._signals, self._parts.check)
+        await self._drain.run(seconds, lambda: self._signals, self._parts.check)
         if not await self._confirm_death():
             return 1
         await self._drain.release_all(self._parts.are_over)
-        log.say("worker_stopped", released=released, session=self._session)
+        log.say("worker_stopped", released=self._drain.released, session=self._session)
         return ANEW if anew and not self._signals else DONE
 
     async def _lose(self, end: SessionOver) -> int:
         """The session is over against its will: end everything, then tell what can be told."""
+        if isinstance(end, Defect):
+            self._link.tell(defect=True)
         if not await self._confirm_death():
             return 1
         if end.code == WRONG_USAGE:

@@ -1,7 +1,6 @@
 """How a worker's log looks: readable lines for a person, or JSON for a machine."""
 
 import contextlib
-import json
 import logging
 import os
 import queue
@@ -9,6 +8,8 @@ import threading
 import time
 from typing import NoReturn
 
+from limpet.domain.masking import hidden
+from limpet.domain.printable import MARK, printable, printable_json, printable_lines
 from limpet.log import FACTS, logger
 
 _MOST_LINES = 1000
@@ -30,13 +31,18 @@ class _Lines(logging.Formatter):
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         moment = f"{clock}.{int(record.msecs):03d}"
         job = getattr(record, "job", None)
-        text = record.getMessage() + (f"  {self._faint(job)}" if job else "")
+        # Whoever wrote it: what follows a line break in it is no line of the log.
+        first, *rest = printable_lines(hidden(record.getMessage()))
+        if not hasattr(record, "action"):
+            first = f"{printable(record.name)} | {first}"  # a job says this, and not the worker
+        text = first + (f"  {self._faint(printable(job))}" if job else "")
         if record.exc_info:
-            text += "\n" + self.formatException(record.exc_info)
+            rest += printable_lines(hidden(self.formatException(record.exc_info)))
         sign = _SIGNS.get(record.levelname, "●")
         if self._coloured:
             sign = f"{_COLOURS.get(record.levelname, '')}{sign}{_END}"
-        return f"{self._faint(moment)} {sign} {text}"
+        line = f"{self._faint(moment)} {sign} {text}"
+        return f"\n{MARK}".join((line, *rest))
 
     def _faint(self, text: str) -> str:
         return f"{_FAINT}{text}{_END}" if self._coloured else text
@@ -47,10 +53,17 @@ class _Json(logging.Formatter):
         facts = {name: getattr(record, name, None) for name in ("action", *FACTS)}
         known = {name: value for name, value in facts.items() if value is not None}
         line = {"at": record.created, "level": record.levelname.lower(), **known}
-        line["message"] = record.getMessage()
+        if "action" not in known:
+            line["logger"] = record.name
+        line["message"] = hidden(record.getMessage())
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+            line["error"] = hidden(self.formatException(record.exc_info))
+        return printable_json(line)
+
+
+def formatter_of(style: str) -> logging.Formatter:
+    """How a line looks: no text of a job begins one or moves a cursor, and it has no secrets."""
+    return _Json() if style == JSON else _Lines(coloured=style == PRETTY)
 
 
 class _Patient(logging.Handler):
@@ -92,7 +105,7 @@ def speak(style: str = PLAIN, level: str = "info") -> None:
     """Write the log of this process to standard error."""
     global _handler
     _handler = handler = _Patient()
-    handler.setFormatter(_Json() if style == JSON else _Lines(coloured=style == PRETTY))
+    handler.setFormatter(formatter_of(style))
     logger.addHandler(handler)
     logger.setLevel(level.upper())
     logger.propagate = False

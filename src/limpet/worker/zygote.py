@@ -15,23 +15,31 @@ import signal
 import socket
 import sys
 import time
-from typing import Any, NoReturn
+from typing import NoReturn, assert_never
 
 from limpet.domain.errors import LimpetError
+from limpet.domain.printable import printable
 from limpet.host import marks, processes
+from limpet.host.dying import is_dying
+from limpet.worker import watched_calls
+from limpet.worker.bounds import LONGEST_REASON, NotUnderstood, fit
 from limpet.worker.frames import (
-    CATALOG,
-    CHANGED,
-    DIED,
-    FAILED,
-    FORK,
-    KILL,
-    PING,
-    PLACE,
-    PONG,
-    REFUSED,
-    SIGNAL,
+    TO_ZYGOTE,
+    AdoptedFrame,
+    CatalogFrame,
+    ChangedFrame,
     Channel,
+    DiedFrame,
+    FailedFrame,
+    ForkFrame,
+    KillFrame,
+    Kind,
+    PingFrame,
+    PlaceFrame,
+    PongFrame,
+    RefusedFrame,
+    SignalFrame,
+    ToZygote,
 )
 from limpet.worker.page import Page
 from limpet.worker.plan import Order, Plan, from_environment, order_from_environment
@@ -41,15 +49,18 @@ from limpet.worker.sources import Sources
 _PERIOD_SECONDS = 0.1
 _LOOK_SECONDS = 0.25
 _STRAY_SECONDS = 5.0
+# One that writes a large core is not waited for.
+_TOGETHER_SECONDS = 0.5
 
 
 class _Executor:
     """An executor as the zygote knows it.
 
-    `over`: its bytes, when they were too many; `frozen`: its seconds, when they were.
+    `over`: its bytes, when they were too many; `frozen`: its seconds, when they were. `signals`:
+    those that the worker has sent it.
     """
 
-    __slots__ = ("frozen", "lowered", "over", "pid", "stopped_since")
+    __slots__ = ("frozen", "lowered", "over", "pid", "signals", "stopped_since")
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -57,12 +68,25 @@ class _Executor:
         self.frozen = 0.0
         self.stopped_since: float | None = None
         self.lowered = False
+        self.signals: set[int] = set()
+
+    def send(self, number: int) -> None:
+        # What it is dying of already it did not get from here.
+        if not is_dying(self.pid):
+            self.signals.add(number)
+        processes.kill([self.pid], number)
+
+    def died_of_a_stranger(self, status: int) -> bool:
+        """Whether a signal ended it that nobody of the worker has sent."""
+        return os.WIFSIGNALED(status) and os.WTERMSIG(status) not in self.signals
 
 
 class Zygote:
     """Forks or spawns executors on demand, and ends them."""
 
-    def __init__(self, plan: Plan, order: Order, channel: Channel, registry: Registry | None):
+    def __init__(
+        self, plan: Plan, order: Order, channel: Channel[ToZygote], registry: Registry | None
+    ):
         self._plan = plan
         self._order = order
         self._channel = channel
@@ -86,7 +110,7 @@ class Zygote:
         poll.register(self._channel, select.POLLIN)
         poll.register(wake, select.POLLIN)
         looked = time.monotonic()
-        self._channel.send(PONG)
+        self._channel.send(PongFrame())
         while True:
             # Soon again while the dead wait for what they left behind to end.
             milliseconds = 2 if self._dead else _PERIOD_SECONDS * 1000
@@ -101,24 +125,35 @@ class Zygote:
                     self._obey(self._channel.receive())
                     while self._channel.has_frames:
                         self._obey(self._channel.receive())
-                except (EOFError, ConnectionError):
+                except (EOFError, ConnectionError, NotUnderstood):
                     self._leave()
             self._reap()
             if time.monotonic() - looked >= _LOOK_SECONDS:
                 looked = time.monotonic()
                 self._look()
 
-    def _obey(self, frame: Any) -> None:
-        if frame[0] == PING:
-            self._channel.send(PONG)
-        elif frame[0] == FORK:
-            self._fork(frame[1], frame[2])
-        elif frame[0] in (KILL, SIGNAL) and (executor := self._executors.get(frame[1])):
-            processes.kill([executor.pid], signal.SIGKILL if frame[0] == KILL else frame[2])
+    def _obey(self, frame: ToZygote) -> None:
+        match frame:
+            case PingFrame():
+                self._channel.send(PongFrame())
+            case ForkFrame(number, kind):
+                self._fork(number, kind)
+            case KillFrame(number):
+                self._signal(number, signal.SIGKILL)
+            case SignalFrame(number, which):
+                self._signal(number, which)
+            case AdoptedFrame():
+                pass  # heard before it went on in its namespace
+            case _:
+                assert_never(frame)
+
+    def _signal(self, number: int, which: int) -> None:
+        if executor := self._executors.get(number):
+            executor.send(which)
 
     # -- executors
 
-    def _fork(self, number: int, kind: str) -> None:
+    def _fork(self, number: int, kind: Kind) -> None:
         waiting = self._channel.descriptors
         descriptors = [waiting.popleft() for _ in range(min(4, len(waiting)))]
         try:
@@ -127,12 +162,13 @@ class Zygote:
             self._executors[number] = _Executor(self._start(kind, descriptors))
         except OSError as error:
             # No more processes, memory or files just now: those that run have no part in it.
-            self._channel.send(FAILED, number, f"it could not be forked: {error.strerror}")
+            reason = f"it could not be forked: {error.strerror}"
+            self._channel.send(FailedFrame(number, fit(reason, LONGEST_REASON)))
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def _start(self, kind: str, descriptors: list[int]) -> int:
+    def _start(self, kind: Kind, descriptors: list[int]) -> int:
         if self._registry is None:
             return self._spawn(kind, descriptors)
         zygote = os.getpid()
@@ -144,7 +180,7 @@ class Zygote:
                 os._exit(70)
         return pid
 
-    def _become(self, zygote: int, kind: str, descriptors: list[int]) -> None:
+    def _become(self, zygote: int, kind: Kind, descriptors: list[int]) -> None:
         """In the forked child: leave the zygote behind and run as an executor."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -158,7 +194,7 @@ class Zygote:
         assert self._registry is not None
         run_executor(kind, self._plan, self._registry, self._page, descriptors)
 
-    def _spawn(self, kind: str, descriptors: list[int]) -> int:
+    def _spawn(self, kind: Kind, descriptors: list[int]) -> int:
         order = {
             "kind": kind,
             "descriptors": descriptors,
@@ -182,15 +218,31 @@ class Zygote:
                 number = numbers[pid]
                 self._dead.append((number, status, self._executors.pop(number)))
                 self._dead_since = self._dead_since or time.monotonic()
-        if self._dead and self._strays_are_gone():
+        if self._dead and self._strays_are_gone() and not self._more_are_dying():
             self._tell_deaths()
+
+    def _more_are_dying(self) -> bool:
+        """Whether somebody's signal has hit others too: all of them are told together.
+
+        Who signals several processes does so in one call, and none of them can be reaped before
+        that call has gone through them all: what is to die with the first is known by then.
+        """
+        if not any(executor.died_of_a_stranger(status) for _, status, executor in self._dead):
+            return False
+        if time.monotonic() - self._dead_since > _TOGETHER_SECONDS:
+            return False
+        others = (each for each in self._executors.values() if signal.SIGKILL not in each.signals)
+        return any(is_dying(each.pid) for each in others)
 
     def _tell_deaths(self) -> None:
         dead, self._dead, self._dead_since = self._dead, [], 0.0
         kills = processes.out_of_memory_kills()
         by_kernel, self._memory_kills = kills > self._memory_kills, kills
+        strangers = sum(each.died_of_a_stranger(status) for _, status, each in dead)
         for number, status, executor in dead:
-            self._channel.send(DIED, number, status, executor.over, executor.frozen, by_kernel)
+            together = strangers if executor.died_of_a_stranger(status) else 0
+            facts = (executor.over, executor.frozen, by_kernel, together)
+            self._channel.send(DiedFrame(number, status, *facts))
 
     def _strays_are_gone(self) -> bool:
         """End what the dead left behind, which is ours now; nobody is told before it is gone.
@@ -217,7 +269,7 @@ class Zygote:
             self._look_whether_stopped(executor)
             executor.lowered = executor.lowered or processes.lower_group(executor.pid)
         if self._sources is not None and (changed := self._sources.changed()):
-            self._channel.send(CHANGED, changed)
+            self._channel.send(ChangedFrame(fit(changed, LONGEST_REASON)))
 
     def _look_at_memory(self, executor: _Executor) -> None:
         limit = self._plan.max_rss
@@ -225,7 +277,7 @@ class Zygote:
             used = processes.resident_bytes(executor.pid)
             if used > limit:
                 executor.over = used
-                processes.kill([executor.pid])
+                executor.send(signal.SIGKILL)
 
     def _look_whether_stopped(self, executor: _Executor) -> None:
         """One that is stopped holds jobs and does not run them: as good as dead."""
@@ -236,16 +288,16 @@ class Zygote:
             executor.stopped_since = moment
         elif moment - executor.stopped_since > self._plan.frozen:
             executor.frozen = moment - executor.stopped_since
-            processes.kill([executor.pid])
+            executor.send(signal.SIGKILL)
 
 
-def _own_namespace(order: Order, channel: Channel) -> Order:
+def _own_namespace(order: Order, channel: Channel[ToZygote]) -> Order:
     """Go on as PID 1 of a new pid namespace, a child of the supervisor, where that is allowed."""
     if not order.namespace or order.contained or not processes.enter_pid_namespace():
         return order
     pid = os.fork()
     if pid:
-        channel.send(PLACE, pid)
+        channel.send(PlaceFrame(pid))
         os._exit(0)
     # Until the one that forked us is reaped, its death would be taken for the supervisor's.
     channel.receive()
@@ -254,7 +306,7 @@ def _own_namespace(order: Order, channel: Channel) -> Order:
     return order._replace(contained=True)
 
 
-def _follow(channel: Channel) -> None:
+def _follow(channel: Channel[ToZygote]) -> None:
     """Die with the supervisor; one that is dead already has closed its end."""
     processes.die_with_parent()
     poll = select.poll()
@@ -267,7 +319,7 @@ def main() -> None:
     order = Order(**order_from_environment())
     for descriptor in order.descriptors:
         os.set_inheritable(descriptor, False)
-    channel = Channel(socket.socket(fileno=order.channel))
+    channel = Channel(socket.socket(fileno=order.channel), TO_ZYGOTE)
     order = _own_namespace(order, channel)
     processes.set_name(marks.ZYGOTE)
     processes.adopt_orphans()
@@ -275,6 +327,7 @@ def main() -> None:
     processes.withstand(*processes.GROUP_SIGNALS)
     processes.take_signals()
     plan = from_environment()
+    watched_calls.watch()  # before anybody has imported one of them by its name
     registry = None
     if plan.reload and not order.sources:
         order = order._replace(sources=Sources().digest)
@@ -285,17 +338,17 @@ def main() -> None:
     Zygote(plan, order, channel, registry).run()
 
 
-def _import_app(plan: Plan, channel: Channel, order: Order) -> Registry:
+def _import_app(plan: Plan, channel: Channel[ToZygote], order: Order) -> Registry:
     try:
         registry = load_registry(plan)
     except LimpetError as error:
         if not plan.reload:
-            channel.send(REFUSED, str(error))
+            channel.send(RefusedFrame(fit(str(error), LONGEST_REASON)))
             sys.exit(2)
         _wait_for_change(str(error), order)
         _start_over(plan, order._replace(sources=""))
     threads = processes.thread_count()
-    channel.send(CATALOG, registry.catalog(threads, order.contained))
+    channel.send(CatalogFrame(registry.catalog(threads, order.contained)))
     if threads > 1:
         _start_over(plan, order._replace(spawn=True))
     from limpet.worker import executor, lane_executor, loop_executor  # noqa: F401 - shared by all
@@ -305,7 +358,8 @@ def _import_app(plan: Plan, channel: Channel, order: Order) -> Registry:
 
 def _wait_for_change(error: str, order: Order) -> None:
     """While somebody works on the code it may be saved half; wait for the other half."""
-    print(f"limpet: {error} Waiting for a change.", file=sys.stderr, flush=True)
+    text = f"limpet: {printable(error)} Waiting for a change."
+    print(text, file=sys.stderr, flush=True)
     sources = Sources(order.sources)
     while sources.changed() is None:
         time.sleep(_LOOK_SECONDS)
@@ -316,7 +370,7 @@ def _start_over(plan: Plan, order: Order) -> None:
     for descriptor in order.descriptors:
         os.set_inheritable(descriptor, True)
     environment = {**os.environ, **plan.environment(order._asdict())}
-    os.execve(sys.executable, [sys.executable, "-m", "limpet.worker.zygote"], environment)
+    os.execve(sys.executable, [*processes.BEGIN, "limpet.worker.zygote"], environment)
 
 
 if __name__ == "__main__":

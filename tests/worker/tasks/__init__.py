@@ -15,6 +15,7 @@ from worker.tasks import (
     results,
     retries,
     shaping,
+    surroundings,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "results",
     "retries",
     "shaping",
+    "surroundings",
 ]

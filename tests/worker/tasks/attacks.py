@@ -7,17 +7,20 @@ import logging
 import multiprocessing
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
 import time
 from typing import Any
 
+from worker import forgeries
 from worker.base import app, once, soon
 from worker.notes import note, notes
 from worker.tasks.results import add
 
 from limpet import Context, LimpetError
+from limpet.domain.lease import Lease
 from limpet.worker.executor import Surroundings
 
 
@@ -288,3 +291,61 @@ def _attempts_here() -> list[str]:
     """The tasks that run in this loop, under the names that the executor has given them."""
     names = (task.get_name() for task in asyncio.all_tasks())
     return [name for name in names if name in app.tasks]
+
+
+@app.task(retry=soon)
+def forges(ctx: Context, path: str, which: str, forgery: str, times: int = 1) -> str:
+    """Writes a forged frame on a way of its own executor's, so many times, and waits for it."""
+    note(path, "begin")
+    if len(notes(path, "begin")) <= times:
+        (given,) = (each for each in gc.get_objects() if isinstance(each, Surroundings))
+        own = Lease(ctx.job.id, given.session, ctx.token)
+        table = forgeries.WORK if which == "work" else forgeries.NOTES
+        os.write(_way_to_the_supervisor(which), forgeries.frame(table[forgery](own)))
+        time.sleep(30)
+    return "second"
+
+
+@app.task(retry=soon)
+def garbles_as_another_user(path: str, garbage: str) -> str:
+    """The same to the socket for requests, when it has dropped root's rights."""
+    note(path, "begin")
+    if len(notes(path, "begin")) == 1:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        os.write(_way_to_the_supervisor("desk"), bytes.fromhex(garbage))
+        time.sleep(30)
+    return "second"
+
+
+@app.task(retry=once)
+def floods(ctx: Context, path: str, seconds: float) -> int:
+    """Writes reports of itself as fast as its socket takes them, past its executor's own code."""
+    (given,) = (each for each in gc.get_objects() if isinstance(each, Surroundings))
+    own = Lease(ctx.job.id, given.session, ctx.token)
+    line = [1_790_000_000_000_000, "info", "x" * 200]
+    flood = forgeries.frame([forgeries.REPORT, own, [1.0, None, ""], [line]]) * 200
+    note(path, "begin")
+    written, until = 0, time.monotonic() + seconds
+    while time.monotonic() < until:
+        given.work.sendall(flood)
+        written += 200
+    return written
+
+
+@app.task(retry=soon)
+def floods_requests(path: str, request: str, times: int) -> str:
+    """Sends a request again and again and reads no answer; notes how many were taken from it."""
+    note(path, "begin")
+    if len(notes(path, "begin")) == 1:
+        way, frame, sent = _way_to_the_supervisor("desk"), bytes.fromhex(request), 0
+        os.set_blocking(way, False)
+        while sent < times * len(frame) and select.select([], [way], [], 2.0)[1]:
+            sent += os.write(way, frame[sent % len(frame) :])
+        note(path, "flooded", text=str(sent // len(frame)))
+        while not os.path.exists(f"{path}-over"):
+            time.sleep(0.01)
+        os._exit(3)
+    return "second"

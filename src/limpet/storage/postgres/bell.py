@@ -93,8 +93,9 @@ class Ringer:
         self._failed = None
         if self._stop is None:
             self._stop = os.pipe()
-        self._thread = threading.Thread(target=self._serve, name="limpet-bells", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._serve, name="limpet-bells", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def _leave(self, bell: TopicBell) -> None:
         with self._lock:

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed
 from limpet.storage.base import Topic
-from limpet.storage.furniture import BreakerPiece, read
+from limpet.storage.furniture import BreakerPiece, breaker_in
 from limpet.storage.postgres.transaction import Transaction
+from limpet.storage.unreadable import readable
 
 
 def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:
@@ -23,9 +24,7 @@ def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:
 
 def breakers(tx: Transaction) -> tuple[Breaker, ...]:
     """Every breaker, by name."""
-    return tuple(
-        read(BreakerPiece, piece).breaker(name) for name, piece in tx.run("breakers", "all")
-    )
+    return tuple(readable(tx.run("breakers", "all"), lambda row: breaker_in(*row)))
 
 
 def reset_breaker(tx: Transaction, name: str) -> bool:
@@ -54,8 +53,9 @@ def tell(tx: Transaction, seen: Sequence[Observed]) -> None:
 
 
 def _locked(tx: Transaction, name: str) -> Breaker | None:
-    row = tx.one("breakers", "lock", name=name)
-    return read(BreakerPiece, row[0]).breaker(name) if row else None
+    # One that cannot be read is put anew.
+    found = tx.run("breakers", "lock", name=name)
+    return next(iter(readable(found, lambda row: breaker_in(name, row[0]))), None)
 
 
 def write(tx: Transaction, breaker: Breaker) -> None:

@@ -2,7 +2,6 @@
 
 import psycopg
 
-from limpet.domain.rate import Rate
 from limpet.storage import ticks
 from limpet.storage.answers import Total
 from limpet.storage.base import CHUNK
@@ -10,7 +9,7 @@ from limpet.storage.bounds import at_most_a_chunk, prefix_within
 from limpet.storage.furniture import BreakerPiece, KeyPiece, QueuePiece, read
 from limpet.storage.postgres.breakers import breakers, write
 from limpet.storage.postgres.inspect import totals
-from limpet.storage.postgres.limits import rules_in, write_rules
+from limpet.storage.postgres.limits import write_rules
 from limpet.storage.postgres.report import kept
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import not_arriving
@@ -23,7 +22,7 @@ from limpet.storage.relocation import (
     Parcel,
 )
 from limpet.storage.rows import Row
-from limpet.storage.texts import from_json, to_json
+from limpet.storage.texts import rate_in, rules_of_row, to_json
 
 _NOT_ARRIVING = "LP004"
 
@@ -46,10 +45,10 @@ def _furniture(tx: Transaction) -> tuple[tuple[str, str, str], ...]:
     for name, declared, adjusted, held_until, given_until, draining in tx.run(
         "cargo", "queue_pieces"
     ):
-        rules = rules_in(declared), rules_in(adjusted)
+        rules = rules_of_row(name, declared, adjusted)
         pieces.append(("queue", name, QueuePiece(*rules, held_until, given_until, draining)))
     for name, limit, rate, given_until in tx.run("cargo", "key_pieces"):
-        at = None if rate is None else from_json(rate, Rate)
+        at = rate_in(name, rate)
         pieces.append(("key", name, KeyPiece(limit, at, given_until)))
     for each in breakers(tx):
         pieces.append(("breaker", each.rules.name, BreakerPiece.of(each)))

@@ -11,7 +11,7 @@ from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import not_finished, not_quarantined, unique_held
-from limpet.storage.texts import to_json
+from limpet.storage.texts import repaired, to_json
 
 _UNIQUE_HELD = -1
 _MOST_LOOKS, _LOOK_SECONDS = 50, 0.005
@@ -63,6 +63,9 @@ def repair(
         raise JobNotFound(job)
     if state is None:
         raise not_quarantined(job, State(source))
+    ((options,),) = tx.run("control", "options", id=job)
+    if repaired(options) != options:
+        tx.run("control", "no_options", id=job)
     return State(state)
 
 

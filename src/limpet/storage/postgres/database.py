@@ -1,7 +1,9 @@
 """The connections of one process to one store.
 
 A verb takes a connection that nobody uses, or opens one. Renewals have connections of their own,
-so that none waits for a verb that waits. After a fork the child starts with none. Behind a pooler
+so that none waits for a verb that waits, and where a session is held one more than are in use is
+kept open: a renewal whose answer is late is sent again on it, and not after a new connection, which
+takes several times as long. After a fork the child starts with none. Behind a pooler
 nothing is kept in a connection: every verb is a transaction, with its own limits.
 """
 
@@ -19,15 +21,17 @@ import psycopg
 from psycopg import errors as pg
 
 from limpet.domain.clock import Clock
-from limpet.domain.errors import StoreBusy, StoreRefused
+from limpet.domain.errors import LimpetError, StoreRefused
 from limpet.domain.fork import anew_in_child
 from limpet.storage.base import Topic
+from limpet.storage.idle import Idle
 from limpet.storage.postgres.chime import Chime
 from limpet.storage.postgres.failures import is_cut, may_be_said_again, said
 from limpet.storage.postgres.location import Location
 from limpet.storage.postgres.overdue import OVERDUE
 from limpet.storage.postgres.schema import apply, create_or_check
 from limpet.storage.postgres.transaction import Transaction, statement
+from limpet.storage.refusals import no_text
 from limpet.storage.rows import Row
 
 T = TypeVar("T")
@@ -35,8 +39,7 @@ Connection = psycopg.Connection[Row]
 
 _log = logging.getLogger("limpet.store")
 
-PATIENCE_SECONDS = 30.0
-_MOST_ORDINARY, _MOST_URGENT = 8, 2
+_MOST_ORDINARY, _MOST_URGENT = 8, 5
 _MOST_TRIES = 6
 _OLDEST_SERVER = 130_000
 # Shorter than the shortest lease, so that a frozen client holds nothing for long. A renewal that
@@ -45,8 +48,14 @@ _IDLE_MS, _LOCK_MS, _STATEMENT_MS = 1_500, 10_000, 30_000
 _URGENT_LOCK_MS = 1_000
 _WRITING, _READING = "READ COMMITTED", "REPEATABLE READ READ ONLY"
 # How long a verb may take altogether before its connection is taken for dead. A renewal is one
-# small write, to be tried again before the lease is over; what reads everything has no limit.
+# small write, to be tried again before the lease is over: it has a share of the shortest lease that
+# is held here. What reads everything has no limit.
 _URGENT_SECONDS, _SECONDS = 3.0, 40.0
+_URGENT_SHARE, _MOST_URGENT_SECONDS = 0.4, 10.0
+# The same for a new connection; whoever writes a time into the URL has the last word.
+_CONNECT_SHARE, _LEAST_CONNECT_SECONDS, _MOST_CONNECT_SECONDS = 0.8, 2, 5
+
+_ADVICE = "Look for a long transaction in pg_stat_activity."
 
 # Only what is asked to be is prepared, and not where somebody between has lost it.
 _NEVER_BY_ITSELF = 1_000_000_000
@@ -56,49 +65,13 @@ _NOT_KEPT = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 _left_to_the_parent: list[Connection] = []
 
 
-class _Idle:
-    """Connections of one kind that wait for a verb."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._wanted = threading.Condition()
-        self._idle: list[Connection] = []
-        self._taken = 0
-
-    def take(self) -> Connection | None:
-        """One that was used before, or None: open one."""
-        until = time.monotonic() + PATIENCE_SECONDS
-        with self._wanted:
-            while self._taken >= self._most:
-                if not self._wanted.wait(until - time.monotonic()):
-                    raise StoreBusy(
-                        f"all {self._most} connections of this process to the store have been in "
-                        f"use for {PATIENCE_SECONDS:.0f} s; nothing was written. Look for a long "
-                        f"transaction in pg_stat_activity."
-                    )
-            self._taken += 1
-            return self._idle.pop() if self._idle else None
-
-    def give_back(self, connection: Connection | None) -> None:
-        with self._wanted:
-            self._taken -= 1
-            if connection is not None:
-                self._idle.append(connection)
-            self._wanted.notify()
-
-    def empty(self) -> list[Connection]:
-        with self._wanted:
-            idle, self._idle = self._idle, []
-            return idle
-
-
 class Database:
     """The connections to one schema, and the ways in which verbs use them."""
 
     def __init__(self, location: Location, clock: Clock | None) -> None:
         self.location = location
         self.clock = clock
-        self._pools: dict[bool, _Idle] = {}
+        self._pools: dict[bool, Idle] = {}
         self._chime = Chime(self._ring)
         self.start_anew()
         anew_in_child(self)
@@ -107,10 +80,39 @@ class Database:
         """In a child: leave the connections to the parent, and open others."""
         for pool in self._pools.values():
             _left_to_the_parent.extend(pool._idle)
-        self._pools = {False: _Idle(_MOST_ORDINARY), True: _Idle(_MOST_URGENT)}
+        self._pools = {
+            False: Idle(_MOST_ORDINARY, _ADVICE),
+            True: Idle(_MOST_URGENT, _ADVICE, in_turn=True),
+        }
+        self._shortest_lease: float | None = None
         self.epoch: str | None = None
         self.pooled = False
         self._keeps = True
+
+    def hold_lease(self, seconds: float) -> None:
+        """A session with such a lease is about to be held here, and renewed from now on.
+
+        What its renewals need is open before the lease begins to run.
+        """
+        self._shortest_lease = min(self._shortest_lease or seconds, seconds)
+        try:
+            with self._connection(urgent=True):
+                pass
+        except psycopg.Error as error:
+            raise said(error, self.location) from error
+
+    @property
+    def _connect_seconds(self) -> int:
+        if self._shortest_lease is None:
+            return _MOST_CONNECT_SECONDS
+        share = round(self._shortest_lease * _CONNECT_SHARE)
+        return max(_LEAST_CONNECT_SECONDS, min(share, _MOST_CONNECT_SECONDS))
+
+    @property
+    def _urgent_seconds(self) -> float:
+        if self._shortest_lease is None:
+            return _URGENT_SECONDS
+        return min(self._shortest_lease * _URGENT_SHARE, _MOST_URGENT_SECONDS)
 
     # -- ways in which verbs are done
 
@@ -135,7 +137,7 @@ class Database:
             work,
             urgent=urgent,
             reading=reading,
-            seconds=_URGENT_SECONDS if urgent else seconds,
+            seconds=self._urgent_seconds if urgent else seconds,
         )
 
     def write(self, verb: Callable[[Transaction], T], *, seconds: float = _SECONDS) -> T:
@@ -208,23 +210,30 @@ class Database:
         tries, cut = 0, False
         while True:
             tries += 1
-            fresh = True
+            fresh, use = True, None
+            began = time.monotonic()
             try:
                 with (
                     self._connection(urgent) as (connection, fresh),
-                    OVERDUE.watched(connection, seconds),
+                    OVERDUE.watched(connection, seconds) as use,
                 ):
                     self._check(connection, may_create=not reading)
                     return work(self._tx(connection, again=tries > 1))
+            except UnicodeEncodeError as error:
+                raise no_text(error) from error
             except psycopg.Error as error:
                 if isinstance(error, _NOT_KEPT) and self._keeps:
                     self._keeps = False
                 elif may_be_said_again(error) and tries < _MOST_TRIES:
                     time.sleep(random.uniform(0, 0.002 * 2**tries))
                 elif is_cut(error) and not fresh and tries < _MOST_TRIES:
-                    # It was cut while it lay idle. Every verb may be said again.
-                    self._close_idle()
+                    # It was cut while it lay idle. Every verb may be said again. Others that lay
+                    # idle are no better, but for those that had an answer since.
+                    self._close_idle(began)
                     cut = True
+                    if urgent and use is not None and use.cut:
+                        # Whoever renews has sent it on another connection by now.
+                        raise said(error, self.location, cut=cut) from error
                 elif isinstance(error, pg.ReadOnlySqlTransaction) and not fresh:
                     # It was open when another server took over; a new one may lead there.
                     self._close_idle()
@@ -254,11 +263,38 @@ class Database:
             if connection is not None and not sound:
                 connection.close()
             pool.give_back(connection if sound else None)
+            if sound and urgent and self._shortest_lease is not None:
+                self._open_spare(pool)
+
+    def _open_spare(self, pool: Idle) -> None:
+        """Open a connection beside, so that none of those who renew waits for a new one."""
+        if not pool.wants_spare():
+            return
+
+        def open_one() -> None:
+            spare = None
+            try:
+                with contextlib.suppress(psycopg.Error, LimpetError):
+                    spare = self.connect(urgent=True)
+            finally:
+                wanted = self._shortest_lease is not None and self._pools[True] is pool
+                if spare is not None and not wanted:
+                    spare.close()
+                    spare = None
+                pool.add_spare(spare)
+
+        thread = threading.Thread(target=open_one, name="limpet-spare", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread to be had, or at the very end
+            pool.add_spare(None)
 
     def connect(self, *, urgent: bool = False) -> Connection:
         """A new connection, set up; the caller closes it."""
         connection: Connection = psycopg.connect(
-            self.location.conninfo, autocommit=True, prepare_threshold=_NEVER_BY_ITSELF
+            self.location.conninfo_within(self._connect_seconds),
+            autocommit=True,
+            prepare_threshold=_NEVER_BY_ITSELF,
         )
         if connection.info.server_version < _OLDEST_SERVER:
             version = connection.info.server_version // 10_000
@@ -268,7 +304,7 @@ class Database:
             )
         settings = {name: str(value) for name, value in _limits(urgent).items()}
         try:
-            with OVERDUE.watched(connection, _URGENT_SECONDS):
+            with OVERDUE.watched(connection, max(_URGENT_SECONDS, self._urgent_seconds)):
                 row: Any = connection.execute(
                     statement("connection", "set_up", self.location.quoted),
                     {"pid": connection.info.backend_pid, **settings},
@@ -300,11 +336,12 @@ class Database:
 
     def close(self) -> None:
         self._chime.close()
+        self._shortest_lease = None
         self._close_idle()
 
-    def _close_idle(self) -> None:
+    def _close_idle(self, silent_since: float = math.inf) -> None:
         for pool in self._pools.values():
-            for connection in pool.empty():
+            for connection in pool.empty(silent_since):
                 connection.close()
 
 

@@ -21,7 +21,8 @@ from limpet.storage.caps import are_one, none_written, over_cap
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.texts import rules_text, to_json
+from limpet.storage.refusals import of_texts
+from limpet.storage.texts import rules_text, strict_json
 
 _DRAINING = "LP005"
 _NO_PARENT = "LP006"
@@ -176,6 +177,7 @@ def may_hand_in(tx: Transaction, fence: Lease) -> bool:
     return False
 
 
+@of_texts
 def written(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
     """The jobs as parameters of the function, each id once, the fields in columns."""
     if not jobs:
@@ -190,7 +192,7 @@ def written(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
         column(_one_for_all(queues)),
         column(args),
         column(_one_for_all(options)),
-        nullable(to_json(paths) if paths else None for paths in secrets),
+        nullable(strict_json(paths) if paths else None for paths in secrets),
         nullable(priority or None for priority in priorities),
         nullable(scheduled),
         nullable(expires),

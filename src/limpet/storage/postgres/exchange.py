@@ -19,6 +19,7 @@ from limpet.domain.session import Standing
 from limpet.domain.transition import MOVE_OF, Complete, Rejected, Settlement
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import Topic, Want
+from limpet.storage.claimed import claimed_of
 from limpet.storage.postgres.breakers import tell
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.fence import check
@@ -197,13 +198,10 @@ def _refused(text: str) -> tuple[Rejected, ...]:
     return tuple(Rejected(Lease(job, session, token), why) for job, session, token, why in listed)
 
 
-_paths = msgspec.json.Decoder(tuple[str, ...]).decode
-
-
 def _claimed(session: str, row: Row) -> ClaimedJob:
     (job, token, task, queue, round_, failures, orphans, strikes, suspect, last_run, version, args,
      options, secrets, deadline_at) = row  # fmt: skip
-    return ClaimedJob(
+    about = (
         Lease(job, session, token),
         task,
         queue,
@@ -215,6 +213,7 @@ def _claimed(session: str, row: Row) -> ClaimedJob:
         version,
         args,
         options,
-        () if secrets == "[]" else _paths(secrets),
-        deadline_at,
     )
+    if secrets == "[]":
+        return ClaimedJob(*about, (), deadline_at)
+    return claimed_of(*about, secrets, deadline_at)

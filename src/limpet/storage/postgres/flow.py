@@ -20,6 +20,7 @@ from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import cursor_not_given
 from limpet.storage.rows import job_of
 from limpet.storage.texts import to_json
+from limpet.storage.unreadable import field, readable
 
 # How many flows are forgotten at once.
 MOST_FLOWS = 10
@@ -116,7 +117,8 @@ def _write_next(tx: Transaction, room: int) -> list[Receipt] | None:
     flow = found[0]
     rows = tx.run("flow", "next", flow=flow, limit=room)
     rows = rows or tx.run("flow", "any", flow=flow, limit=room)
-    told = admit(tx, [_job(text) for _, text in rows], flow=True)
+    jobs = readable(rows, lambda row: field("staged job", row[0], "job", _job, row[1]))
+    told = admit(tx, jobs, flow=True)
     if rows:
         tx.run("flow", "written", flow=flow, ids=column([id_ for id_, _ in rows]))
     tx.run("flow", "finish", flow=flow)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import PATIENCE, Permit, Reservation, Room
 from limpet.domain.session import Standing
 from limpet.domain.weight import Weight
-from limpet.storage.gating import Host, Sample, Span
 from limpet.storage.postgres import hosts, permits
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.transaction import Transaction

@@ -2,11 +2,9 @@
 
 from typing import NamedTuple
 
-import msgspec
-
 from limpet.domain.cause import Cause, Requested
 from limpet.storage.outcome import Held
-from limpet.storage.texts import error_of
+from limpet.storage.texts import cause_in, has_hook
 
 
 class HeldJob(NamedTuple):
@@ -16,8 +14,9 @@ class HeldJob(NamedTuple):
     options: str
     requested: str | None
 
-    def has_orphan_hook(self, _: Held) -> bool:
-        return bool(msgspec.json.decode(self.options).get("orphan_hook"))
+    def has_orphan_hook(self, job: Held) -> bool:
+        return has_hook(job.lease.job, self.options)
 
-    def request(self, _: Held) -> Cause:
-        return error_of(self.requested) or Requested()
+    def request(self, job: Held) -> Cause:
+        told = cause_in("job", job.lease.job, self.requested, "cancel_requested event")
+        return told or Requested()

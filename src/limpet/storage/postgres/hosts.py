@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from limpet.domain.duration import microseconds
+from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import RESERVED_FOR
-from limpet.storage.gating import SAMPLES_KEPT, Host, Sample, Span
+from limpet.storage.gating import SAMPLES_KEPT
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.texts import to_json
 

@@ -21,6 +21,7 @@ def info(tx: Transaction, location: Location) -> StoreInfo:
         schema_version=row[1] if row else 0,
         epoch=row[0] if row else "",
         engine=f"PostgreSQL {settings[5]}",
+        fails_over=True,
     )
 
 

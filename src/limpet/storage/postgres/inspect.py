@@ -10,11 +10,11 @@ from limpet.domain.session import Session
 from limpet.domain.state import State
 from limpet.storage.answers import Total
 from limpet.storage.bounds import page_size
-from limpet.storage.postgres.limits import rules_in
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import cursor_not_given
 from limpet.storage.rows import Row, event_of, job_of, session_of
+from limpet.storage.texts import rules_of_row
 
 # After every id.
 _END = "~"
@@ -54,13 +54,13 @@ def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> P
 
 def events(tx: Transaction, id_: str) -> tuple[Event, ...]:
     """The recorded events of a job, oldest first."""
-    return tuple(event_of(row) for row in tx.run("inspect", "events", id=id_))
+    return tuple(event_of(id_, row) for row in tx.run("inspect", "events", id=id_))
 
 
 def latest_events(tx: Transaction, limit: int) -> tuple[JobEvent, ...]:
     """What was recorded last, of any job."""
     rows = tx.run("inspect", "latest_events", limit=page_size(limit))
-    return tuple(JobEvent(row[0], row[1], row[2], event_of(row[3:])) for row in rows)
+    return tuple(JobEvent(row[0], row[1], row[2], event_of(row[0], row[3:])) for row in rows)
 
 
 def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
@@ -85,8 +85,8 @@ def _view(name: str, counts: dict[State, int], head: int | None, said: Row | Non
     if said is None:
         return QueueView(name, False, counts, head)
     paused, declared, adjusted, held_until, given_until, draining, now = said
-    set_now = rules_in(adjusted)
-    rules = set_now.over(rules_in(declared))
+    declared_rules, set_now = rules_of_row(name, declared, adjusted)
+    rules = set_now.over(declared_rules)
     begins = rules.rate.next_at(given_until, now) if rules.rate else now
     return QueueView(
         name,

@@ -7,7 +7,7 @@ from limpet.domain.rate import Rate
 from limpet.storage.answers import KeyLimit
 from limpet.storage.base import Topic
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.texts import from_json, to_json
+from limpet.storage.texts import rate_in, rules_of_row, to_json
 
 
 def declare_queues(tx: Transaction, queues: Mapping[str, QueueRules]) -> None:
@@ -30,13 +30,7 @@ def limit_queue(tx: Transaction, queue: str, rules: QueueRules | None) -> None:
 def _locked(tx: Transaction, queue: str) -> tuple[QueueRules, QueueRules]:
     tx.run("limits", "begin", queue=queue)
     ((declared, adjusted),) = tx.run("limits", "rules", queue=queue)
-    return rules_in(declared), rules_in(adjusted)
-
-
-def rules_in(text: str) -> QueueRules:
-    """Rules of a queue as the store keeps them; such as say nothing are the same for all."""
-    found = from_json(text, QueueRules)
-    return NO_QUEUE_RULES if found == NO_QUEUE_RULES else found
+    return rules_of_row(queue, declared, adjusted)
 
 
 def write_rules(tx: Transaction, queue: str, declared: QueueRules, adjusted: QueueRules) -> None:
@@ -88,4 +82,4 @@ def limit_key(tx: Transaction, key: str, limit: int | None, rate: Rate | None) -
 def key_limit(tx: Transaction, key: str) -> KeyLimit:
     """What was set for a key; see `LimitVerbs.key_limit`."""
     limit, rate = tx.one("limits", "key_limit", key=key) or (None, None)
-    return KeyLimit(limit, from_json(rate, Rate) if rate else None)
+    return KeyLimit(limit, rate_in(key, rate))

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from psycopg import ProgrammingError
@@ -20,7 +20,6 @@ _SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key",
 
 # A peer that is gone is noticed well within the shortest lease; the URL may say otherwise.
 _DEFAULTS = {
-    "connect_timeout": "5",
     "keepalives": "1",
     "keepalives_idle": "2",
     "keepalives_interval": "1",
@@ -41,8 +40,14 @@ class Location:
     @cached_property
     def conninfo(self) -> str:
         """What the driver connects with: the URL, and what it leaves open."""
+        return self.conninfo_within(5)
+
+    @cache  # noqa: B019 -- a few locations live as long as the process
+    def conninfo_within(self, seconds: int) -> str:
+        """The same for a connection that must be there after so many seconds."""
         said = conninfo_to_dict(self.given)
-        open_ = {name: value for name, value in _DEFAULTS.items() if name not in said}
+        defaults = {**_DEFAULTS, "connect_timeout": str(seconds)}
+        open_ = {name: value for name, value in defaults.items() if name not in said}
         return make_conninfo(self.given, **open_)
 
     @property

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from limpet.domain.fork import anew_in_child
@@ -19,6 +20,15 @@ from limpet.domain.fork import anew_in_child
 _LOOK_SECONDS = 0.25
 # A process that has said nothing for so long needs nobody to look; the next verb starts it again.
 _IDLE_LOOKS = 40
+
+
+@dataclass(slots=True)
+class Use:
+    """One use of a connection: since when, until when it may take; whether it was cut here."""
+
+    since: float
+    until: float
+    cut: bool = False
 
 
 class Overdue:
@@ -31,23 +41,25 @@ class Overdue:
     def start_anew(self) -> None:
         """In a child: what the parent uses is its own."""
         self._lock = threading.Lock()
-        # Connection → since when it is in use, until when it may be.
-        self._used: dict[Any, tuple[float, float]] = {}
+        self._used: dict[Any, Use] = {}
+        # When the last of them had its answer.
+        self._answered = 0.0
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def watched(self, connection: Any, seconds: float) -> Iterator[None]:
+    def watched(self, connection: Any, seconds: float) -> Iterator[Use]:
         """Cut the connection if it is in use for longer than that."""
         since = time.monotonic()
+        use = Use(since, since + seconds)
         with self._lock:
-            self._used[connection] = (since, since + seconds)
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._look, name="limpet-overdue", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._look, name="limpet-overdue", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._used[connection] = use
         try:
-            yield
+            yield use
+            self._answered = time.monotonic()
         finally:
             with self._lock:
                 self._used.pop(connection, None)
@@ -64,13 +76,17 @@ class Overdue:
                 self._cut_overdue(time.monotonic())
 
     def _cut_overdue(self, now: float) -> None:
-        late = [until - since for since, until in self._used.values() if now > until]
+        late = [use.until - use.since for use in self._used.values() if now > use.until]
         if not late:
             return
-        # Where the most impatient had no answer, those who wait for as long have none to hope for,
-        # but for one who reads everything.
-        for connection, (since, until) in self._used.items():
-            if now - since >= min(late) and until < math.inf:
+        # Where the most impatient had no answer, and nobody else had one meanwhile, those who wait
+        # for as long have none to hope for, but for one who reads everything. Where another had
+        # one, it is not the server that hangs: packets of one connection were lost.
+        hangs = self._answered < now - min(late)
+        for connection, use in self._used.items():
+            waits = hangs and now - use.since >= min(late) and use.until < math.inf
+            if waits or now > use.until:
+                use.cut = True
                 _cut(connection)
 
 

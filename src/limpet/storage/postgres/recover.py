@@ -1,8 +1,10 @@
 """Sessions that are over, and the jobs they leave: expire, recover, release."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from limpet.domain.cause import Cause, Unknown, WorkerVanished
+from limpet.domain.duration import microseconds_or_none
 from limpet.domain.lease import Lease
 from limpet.domain.session import Session, Standing
 from limpet.domain.state import Move, State
@@ -18,23 +20,24 @@ from limpet.storage.postgres.session import end
 from limpet.storage.postgres.settle import moves
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.rows import Row
-from limpet.storage.texts import error_of
+from limpet.storage.texts import cause_in
 
 
-def expire(tx: Transaction, asked: int) -> tuple[Session, ...]:
+def expire(tx: Transaction, asked: int, longest: timedelta | None) -> tuple[Session, ...]:
     """Mark what was overdue when it was asked for (lease clock), and list what is dead and still
     has jobs; see `SweepVerbs.expire`.
     """
-    for session, renewed_at in tx.run("recover", "overdue", asked=asked):
+    most = microseconds_or_none(longest)
+    for session, renewed_at in tx.run("recover", "overdue", asked=asked, longest=most):
         end(tx, session, WorkerVanished(last_seen=renewed_at))
     tx.run("recover", "shorten", given=tx.lease)
     widowed = [str(row[0]) for row in tx.run("recover", "widowed")]
     return tuple(each for id_ in widowed for each in sessions(tx, with_dead=True, one=id_))
 
 
-def outlook(tx: Transaction) -> Outlook:
+def outlook(tx: Transaction, longest: timedelta | None) -> Outlook:
     """What a sweeper must know; see `SweepVerbs.outlook`."""
-    (row,) = tx.run("recover", "outlook", given=tx.lease)
+    (row,) = tx.run("recover", "outlook", given=tx.lease, longest=microseconds_or_none(longest))
     return Outlook(*row)
 
 
@@ -43,7 +46,7 @@ def recover(tx: Transaction, session: str) -> Recovered:
     dead = tx.one("recover", "dead", session=session)
     if dead is None:
         return Recovered(0, 0, 0, more=False)
-    cause = error_of(dead[0]) or Unknown("unknown", "")
+    cause = cause_in("session", session, dead[0]) or Unknown("unknown", "")
     rows = tx.run("recover", "orphans", session=session, limit=CHUNK)
     decided = [_taken_back(session, row, cause) for row in rows]
     _shift(tx, session, decided)

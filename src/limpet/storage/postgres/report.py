@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from limpet.domain.job import Report
 from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected
-from limpet.storage.bounds import LONGEST_LINE, LONGEST_NOTE, MOST_LINES
+from limpet.storage.bounds import LINE_KEPT, MOST_LINES, NOTE_KEPT
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.texts import clean, to_json
@@ -34,13 +34,13 @@ def _progress(said: Report) -> tuple[object, ...]:
     now = said.progress
     assert now is not None
     total = None if now.total is None else float(now.total)
-    note = kept(now.note[:LONGEST_NOTE])
+    note = kept(now.note[:NOTE_KEPT])
     return said.lease.job, said.lease.token, float(now.done), total, note, now.at
 
 
 def _lines(said: Report) -> list[tuple[str, int, str, str]]:
     return [
-        (said.lease.job, line.at, kept(line.level), kept(line.message[:LONGEST_LINE]))
+        (said.lease.job, line.at, kept(line.level), kept(line.message[:LINE_KEPT]))
         for line in said.lines[-MOST_LINES:]
     ]
 

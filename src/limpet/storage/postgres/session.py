@@ -6,8 +6,8 @@ from limpet.domain.cause import Cause
 from limpet.domain.duration import microseconds
 from limpet.domain.lease import Digest, Lease
 from limpet.domain.session import NewSession, SessionState, Standing
+from limpet.host.boot import boot_id
 from limpet.storage.answers import Registered, Renewed
-from limpet.storage.boot import boot_id
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import session_dead, session_not_known

@@ -121,7 +121,11 @@ class PostgresStore(Schedules, Gates):
 
     # -- hold
 
+    def prepare_for(self, lease: timedelta) -> None:
+        self._db.hold_lease(lease.total_seconds())
+
     def register(self, session: NewSession) -> answers.Registered:
+        self._db.hold_lease(session.lease.total_seconds())
         return self._db.once(lambda tx: sessions.register(tx, session))
 
     def exchange(
@@ -162,11 +166,13 @@ class PostgresStore(Schedules, Gates):
 
     # -- sweep
 
-    def expire(self, until: int | None = None) -> tuple[Session, ...]:
+    def expire(
+        self, until: int | None = None, longest: timedelta | None = None
+    ) -> tuple[Session, ...]:
         # Who became overdue while this waited may only have waited too.
         asked = self.outlook().now
         at_most = asked if until is None else min(asked, until)
-        return self._db.write(lambda tx: recover.expire(tx, at_most))
+        return self._db.write(lambda tx: recover.expire(tx, at_most, longest))
 
     def recover(self, session: str) -> answers.Recovered:
         return self._db.write(lambda tx: recover.recover(tx, session))
@@ -186,8 +192,8 @@ class PostgresStore(Schedules, Gates):
     ) -> answers.Pruned:
         return self._db.write(lambda tx: due.prune(tx, retention, queues))
 
-    def outlook(self) -> answers.Outlook:
-        return self._db.once(recover.outlook, reading=True)
+    def outlook(self, longest: timedelta | None = None) -> answers.Outlook:
+        return self._db.once(lambda tx: recover.outlook(tx, longest), reading=True)
 
     # -- control
 
@@ -201,7 +207,7 @@ class PostgresStore(Schedules, Gates):
         return self._db.write(lambda tx: control.pause(tx, queue, paused))
 
     def repair(self, job: str, args: str, payload_version: int, secrets: Sequence[str]) -> State:
-        return self._db.once(lambda tx: control.repair(tx, job, args, payload_version, secrets))
+        return self._db.write(lambda tx: control.repair(tx, job, args, payload_version, secrets))
 
     def requeue(self, jobs: Sequence[str], queue: str) -> int:
         at_most_a_chunk(jobs)

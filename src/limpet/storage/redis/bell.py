@@ -17,7 +17,7 @@ from limpet.storage.base import Topic
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.redis.connection import Connection
 from limpet.storage.redis.connections import Connections
-from limpet.storage.redis.failures import is_elsewhere, moved_to, said
+from limpet.storage.redis.failures import is_elsewhere, is_lost, moved_to, said
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 # A connection that was cut without a word is noticed after two of these.
@@ -58,10 +58,11 @@ class Bells:
             self._wanted.add(topic)
             self._failed = None
             if self._thread is None:
-                self._thread = threading.Thread(
+                thread = threading.Thread(
                     target=self._serve, name="limpet-redis-bells", daemon=True
                 )
-                self._thread.start()
+                thread.start()
+                self._thread = thread
             elif self._connection is not None and topic not in self._subscribed:
                 with contextlib.suppress(exceptions.RedisError, OSError):
                     self._connection.send("SUBSCRIBE", self._channel + topic)
@@ -163,7 +164,10 @@ class Bells:
         return Topic(channel.decode().removeprefix(self._channel))
 
     def _lost(self, error: Exception) -> None:
-        if is_elsewhere(error):
+        if is_lost(error):
+            # Those that had an answer since the last sign of life are good.
+            self._connections.lose_sight(time.monotonic() - _PULSE_SECONDS)
+        elif is_elsewhere(error):
             self._connections.forget()
         with self._lock:
             self._failed = error

@@ -11,6 +11,7 @@ from limpet.storage.bounds import at_most_a_chunk
 from limpet.storage.redis.enqueue import flags_of, has_hook
 from limpet.storage.redis.furniture import furniture_of, writes_of
 from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.packed import unpacked
 from limpet.storage.redis.rows import (
     FAMILY,
     HOOK,
@@ -19,7 +20,6 @@ from limpet.storage.redis.rows import (
     number_of,
     parcel_of,
     row_of,
-    unpacked,
 )
 from limpet.storage.refusals import not_arriving
 from limpet.storage.relocation import (

@@ -1,6 +1,9 @@
 """Connections to the server that has the name space now, whoever that is."""
 
+import contextlib
+import math
 import threading
+import time
 from typing import Any
 
 import redis
@@ -9,10 +12,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from limpet.domain.fork import anew_in_child
+from limpet.storage.idle import Idle
 from limpet.storage.redis.connection import Connection, facts_of
 from limpet.storage.redis.location import Address, Location
 
-_MOST_IDLE = 16
+_MOST_IDLE, _MOST_URGENT = 16, 5
+# How long a renewal waits for its answer, as a share of the shortest lease that is held here.
+_URGENT_SHARE = 0.4
 # There are others to ask.
 _PATIENCE_WITH_SENTINELS_SECONDS = 1.0
 
@@ -20,8 +26,11 @@ _PATIENCE_WITH_SENTINELS_SECONDS = 1.0
 class Connections:
     """Open connections that nobody uses just now, and how to make another.
 
-    Each belongs to whoever has taken it. Behind a Sentinel or in a cluster the address is asked
-    for, and asked for again when the server there is no longer the one.
+    Each belongs to whoever has taken it. Renewals have connections of their own, and where a
+    session is held one more than are in use is kept open: a renewal whose answer is late is sent
+    again on it, and not after a new connection, which takes several times as long. Behind a
+    Sentinel or in a cluster the address is asked for, and asked for again when the server there is
+    no longer the one.
     """
 
     def __init__(self, location: Location) -> None:
@@ -32,43 +41,127 @@ class Connections:
     def start_anew(self) -> None:
         """The sockets of a parent are its own; a child that used them would garble both."""
         self._lock = threading.Lock()
-        self._idle: list[Connection] = []
+        self._idle: list[tuple[float, Connection]] = []  # since when
+        self._urgent = Idle(_MOST_URGENT, "See what keeps the server.", in_turn=True)
+        self._shortest_lease: float | None = None
         self._address: Address | None = None
         self._turn = 0
         self._sentinel = 0
 
-    def take(self) -> Connection:
-        """A connection that is open and has nothing unread."""
+    def hold_lease(self, seconds: float) -> None:
+        """A session with such a lease is about to be held here, and renewed from now on.
+
+        What its renewals need is open before the lease begins to run.
+        """
+        self._shortest_lease = min(self._shortest_lease or seconds, seconds)
+        self.give_back(self.take(urgent=True), urgent=True)
+
+    def take(self, *, urgent: bool = False) -> Connection:
+        """A connection that is open and has nothing unread; it is given back or thrown away."""
+        if urgent:
+            return self._take_urgent()
         while True:
             with self._lock:
                 if not self._idle:
                     break
-                connection = self._idle.pop()
+                _, connection = self._idle.pop()
             if connection.is_clean():
                 return connection
             connection.close()
-        connection = Connection(self._make(self._where()))
-        connection.open()
-        return connection
+        return self._open()
 
-    def give_back(self, connection: Connection) -> None:
+    def _take_urgent(self) -> Connection:
+        connection: Connection | None = self._urgent.take()
+        try:
+            if connection is not None and connection.is_clean():
+                return connection
+            if connection is not None:
+                connection.close()
+            return self._open(urgent=True)
+        except BaseException:
+            self._urgent.give_back(None)
+            raise
+
+    def give_back(self, connection: Connection, *, urgent: bool = False) -> None:
         with self._lock:
-            if connection.address == self._address and len(self._idle) < _MOST_IDLE:
-                self._idle.append(connection)
+            is_there = connection.address == self._address
+            if is_there and not urgent and len(self._idle) < _MOST_IDLE:
+                self._idle.append((time.monotonic(), connection))
                 return
+        if urgent:
+            self._urgent.give_back(connection if is_there else None)
+            self._open_spare()
+        if not (urgent and is_there):
+            connection.close()
+
+    def throw_away(self, connection: Connection, *, urgent: bool = False) -> None:
+        """One that is lost, or in which something may be left of an answer."""
         connection.close()
+        if urgent:
+            self._urgent.give_back(None)
+
+    def lose_sight(self, since: float) -> None:
+        """A call that began then (monotonic) had no answer.
+
+        Connections that have had none since are no better. Where there is one server only, those
+        that had one are good; else another server may be the one to ask by now.
+        """
+        if self.location.kind == "unix" or (
+            self.location.kind == "single" and len(self.location.hosts) == 1
+        ):
+            self._close_idle(since)
+        else:
+            self.forget()
 
     def forget(self, elsewhere: Address | None = None) -> None:
         """The server is no longer the one to ask; `elsewhere` if it said who is."""
         with self._lock:
-            idle, self._idle = self._idle, []
             self._address = elsewhere
             self._turn += 1
-        for connection in idle:
+        self._close_idle()
+
+    def _close_idle(self, silent_since: float = math.inf) -> None:
+        with self._lock:
+            gone = [each for since, each in self._idle if since < silent_since]
+            self._idle = [(since, each) for since, each in self._idle if since >= silent_since]
+        for connection in (*gone, *self._urgent.empty(silent_since)):
             connection.close()
 
     def close(self) -> None:
+        self._shortest_lease = None
         self.forget()
+
+    def _open(self, *, urgent: bool = False) -> Connection:
+        connection = Connection(self._make(self._where(), urgent=urgent))
+        try:
+            connection.open()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _open_spare(self) -> None:
+        """Open a connection beside, so that none of those who renew waits for a new one."""
+        pool = self._urgent
+        if self._shortest_lease is None or not pool.wants_spare():
+            return
+
+        def open_one() -> None:
+            spare = None
+            try:
+                with contextlib.suppress(exceptions.RedisError, OSError):
+                    spare = self._open(urgent=True)
+            finally:
+                wanted = self._shortest_lease is not None and self._urgent is pool
+                if spare is not None and not wanted:
+                    spare.close()
+                    spare = None
+                pool.add_spare(spare)
+
+        try:
+            threading.Thread(target=open_one, name="limpet-spare", daemon=True).start()
+        except RuntimeError:  # no thread to be had, or at the very end
+            pool.add_spare(None)
 
     def _where(self) -> Address:
         location = self.location
@@ -142,14 +235,16 @@ class Connections:
             server.close()
         return "" if role == "master" else "it is a replica: a failover may be on its way"
 
-    def _make(self, address: Address, *, sentinel: bool = False) -> Any:
+    def _make(self, address: Address, *, sentinel: bool = False, urgent: bool = False) -> Any:
         location = self.location
         seconds = location.timeout_seconds
+        if urgent and self._shortest_lease is not None:
+            seconds = min(seconds, self._shortest_lease * _URGENT_SHARE)
         if sentinel:
             seconds = min(seconds, _PATIENCE_WITH_SENTINELS_SECONDS)
         settings: dict[str, Any] = {
             "socket_timeout": seconds,
-            "socket_connect_timeout": seconds,
+            "socket_connect_timeout": max(seconds, location.timeout_seconds) if urgent else seconds,
             "client_name": "limpet",
             "protocol": 2,
             # What is said again is for the caller to decide.

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from limpet.domain.cause import Requested
 from limpet.domain.errors import InvalidOption, JobNotFound
 from limpet.domain.state import State
+from limpet.storage.redis.inspect import job as find
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.settle import cause_text
 from limpet.storage.refusals import not_finished, not_quarantined, unique_held
+from limpet.storage.texts import repaired
 
 _NOT_FOUND = 1
 _UNIQUE_TAKEN = 3
@@ -37,7 +39,10 @@ def retry(link: Link, job: str, seen_round: int) -> int:
 def repair(link: Link, job: str, args: str, payload_version: int, secrets: Sequence[str]) -> State:
     """Give a quarantined job arguments that fit; see `RepairVerbs.repair`."""
     before = as_text(packed(payload_version) + packed(args))
-    code, *answer = link.call("repair", job, before, as_text(packed(tuple(secrets)) + b"\xc0"))
+    after = as_text(packed(tuple(secrets)) + b"\xc0")
+    found = find(link, job)
+    wrong = found is not None and repaired(found.options) != found.options
+    code, *answer = link.call("repair", job, before, after, "{}" if wrong else False)
     if code == _NOT_FOUND:
         raise JobNotFound(job)
     state = State(answer[0].decode())

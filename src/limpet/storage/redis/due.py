@@ -9,11 +9,15 @@ from limpet.domain.state import State
 from limpet.storage.answers import Promoted, Pruned
 from limpet.storage.bounds import SESSIONS_KEPT
 from limpet.storage.redis.link import Link
+from limpet.storage.unreadable import note, unreadable
 
 
 def promote(link: Link) -> Promoted:
     """Scheduled → ready, waiting → too late; see `SweepVerbs.promote`."""
-    _, ready, lapsed, more, next_due = link.call("promote")
+    _, ready, lapsed, more, next_due, lost = link.call("promote")
+    for part in lost:
+        flow, _, place = part.decode(errors="replace").partition(" ")
+        note(unreadable("flow", flow, f"part {place}", ValueError("it is no list of jobs")))
     return Promoted(
         ready=ready,
         lapsed=lapsed,

@@ -16,12 +16,14 @@ from limpet.storage.answers import Receipt
 from limpet.storage.base import at_once
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import FAMILY, KEYED, NONE, RULED, UNIQUE, state_of
+from limpet.storage.refusals import of_texts
 
 _SHAPE = struct.Struct(">BBBIIIIdddi")
 _NEW = {"r": State.READY, "s": State.SCHEDULED, "b": State.BLOCKED, "c": State.CANCELLED}
 FENCE_LOST, _NO_PARENT = 4, 5
 
 
+@of_texts
 def enqueue(
     link: Link,
     jobs: Sequence[NewJob],

@@ -14,15 +14,22 @@ from limpet.storage.answers import Exchanged
 from limpet.storage.base import Want
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.permits import gate_told
-from limpet.storage.redis.rows import rejected_of
+from limpet.storage.redis.rows import claimed_alone, rejected_of
 from limpet.storage.redis.settle import told
-from limpet.storage.refusals import exchange_forgotten, exchange_too_old, session_not_known
+from limpet.storage.refusals import (
+    exchange_forgotten,
+    exchange_too_old,
+    of_texts,
+    session_not_known,
+)
+from limpet.storage.unreadable import NONSENSE
 
 _NOT_KNOWN, _TOO_OLD, _FORGOTTEN = 1, 2, 3
 
 _jobs = msgspec.msgpack.Decoder(tuple[ClaimedJob, ...]).decode
 
 
+@of_texts
 def exchange(
     link: Link,
     session: str,
@@ -61,12 +68,20 @@ def exchange(
     return Exchanged(
         Standing(standing.decode()),
         rejected_of(rejected),
-        _jobs(claimed),
+        _claimed(link, session, seq, claimed),
         quiet=bool(quiet),
         next_at=int(next_at) if next_at else None,
         unfinished=bool(unfinished),
         passed_over=PassedOver(passed_over),
     )
+
+
+def _claimed(link: Link, session: str, seq: int, claimed: bytes) -> tuple[ClaimedJob, ...]:
+    try:
+        return _jobs(claimed)
+    except NONSENSE:  # what somebody else wrote into one of them must not cost the others
+        rows = link.call("claimed", session, seq)[1]
+        return tuple(claimed_alone(*row) for row in rows)
 
 
 def leases_told(leases: Sequence[Lease]) -> list[tuple[str, int]]:

@@ -56,10 +56,14 @@ def moved_to(error: BaseException) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
+def is_lost(error: BaseException) -> bool:
+    """Whether nothing was heard on the connection."""
+    return isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError)
+
+
 def is_elsewhere(error: BaseException) -> bool:
     """Whether somebody else may be the one to ask by now."""
-    lost = isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError)
-    return lost or _word(error) in _ELSEWHERE
+    return is_lost(error) or _word(error) in _ELSEWHERE
 
 
 def is_missing_script(error: BaseException) -> bool:

@@ -12,11 +12,12 @@ from limpet.storage.bounds import page_size
 from limpet.storage.redis.enqueue import FENCE_LOST, batch_of
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import job_of, number_of
-from limpet.storage.refusals import cursor_not_given
+from limpet.storage.refusals import cursor_not_given, of_texts
 
 _INCOMPLETE, _FULL = 1, 2
 
 
+@of_texts
 def stage(link: Link, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
     """Keep jobs aside; see `FlowVerbs.stage`."""
     once = list({job.id: job for job in reversed(jobs)}.values())[::-1]

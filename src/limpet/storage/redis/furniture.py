@@ -4,11 +4,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from limpet.domain.queue import NO_QUEUE_RULES
-from limpet.storage.furniture import BreakerPiece, KeyPiece, QueuePiece, SchedulePiece, read
+from limpet.storage.furniture import (
+    BreakerPiece,
+    KeyPiece,
+    QueuePiece,
+    SchedulePiece,
+    key_in,
+    read,
+)
 from limpet.storage.redis.limits import breaker_of, key_text, rules_of, said
 from limpet.storage.redis.link import as_text, packed
 from limpet.storage.redis.rows import pairs_of
-from limpet.storage.redis.schedule import kept_of, piece_of
+from limpet.storage.redis.schedule import kept_of, schedules_of
+from limpet.storage.unreadable import readable
 
 Furniture = tuple[tuple[str, str, str], ...]
 
@@ -21,18 +29,18 @@ def furniture_of(kept: Sequence[Any]) -> Furniture:
         ("queue", name, piece.text())
         for name, piece in _queues(declared, adjusted, holds, paced, draining)
     ]
-    limits = {name: read(KeyPiece, text) for name, text in pairs_of(keys)}
+    limits = {name: key_in(name, text) for name, text in pairs_of(keys)}
     of_keys = {name.removeprefix("key:") for name in paced if name.startswith("key:")}
     for name in limits.keys() | of_keys:
         limit = limits.get(name, KeyPiece())
         piece = KeyPiece(limit.limit, limit.rate, paced.get(f"key:{name}", 0))
         pieces.append(("key", name, piece.text()))
     state_of = dict(pairs_of(states))
-    for name, rules in pairs_of(breakers):
-        breaker = breaker_of(name.encode(), rules, state_of.get(name))
-        pieces.append(("breaker", name, BreakerPiece.of(breaker).text()))
-    for id_, schedule in zip(schedules[::2], schedules[1::2], strict=True):
-        pieces.append(("schedule", id_.decode(), piece_of(schedule).text()))
+    told = [(name.encode(), rules, state_of.get(name)) for name, rules in pairs_of(breakers)]
+    for breaker in readable(told, lambda each: breaker_of(*each)):
+        pieces.append(("breaker", breaker.rules.name, BreakerPiece.of(breaker).text()))
+    for schedule in schedules_of(schedules):
+        pieces.append(("schedule", schedule.id, SchedulePiece.of(schedule).text()))
     return tuple(sorted(pieces))
 
 
@@ -50,8 +58,8 @@ def _queues(
         yield (
             name,
             QueuePiece(
-                rules_of(said_.get(name)),
-                rules_of(set_.get(name)),
+                rules_of(name, said_.get(name), "declared rules"),
+                rules_of(name, set_.get(name), "adjusted rules"),
                 held.get(name, 0),
                 paced.get(f"queue:{name}", 0),
                 name in drained,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import PATIENCE, RESERVED_FOR, Permit, Reservation, Room
 from limpet.domain.weight import Weight
-from limpet.storage.gating import Host, Sample, Span
 from limpet.storage.redis import hosts, permits
 from limpet.storage.redis.link import Link
 from limpet.storage.refusals import session_dead, session_not_known

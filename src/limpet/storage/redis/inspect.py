@@ -12,19 +12,10 @@ from limpet.storage.answers import Total
 from limpet.storage.bounds import page_size
 from limpet.storage.redis.limits import rules_of
 from limpet.storage.redis.link import Link
-from limpet.storage.redis.rows import (
-    counts_of,
-    event_of,
-    job_event_of,
-    job_of,
-    line_of,
-    number_of,
-    pairs_of,
-    session_of,
-    state_of,
-    unpacked,
-)
+from limpet.storage.redis.rows import counts_of, job_of, number_of, pairs_of, state_of
+from limpet.storage.redis.told import event_of, job_event_of, line_of, session_of
 from limpet.storage.refusals import cursor_not_given
+from limpet.storage.unreadable import readable
 
 # How many rows one script may look at before it lets others have the server.
 _MOST_LOOKED_AT = 10_000
@@ -71,17 +62,17 @@ def jobs(link: Link, which: JobFilter, cursor: str | None, limit: int) -> Page:
 
 def events(link: Link, id_: str) -> tuple[Event, ...]:
     """The recorded events of a job, oldest first."""
-    return tuple(event_of(unpacked(entry)) for entry in link.call("events", id_)[1])
+    return tuple(readable(link.call("events", id_)[1], lambda entry: event_of(id_, entry)))
 
 
 def latest_events(link: Link, limit: int) -> tuple[JobEvent, ...]:
     """What was recorded last, of any job."""
-    return tuple(map(job_event_of, link.call("latest_events", page_size(limit))[1]))
+    return tuple(readable(link.call("latest_events", page_size(limit))[1], job_event_of))
 
 
 def log(link: Link, id_: str) -> tuple[LogLine, ...]:
     """The lines that a job wrote."""
-    return tuple(map(line_of, link.call("log", id_)[1]))
+    return tuple(readable(link.call("log", id_)[1], lambda entry: line_of(id_, entry)))
 
 
 def queues(link: Link) -> tuple[QueueView, ...]:
@@ -99,8 +90,8 @@ def queues(link: Link) -> tuple[QueueView, ...]:
         first[name] = min(head, first.get(name, head))
     stopped = {queue.decode() for queue in paused}
     drained = {queue.decode() for queue in draining}
-    set_ = {name: rules_of(kept) for name, kept in pairs_of(adjusted)}
-    said = {name: rules_of(kept) for name, kept in pairs_of(declared)}
+    set_ = {name: rules_of(name, kept, "adjusted rules") for name, kept in pairs_of(adjusted)}
+    said = {name: rules_of(name, kept, "declared rules") for name, kept in pairs_of(declared)}
     held = {name: int(float(until)) for name, until in pairs_of(holds)}
     paced = {name: int(float(until)) for name, until in pairs_of(given)}
     views = []

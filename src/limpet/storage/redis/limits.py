@@ -1,16 +1,16 @@
 """How much of a queue or a key may be under way, and what breakers hold back."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from limpet.domain.breaker import Breaker, BreakerRules, BreakerState
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.domain.rate import Rate
 from limpet.storage.answers import KeyLimit
-from limpet.storage.furniture import BreakerPiece, KeyPiece, read
+from limpet.storage.furniture import BreakerPiece, KeyPiece, breaker_in, key_in
 from limpet.storage.redis.link import Link
-from limpet.storage.redis.rows import unpacked
-from limpet.storage.texts import from_json, to_json
+from limpet.storage.redis.packed import unpacked
+from limpet.storage.texts import queue_rules_in, to_json
+from limpet.storage.unreadable import or_else, readable
 
 
 def declare_queues(link: Link, queues: Mapping[str, QueueRules]) -> None:
@@ -28,12 +28,8 @@ def said(rules: QueueRules) -> str:
     return to_json(rules) if rules != NO_QUEUE_RULES else ""
 
 
-def rules_of(text: bytes | None) -> QueueRules:
-    """What `said` wrote."""
-    if not text:
-        return NO_QUEUE_RULES
-    concurrency, rate, weight = from_json(text.decode(), list[Any])
-    return QueueRules(concurrency, None if rate is None else Rate(*rate), weight)
+rules_of = queue_rules_in
+"""What `said` wrote, of the queue and in the field that are named."""
 
 
 def hold_queue(link: Link, queue: str, until: int) -> None:
@@ -53,7 +49,7 @@ def limit_key(link: Link, key: str, limit: int | None, rate: Rate | None) -> Non
 
 def key_limit(link: Link, key: str) -> KeyLimit:
     """What was set for a key; see `LimitVerbs.key_limit`."""
-    piece = read(KeyPiece, link.call("key_limit", key)[1])
+    piece = key_in(key, link.call("key_limit", key)[1] or "{}")
     return KeyLimit(piece.limit, piece.rate)
 
 
@@ -77,14 +73,20 @@ def breakers(link: Link) -> tuple[Breaker, ...]:
     """Every breaker, by name."""
     _, rules, states = link.call("breakers")
     names = sorted(zip(rules[::2], rules[1::2], states, strict=True))
-    return tuple(breaker_of(*each) for each in names)
+    return tuple(readable(names, lambda each: breaker_of(*each)))
 
 
 def breaker_of(name: bytes, rules: bytes, state: bytes | None) -> Breaker:
     """A breaker from what the scripts keep; see include/breakers.lua."""
-    found = read(BreakerPiece, rules).breaker(name.decode())
+    found = breaker_in(name.decode(errors="replace"), rules)
     if state is None:
         return found
+    return or_else(
+        "breaker", found.rules.name, "state", lambda text: _in_state(found, text), state, found
+    )
+
+
+def _in_state(found: Breaker, state: bytes) -> Breaker:
     where, succeeded, failed, window_at, opened_at, probe_at, tries = unpacked(state)
     return Breaker(
         found.rules,

@@ -1,6 +1,7 @@
 """Says a verb to the server as one script, which happens wholly or not at all."""
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,9 @@ from limpet.storage.assets import LuaScript, lua
 from limpet.storage.redis import schema
 from limpet.storage.redis.connection import Connection
 from limpet.storage.redis.connections import Connections
-from limpet.storage.redis.failures import is_elsewhere, is_missing_script, moved_to, said
+from limpet.storage.redis.failures import is_elsewhere, is_lost, is_missing_script, moved_to, said
 from limpet.storage.redis.location import Location
+from limpet.storage.refusals import of_texts
 from limpet.storage.relocation import refused
 
 PACKAGE = __package__ or "limpet.storage.redis"
@@ -64,26 +66,33 @@ class Link:
             done, self.done = self.done, []
         return tuple(done)
 
+    @of_texts
     def call(
-        self, verb: str, *given: object, texts: Sequence[str | bytes] = (), migrate: bool = False
+        self,
+        verb: str,
+        *given: object,
+        texts: Sequence[str | bytes] = (),
+        migrate: bool = False,
+        urgent: bool = False,
     ) -> list[Any]:
-        """Run the script of a verb; the answer is what it returns."""
+        """Run the script of a verb; the answer is what it returns. `urgent`: it renews a lease."""
         script = lua(PACKAGE, "lua", verb)
+        began = time.monotonic()
         try:
             for _ in range(_MOST_TURNS):
-                connection = self.connections.take()
+                connection = self.connections.take(urgent=urgent)
                 try:
                     answer = self._run(connection, script, given, texts, migrate)
                 except exceptions.ResponseError as error:
-                    self._done_with(connection, error)
+                    self._done_with(connection, error, urgent=urgent)
                     if not self._goes_on(error):
                         raise
                 except BaseException:
                     # What it still has to say would be taken for the answer to something else.
-                    connection.close()
+                    self.connections.throw_away(connection, urgent=urgent)
                     raise
                 else:
-                    self.connections.give_back(connection)
+                    self.connections.give_back(connection, urgent=urgent)
                     if answer[0] == _CLOSED:
                         raise refused(self.call("relocation")[1])
                     if answer[0] != _NO_STORE:
@@ -91,16 +100,25 @@ class Link:
                     with self._lock:
                         self._fit.clear()
         except (exceptions.RedisError, OSError) as error:
-            if is_elsewhere(error):
-                self.connections.forget()
+            self._lose_sight(error, began)
             raise said(error, self.location.url) from error
         raise StoreUnreachable(
             f"{self.location.url} sends from one server to another, or is emptied again and again; "
             f"nothing was done."
         )
 
+    def hold_lease(self, seconds: float) -> None:
+        """A session with such a lease is about to be held here."""
+        began = time.monotonic()
+        try:
+            self.connections.hold_lease(seconds)
+        except (exceptions.RedisError, OSError) as error:
+            self._lose_sight(error, began)
+            raise said(error, self.location.url) from error
+
     def ask(self, *words: object) -> Any:
         """One command of the server itself, and its answer."""
+        began = time.monotonic()
         try:
             connection = self.connections.take()
             try:
@@ -112,11 +130,16 @@ class Link:
                 connection.close()
                 raise
         except (exceptions.RedisError, OSError) as error:
-            if is_elsewhere(error):
-                self.connections.forget()
+            self._lose_sight(error, began)
             raise said(error, self.location.url) from error
         self.connections.give_back(connection)
         return answer
+
+    def _lose_sight(self, error: Exception, began: float) -> None:
+        if is_lost(error):
+            self.connections.lose_sight(began)
+        elif is_elsewhere(error):
+            self.connections.forget()
 
     def _run(
         self,
@@ -167,11 +190,13 @@ class Link:
             self.done += done
             self._fit.add(connection.run)
 
-    def _done_with(self, connection: Connection, error: exceptions.ResponseError) -> None:
+    def _done_with(
+        self, connection: Connection, error: exceptions.ResponseError, *, urgent: bool
+    ) -> None:
         if is_elsewhere(error) or moved_to(error):
-            connection.close()
+            self.connections.throw_away(connection, urgent=urgent)
         else:
-            self.connections.give_back(connection)
+            self.connections.give_back(connection, urgent=urgent)
 
     def _goes_on(self, error: exceptions.ResponseError) -> bool:
         """Whether another server may do what this one has not."""

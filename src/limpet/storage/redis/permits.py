@@ -5,7 +5,7 @@ from typing import Any
 from limpet.domain.permit import RESERVED_FOR, Gate, Permit, Reservation, Room
 from limpet.domain.weight import Weight
 from limpet.storage.redis.link import Link
-from limpet.storage.redis.rows import unpacked
+from limpet.storage.redis.packed import unpacked
 
 
 def weight_told(weight: Weight) -> tuple[int, int, bool]:

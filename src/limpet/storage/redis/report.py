@@ -7,7 +7,7 @@ import msgspec
 
 from limpet.domain.job import Report
 from limpet.domain.transition import Rejected
-from limpet.storage.bounds import LONGEST_LINE, LONGEST_NOTE, MOST_LINES
+from limpet.storage.bounds import LINE_KEPT, MOST_LINES, NOTE_KEPT
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import rejected_of
 from limpet.storage.texts import clean
@@ -26,10 +26,10 @@ def _told(said: Report) -> tuple[Any, ...]:
     if said.progress is not None:
         now = said.progress
         total = None if now.total is None else float(now.total)
-        values = (token, float(now.done), total, clean(now.note[:LONGEST_NOTE]), now.at)
+        values = (token, float(now.done), total, clean(now.note[:NOTE_KEPT]), now.at)
         progress = as_text(packed(values))
     lines = [
-        as_text(packed((line.at, clean(line.level), clean(line.message[:LONGEST_LINE]))))
+        as_text(packed((line.at, clean(line.level), clean(line.message[:LINE_KEPT]))))
         for line in said.lines[-MOST_LINES:]
     ]
     return job, token, holder, progress, lines

@@ -2,20 +2,28 @@
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from limpet.domain.event import Event, JobEvent
-from limpet.domain.job import Counters, Job, LogLine, Progress
+from limpet.domain.job import ClaimedJob, Counters, Job
 from limpet.domain.lease import Lease
 from limpet.domain.rules import NO_RULES, rules_of
-from limpet.domain.session import Session, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
 from limpet.domain.transition import Answer, Rejected
+from limpet.storage.claimed import claimed_of
+from limpet.storage.redis.packed import (
+    extra_of,
+    five,
+    packed_paths,
+    payload_of,
+    progress_of,
+    unpacked,
+    word,
+)
 from limpet.storage.relocation import Parcel
-from limpet.storage.texts import error_of, event_name, from_json, reason_of, to_json
+from limpet.storage.texts import cause_in, reason_of, to_json
+from limpet.storage.unreadable import or_else
 
 NONE = -1
 # Flags of a row, as include/row.lua has them.
@@ -31,8 +39,6 @@ _CODES = (
     State.FAILED,
     State.CANCELLED,
 )
-
-unpacked = msgspec.msgpack.decode
 
 
 def state_of(digit: int) -> State:
@@ -58,13 +64,15 @@ def job_of(parts: Sequence[Any]) -> Job:
      created_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
     length = row[_ROW.size]
     session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
-    queue, _, task = line.decode().partition("/")
-    payload_version, args, options, secrets, _ = _payload(blob)
-    key, unique, parent, root, weight_class, rules = _extra(extra)
+    queue, _, task = word(line).partition("/")
+    name = word(id_)
+    faults: list[str] = []
+    payload_version, args, options, secrets = payload_of(name, blob, faults)
+    key, unique, parent, root, weight_class, rules = extra_of(name, extra, faults)
     pending, relaunch_at = shaped
     where = state_of(state)
     return Job(
-        id=id_.decode(),
+        id=name,
         task=task,
         queue=queue,
         state=where,
@@ -72,7 +80,7 @@ def job_of(parts: Sequence[Any]) -> Job:
         round=round_,
         token=token,
         counters=Counters(failures, orphans, strikes),
-        session=session.decode() or None,
+        session=word(session) or None,
         suspect=bool(suspect),
         last_run=bool(last_run),
         begun=bool(begun),
@@ -83,23 +91,26 @@ def job_of(parts: Sequence[Any]) -> Job:
         expires_at=_time(expires_at),
         deadline_at=_time(deadline_at),
         cancel_requested_at=_time(requested_at),
-        blocked_by=reason_of(blocked.decode() if blocked else None),
+        blocked_by=reason_of(word(blocked) if blocked else None),
         parent=parent,
         root=root,
         key=key,
         unique=unique,
         weight_class=weight_class,
         payload_version=payload_version,
-        pending=int(pending or 0),
+        pending=or_else("job", name, "pending", int, pending or 0, 0, faults),
         relaunch_at=None if relaunch_at is None else int(float(relaunch_at)),
-        rules=rules_of(rules) if rules else NO_RULES,
+        rules=or_else("job", name, "rules", rules_of, rules, NO_RULES, faults)
+        if rules
+        else NO_RULES,
         args=args,
         options=options,
-        secrets=tuple(secrets),
-        progress=_progress(progress, token),
+        secrets=secrets,
+        progress=progress_of(name, progress, token, faults),
         result=_result(where, result),
-        result_secrets=tuple(unpacked(result_secrets)) if result_secrets else (),
-        error=error_of(error.decode() if error else None),
+        result_secrets=packed_paths(name, result_secrets, faults),
+        error=cause_in("job", name, error, "error", faults),
+        unreadable=tuple(faults),
     )
 
 
@@ -111,19 +122,21 @@ def parcel_of(parts: Sequence[Any]) -> Parcel:
      created_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
     length = row[_ROW.size]
     session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
-    queue, _, task = line.decode().partition("/")
-    payload_version, args, options, secrets, _ = _payload(blob)
-    *extras, rules = _extra(extra)
+    queue, _, task = word(line).partition("/")
+    name = word(id_)
+    payload_version, args, options, secrets = payload_of(name, blob, [])
+    *extras, rules = extra_of(name, extra, [])
     pending, relaunch_at = shaped
-    hidden = to_json(unpacked(result_secrets)) if result_secrets else None
+    hidden = to_json(packed_paths(name, result_secrets, [])) if result_secrets else None
+    said = or_else("job", name, "progress", unpacked, progress, None) if progress else None
     told = (
-        number_of(parts), id_.decode(), task, queue, state_of(state), priority, int(ready_at),
-        bool(suspect), bool(last_run), round_, token, session.decode() or None, failures, orphans,
+        number_of(parts), name, task, queue, state_of(state), priority, int(ready_at),
+        bool(suspect), bool(last_run), round_, token, word(session) or None, failures, orphans,
         strikes, int(created_at), _time(claimed_at), _time(finished_at), _time(requested_at),
         _time(expires_at), _time(deadline_at), *extras,
         payload_version, args, options, to_json(secrets), _text(result), hidden, _text(error),
-        _text(blocked), *(unpacked(progress) if progress else (None,) * 5),
-        to_json(rules) if rules else None, int(pending or 0),
+        _text(blocked), *(said if isinstance(said, list) and len(said) == 5 else (None,) * 5),
+        to_json(rules) if rules else None, or_else("job", name, "pending", int, pending or 0, 0),
         None if relaunch_at is None else int(float(relaunch_at)), bool(flags & TURN),
     )  # fmt: skip
     return Parcel._make(told)
@@ -147,86 +160,36 @@ def _or_none(at: int | None) -> int:
 
 
 def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
+    return None if value is None else word(value)
 
 
-def _extra(kept: bytes | None) -> tuple[Any, ...]:
-    """Key, unique, parent, root, weight class, rules; what an older version kept has no rules."""
-    values = unpacked(kept) if kept else ()
-    return (*values, *(None,) * (6 - len(values)))
-
-
-def _payload(blob: bytes) -> tuple[Any, ...]:
-    """Five values, one after the other; a list of them is the same with one byte in front."""
-    return tuple(unpacked(b"\x95" + blob))
-
-
-def _progress(kept: bytes | None, token: int) -> Progress | None:
-    if kept is None:
-        return None
-    its_token, *said = unpacked(kept)
-    # It belongs to the attempt that said it.
-    return Progress(*said) if its_token == token else None
+def claimed_alone(id_: bytes, row: bytes, blob: bytes | None) -> ClaimedJob:
+    """A job that was claimed, from its row and its payload, whatever that holds."""
+    (_, _, token, _, _, _, _, suspect, last_run, _, round_, failures, orphans, strikes, _,
+     deadline_at, *_) = _ROW.unpack_from(row)  # fmt: skip
+    length = row[_ROW.size]
+    session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
+    queue, _, task = word(line).partition("/")
+    payload: list[Any] = or_else("job", word(id_), "payload", five, blob or b"", [None] * 5)
+    return claimed_of(
+        Lease(word(id_), word(session), token),
+        task,
+        queue,
+        failures + orphans + 1,
+        round_,
+        (failures, orphans, strikes),
+        suspect,
+        last_run,
+        *payload[:4],
+        _time(deadline_at),
+    )
 
 
 def _result(state: State, value: bytes | None) -> str | None:
     # A task that returns None leaves no result behind.
     if value is None:
         return "null" if state is State.SUCCEEDED else None
-    return value.decode()
-
-
-def session_of(id_: bytes, fields: Sequence[bytes], now_lease: int) -> Session:
-    """A session from the fields of its hash."""
-    kept = dict(
-        zip(fields[::2], (each.decode(errors="replace") for each in fields[1::2]), strict=True)
-    )
-    state = SessionState(kept[b"state"])
-    moment = int(kept[b"moment"])
-    ended_at = kept.get(b"ended_at")
-    lock = kept[b"lock"]
-    return Session(
-        id=id_.decode(),
-        kind=SessionKind(kept[b"kind"]),
-        name=kept[b"name"],
-        host=kept[b"host"],
-        pid=int(kept[b"pid"]),
-        lease=timedelta(microseconds=int(kept[b"lease"])),
-        state=state,
-        moment=moment,
-        overdue=state is not SessionState.DEAD and moment <= now_lease,
-        seq=int(kept[b"seq"]),
-        holds=int(kept[b"count"]),
-        registered_at=int(kept[b"registered_at"]),
-        renewed_at=int(kept[b"renewed_at"]),
-        ended_at=None if ended_at is None else int(ended_at),
-        cause=error_of(kept.get(b"cause")),
-        boot=kept[b"boot"],
-        lock=msgspec.json.decode(lock, type=SessionLock) if lock else None,
-        schedules=from_json(kept.get(b"schedules", "[]"), frozenset[str]),
-    )
-
-
-def event_of(entry: Sequence[Any]) -> Event:
-    """An event as the scripts pack it: what is not set is false."""
-    at, event, session, token, cause, claimed_at, _ = entry
-    return Event(
-        at,
-        event_name(event),
-        session or None,
-        None if token is False else token,
-        error_of(cause or None),
-        claimed_at or None,
-    )
-
-
-def job_event_of(entry: bytes) -> JobEvent:
-    job, task, queue, event = unpacked(entry)
-    return JobEvent(job, task, queue, event_of(event))
-
-
-def line_of(entry: bytes) -> LogLine:
-    return LogLine(*unpacked(entry))
+    return word(value)
 
 
 _verdicts = msgspec.msgpack.Decoder(list[tuple[int, str, str, int, Answer]]).decode

@@ -11,9 +11,13 @@ from limpet.storage.bounds import at_most_a_chunk
 from limpet.storage.furniture import SchedulePiece, read
 from limpet.storage.redis.enqueue import batch_of, receipts_of
 from limpet.storage.redis.link import Link
-from limpet.storage.redis.rows import unpacked
+from limpet.storage.redis.packed import unpacked
+from limpet.storage.refusals import of_texts
+from limpet.storage.ticks import checked
+from limpet.storage.unreadable import field, readable
 
 
+@of_texts
 def put(link: Link, schedule: Schedule) -> bool:
     """Put or change one; see `ScheduleVerbs.put_schedule`."""
     definition = SchedulePiece.of(schedule).definition
@@ -33,34 +37,39 @@ def pause(link: Link, id_: str, paused: bool, next_at: int | None) -> bool:
 
 def every(link: Link) -> tuple[Schedule, ...]:
     """All of them, by id."""
-    found = _read(link.call("schedules", False, False, 0)[1])
+    found = schedules_of(link.call("schedules", False, False, 0)[1])
     return tuple(sorted(found, key=lambda schedule: schedule.id))
 
 
 def find(link: Link, id_: str) -> Schedule | None:
     """One, or None."""
-    return next(iter(_read(link.call("schedules", id_, False, 0)[1])), None)
+    return next(iter(schedules_of(link.call("schedules", id_, False, 0)[1])), None)
 
 
 def due(link: Link, until: int) -> tuple[tuple[Schedule, ...], int | None]:
     """What ticks by then; see `ScheduleVerbs.due_schedules`."""
     _, found, *later = link.call("schedules", False, until, CHUNK)
     first = later[0] if later else None
-    return tuple(_read(found)), None if first is None else int(first)
+    return tuple(schedules_of(found)), None if first is None else int(first)
 
 
-def _read(pairs: Sequence[bytes]) -> list[Schedule]:
-    return [
-        piece_of(kept).schedule(id_.decode())
-        for id_, kept in zip(pairs[::2], pairs[1::2], strict=True)
-    ]
+def schedules_of(pairs: Sequence[bytes]) -> list[Schedule]:
+    """The schedules of pairs of id and what is kept of it, but for what cannot be read."""
+    return readable(zip(pairs[::2], pairs[1::2], strict=True), _schedule)
 
 
-def piece_of(kept: bytes) -> SchedulePiece:
-    """A schedule as it is kept; what is not set is false."""
+def _schedule(pair: tuple[bytes, bytes | None]) -> Schedule:
+    name = pair[0].decode(errors="replace")
+    return field("schedule", name, "definition", lambda kept: _read(name, kept), pair[1])
+
+
+def _read(name: str, kept: bytes | None) -> Schedule:
+    # What is not set is false.
+    if kept is None:
+        raise ValueError("there is none")
     _, definition, next_at, paused, last_at, last_job, *counted = unpacked(kept)
     state = (next_at, paused, last_at or None, last_job or None, *counted)
-    return read(SchedulePiece, definition).in_state(*state)
+    return checked(read(SchedulePiece, definition).in_state(*state).schedule(name))
 
 
 def kept_of(piece: SchedulePiece, id_: str) -> tuple[Any, ...]:
@@ -88,6 +97,7 @@ def trigger(link: Link, seen: Schedule, job: NewJob) -> Ticked:
     return _fire(link, seen, [job], False, False, 0)
 
 
+@of_texts
 def _fire(link: Link, seen: Schedule, jobs: Sequence[NewJob], *when: int) -> Ticked:
     number, shapes, kinds, extras, texts = batch_of(jobs)
     delay = seen.job.scheduled_for or 0

@@ -6,8 +6,8 @@ from limpet.domain.cause import Cause
 from limpet.domain.duration import microseconds
 from limpet.domain.lease import Digest, Lease
 from limpet.domain.session import NewSession, Standing
+from limpet.host.boot import boot_id
 from limpet.storage.answers import Registered, Renewed
-from limpet.storage.boot import boot_id
 from limpet.storage.redis.exchange import leases_told
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.settle import cause_text
@@ -18,6 +18,7 @@ from limpet.storage.texts import to_json
 
 def register(link: Link, new: NewSession) -> Registered:
     """Begin a session; see `HolderVerbs.register`."""
+    link.hold_lease(new.lease.total_seconds())
     pools = [(tasks_digest(part), sorted(part)) for part in new.pools]
     digests = [digest for digest, _ in pools]
     about = {
@@ -50,7 +51,9 @@ def renew(
 ) -> Renewed:
     """Renew a lease; see `HolderVerbs.renew`."""
     answered = link.answered.get(session, 0)
-    code, *answer = link.call("renew", session, leases_told(begun), draining, stepped, answered)
+    code, *answer = link.call(
+        "renew", session, leases_told(begun), draining, stepped, answered, urgent=True
+    )
     if code:
         raise session_not_known(session)
     standing, moment, seq, count, total, cancels, paused, epoch = answer

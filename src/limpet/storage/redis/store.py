@@ -75,6 +75,9 @@ class RedisStore(Schedules, Gates):
 
     # -- hold
 
+    def prepare_for(self, lease: timedelta) -> None:
+        self._link.hold_lease(lease.total_seconds())
+
     def register(self, session: NewSession) -> answers.Registered:
         return sessions.register(self._link, session)
 
@@ -114,8 +117,10 @@ class RedisStore(Schedules, Gates):
 
     # -- sweep
 
-    def expire(self, until: int | None = None) -> tuple[Session, ...]:
-        return recover.expire(self._link, until)
+    def expire(
+        self, until: int | None = None, longest: timedelta | None = None
+    ) -> tuple[Session, ...]:
+        return recover.expire(self._link, until, longest)
 
     def recover(self, session: str) -> answers.Recovered:
         return recover.recover(self._link, session)
@@ -130,8 +135,8 @@ class RedisStore(Schedules, Gates):
     ) -> answers.Pruned:
         return due.prune(self._link, retention, queues or {})
 
-    def outlook(self) -> answers.Outlook:
-        return recover.outlook(self._link)
+    def outlook(self, longest: timedelta | None = None) -> answers.Outlook:
+        return recover.outlook(self._link, longest)
 
     # -- control
 
@@ -238,6 +243,7 @@ class RedisStore(Schedules, Gates):
             schema_version=int(kept[b"schema_version"]),
             epoch=kept[b"founded"].decode(),
             engine=engine,
+            fails_over=True,
         )
 
     # -- admin

@@ -17,7 +17,7 @@ from limpet.storage.rows import Row
 from limpet.storage.sqlite.keys import HAS, Waiting, become_ready, serve
 from limpet.storage.sqlite.permits import give_back
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import rules_read, to_json
+from limpet.storage.texts import rules_in, to_json
 
 
 class Ended(NamedTuple):
@@ -46,7 +46,7 @@ class _Left(NamedTuple):
     def gives_back(self) -> bool:
         """Whether it needs its turn, or its place in the line, no more."""
         if self.turn == HAS and self.state is State.SCHEDULED:
-            return not rules_read(self.rules).key_strict
+            return not rules_in(self.id, self.rules).key_strict
         kept = (State.READY, State.RUNNING) if self.turn == HAS else (State.BLOCKED,)
         return self.turn > 0 and self.state not in kept
 
@@ -108,12 +108,12 @@ def _ended(left: Iterable[_Left]) -> list[Ended]:
 def ended(id_: str, state: str, parent: str, rules: str | None) -> Ended:
     """A child that is finished, or was once and has been opened again."""
     failed = state in (State.FAILED, State.CANCELLED)
-    return Ended(id_, state, parent, failed and _needed(rules))
+    return Ended(id_, state, parent, failed and _needed(id_, rules))
 
 
-def _needed(rules: str | None) -> bool:
-    """Whether the parent cannot run without a child of those rules."""
-    return rules_read(rules).child_failure is ChildFailure.FAIL
+def _needed(id_: str, rules: str | None) -> bool:
+    """Whether the parent cannot run without that child of those rules."""
+    return rules_in(id_, rules).child_failure is ChildFailure.FAIL
 
 
 def count_down(tx: Transaction, children: Sequence[Ended]) -> list[int]:

@@ -7,8 +7,8 @@ from limpet.domain.queue import QueueRules
 from limpet.domain.state import State
 from limpet.storage.rows import Row
 from limpet.storage.sqlite.breakers import not_closed, probed
-from limpet.storage.sqlite.limits import rules_in
 from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.texts import rules_in_force
 
 # What one job of a queue of weight 1 adds to how much the queue has had.
 _STRIDE = 1_000_000
@@ -20,7 +20,7 @@ class QueueAllowance:
     def __init__(self, tx: Transaction, queue: str, said: Row) -> None:
         held_until, given_until, declared, adjusted, pace, running = said
         self.queue = queue
-        self.rules: QueueRules = rules_in(adjusted).over(rules_in(declared))
+        self.rules: QueueRules = rules_in_force(queue, declared, adjusted)
         self.pace: int = pace
         self._now = tx.now
         self._held_until: int = held_until

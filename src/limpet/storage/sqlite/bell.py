@@ -16,9 +16,11 @@ from typing import Protocol
 from limpet.domain.errors import StoreUnavailable
 from limpet.storage.base import Topic
 from limpet.storage.sqlite.failures import said_of_system
-from limpet.storage.sqlite.turns import folder_of, make_folder
+from limpet.storage.sqlite.rights import folder_of, make_folder, open_beside
 
 _IN_OPEN = 0x20
+# Whatever others who may write beside the store have put there, nobody waits at it.
+_RING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def bell_file(path: str, topic: Topic) -> str:
@@ -32,7 +34,7 @@ def ring(path: str, topic: Topic) -> None:
         if sys.platform == "darwin":
             os.utime(name)
         else:
-            os.close(os.open(name, os.O_RDONLY | os.O_CLOEXEC))
+            os.close(os.open(name, _RING))
 
 
 class FileBell:
@@ -41,8 +43,8 @@ class FileBell:
     def __init__(self, path: str, topic: Topic) -> None:
         name = bell_file(path, topic)
         try:
-            make_folder(folder_of(path))
-            self._file = os.open(name, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            make_folder(path)
+            self._file = open_beside(path, str(topic), os.O_RDONLY)
         except OSError as error:
             raise said_of_system(error, path) from error
         try:

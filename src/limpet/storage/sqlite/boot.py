@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from limpet.domain.clock import Clock
 from limpet.domain.errors import StoreRefused
+from limpet.domain.plural import number_of
 
 Renewals = dict[str, tuple[int, int, int]]
 """session id → (number of renewals, wall time of the last, lease), of sessions of other boots."""
@@ -15,7 +16,7 @@ class ForeignSessions(Exception):
     """Sessions of another boot that must be watched before anything is written."""
 
     def __init__(self, renewals: Renewals) -> None:
-        super().__init__(f"{len(renewals)} sessions of another boot")
+        super().__init__(f"{number_of(len(renewals), 'session')} of another boot")
         self.renewals = renewals
 
 

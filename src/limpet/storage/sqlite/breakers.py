@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed, tried
 from limpet.storage.base import Topic
-from limpet.storage.furniture import BreakerPiece, read
+from limpet.storage.furniture import BreakerPiece, breaker_in
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.unreadable import readable
 
 
 def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:
@@ -23,13 +24,12 @@ def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:
 
 def breakers(tx: Transaction) -> tuple[Breaker, ...]:
     """Every breaker, by name."""
-    return tuple(read(BreakerPiece, body).breaker(name) for name, body in tx.run("breakers", "all"))
+    return tuple(readable(tx.run("breakers", "all"), lambda row: breaker_in(*row)))
 
 
 def not_closed(tx: Transaction) -> list[Breaker]:
     """Those that hold work back."""
-    rows = tx.run("breakers", "not_closed")
-    return [read(BreakerPiece, body).breaker(name) for name, body in rows]
+    return readable(tx.run("breakers", "not_closed"), lambda row: breaker_in(*row))
 
 
 def reset_breaker(tx: Transaction, name: str) -> bool:
@@ -62,9 +62,9 @@ def probed(tx: Transaction, breaker: Breaker, n: int) -> None:
 
 
 def find(tx: Transaction, name: str) -> Breaker | None:
-    """One of them, or None."""
-    row = tx.one("breakers", "find", name=name)
-    return read(BreakerPiece, row[0]).breaker(name) if row else None
+    """One of them; None also for one that cannot be read, so that it is put anew."""
+    found = tx.run("breakers", "find", name=name)
+    return next(iter(readable(found, lambda row: breaker_in(name, row[0]))), None)
 
 
 def write(tx: Transaction, breaker: Breaker) -> None:

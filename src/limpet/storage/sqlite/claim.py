@@ -1,6 +1,5 @@
 """ready → running, as far as the session has room."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace, merge
@@ -11,15 +10,19 @@ import msgspec
 from limpet.domain.cause import Needs
 from limpet.domain.event import EventName
 from limpet.domain.job import ClaimedJob
+from limpet.domain.lease import Lease
 from limpet.domain.permit import PassedOver
 from limpet.domain.state import Move, State
 from limpet.domain.weight import Weight
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
+from limpet.storage.claimed import claimed_of
+from limpet.storage.rows import Row
 from limpet.storage.sqlite.admission import Admission
 from limpet.storage.sqlite.after import after
 from limpet.storage.sqlite.allowance import Probes, QueueAllowance, Shares, earlier
 from limpet.storage.sqlite.transaction import LARGE, Transaction
 from limpet.storage.texts import to_json
+from limpet.storage.unreadable import NONSENSE
 
 
 class Claimed(NamedTuple):
@@ -262,17 +265,27 @@ def claimed(tx: Transaction, session: str, numbers: list[int]) -> tuple[ClaimedJ
     """What the holder needs to run the jobs that it took."""
     if not numbers:
         return ()
-    listed, large = _read(tx, session, numbers, LARGE)
-    if not large:
-        return _jobs(listed)
-    # A large payload does not go into a list with others.
-    alone = (_read(tx, session, [n], sys.maxsize)[0] for n in numbers)
-    return tuple(job for read in alone for job in _jobs(read))
+    try:
+        listed, count = _read(tx, session, numbers)
+        jobs = _jobs(listed)
+        # A large payload does not go into a list with others.
+        if len(jobs) == count:
+            return jobs
+    except NONSENSE:  # what somebody else wrote into one of them must not cost the others
+        pass
+    alone = (tx.one("claim", "taken_alone", n=n, session=session) for n in numbers)
+    return tuple(_claimed_alone(row) for row in alone if row is not None)
 
 
-def _read(tx: Transaction, session: str, numbers: list[int], most: int) -> tuple[str, int]:
-    row = tx.one("claim", "taken", numbers=to_json(numbers), session=session, most=most)
+def _read(tx: Transaction, session: str, numbers: list[int]) -> tuple[str, int]:
+    row = tx.one("claim", "taken", numbers=to_json(numbers), session=session, most=LARGE)
     return ("[]", 0) if row is None else (row[0], row[1])
+
+
+def _claimed_alone(row: Row) -> ClaimedJob:
+    id_, session, token, task, queue, attempt, round_, *counters, suspect, last_run = row[:12]
+    lease = Lease(id_, session, token)
+    return claimed_of(lease, task, queue, attempt, round_, counters, suspect, last_run, *row[12:])
 
 
 # Not strict, because SQLite has 0 and 1 for what is true or false.

@@ -3,7 +3,7 @@
 from limpet.domain.job import NewJob
 from limpet.domain.queue import sort_key
 from limpet.storage.sqlite.transaction import Transaction, Value
-from limpet.storage.texts import to_json
+from limpet.storage.texts import strict_json
 
 
 def job_row(tx: Transaction, n: int, job: NewJob) -> tuple[Value, ...]:
@@ -36,4 +36,4 @@ def job_row(tx: Transaction, n: int, job: NewJob) -> tuple[Value, ...]:
 
 def payload_row(n: Value, job: NewJob) -> tuple[Value, ...]:
     """That of its payload, as `enqueue.insert_payload` takes it."""
-    return n, job.args, job.options, to_json(job.secrets) if job.secrets else "[]"
+    return n, job.args, job.options, strict_json(job.secrets) if job.secrets else "[]"

@@ -17,6 +17,7 @@ from limpet.storage.sqlite.failures import read_only, said
 from limpet.storage.sqlite.late_sync import LateSync
 from limpet.storage.sqlite.location import Location, refuse_network
 from limpet.storage.sqlite.recover import expire_foreign
+from limpet.storage.sqlite.rights import look_after, make_database
 from limpet.storage.sqlite.schema import apply, create_or_check, foreign_renewals, writing
 from limpet.storage.sqlite.transaction import Transaction
 
@@ -190,6 +191,8 @@ class Connections:
         flags = apsw.SQLITE_OPEN_READWRITE
         if write:
             flags |= apsw.SQLITE_OPEN_CREATE
+            if not self._location.in_memory:
+                make_database(path)
         elif not os.access(path, os.W_OK):
             flags = apsw.SQLITE_OPEN_READONLY
         connection = None
@@ -205,6 +208,8 @@ class Connections:
             _discard(connection)
             raise
         self._files[connection] = _identity(path)
+        if not self._location.in_memory:
+            look_after(path)
         return connection
 
     def _set_up(self, connection: apsw.Connection, write: bool, check: bool) -> None:

@@ -15,7 +15,7 @@ from limpet.storage.sqlite.keys import become_ready, waiting_of
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.sqlite.unique import take_again
-from limpet.storage.texts import to_json
+from limpet.storage.texts import repaired, to_json
 
 
 def _find(tx: Transaction, job: str) -> Row:
@@ -95,7 +95,15 @@ def repair(
         raise not_quarantined(job, State(state))
     place = sort_key(tx.now, priority)
     tx.run("control", "repair", n=n, now=tx.now, sort_key=place, version=payload_version)
-    tx.run("control", "repair_payload", n=n, args=args, secrets=to_json(list(secrets)))
+    ((options,),) = tx.run("settle", "options", n=n) or [("{}",)]
+    tx.run(
+        "control",
+        "repair_payload",
+        n=n,
+        args=args,
+        options=repaired(options),
+        secrets=to_json(list(secrets)),
+    )
     tx.run("control", "forget_result", n=n)
     tx.record(n, EventName.REPAIRED)
     return _go_on(tx, n, Move.REPAIR)

@@ -1,11 +1,11 @@
 """The connections to one database, and the thread that writes.
 
 All writing of a process goes through one connection, and a thread that nobody else can hold up.
-What waits when the thread gets its turn is done in one transaction and made durable by one sync
-(group commit): renewals first, then the rest in order. Each verb is a savepoint of its own, so that
-one that is refused takes nobody along. Renewals have a second thread, because the first may already
-stand in the ordinary line when one comes. Where nobody writes and nobody waits, a caller writes in
-its own thread. Reading has its own connection and waits for no writer.
+What waits when it gets its turn is done in one transaction and made durable by one sync (group
+commit): renewals first, then the rest in order. Each verb is a savepoint, so that one that is
+refused takes nobody along. Renewals have a thread of their own, because the other may stand in line
+when one comes. Where nobody writes or waits, a caller writes in its own thread. Reading has its own
+connection and waits for no writer.
 """
 
 import contextlib
@@ -22,9 +22,10 @@ from typing import Any, TypeVar
 import apsw
 
 from limpet.domain.clock import Clock
-from limpet.domain.errors import LimpetError, StoreBusy, StoreUnavailable
+from limpet.domain.errors import LimpetError, StoreUnavailable
 from limpet.storage.base import CHUNK, Topic
 from limpet.storage.pipe_bell import PipeBell
+from limpet.storage.refusals import no_text, nobody_writes
 from limpet.storage.sqlite import forks
 from limpet.storage.sqlite.bell import ring
 from limpet.storage.sqlite.boot import ForeignSessions, Renewals, watch
@@ -102,14 +103,12 @@ class Database:
             self._hand_over(request, urgent)
         try:
             result: T = request.future.result(PATIENCE_SECONDS)
+        except UnicodeEncodeError as error:
+            raise no_text(error) from error
         except TimeoutError:
             # Cancelling succeeds only while the verb has not begun: then nothing was written.
             if request.future.cancel():
-                raise StoreBusy(
-                    f"could not write to {self.location.path} for {PATIENCE_SECONDS:.0f} s, "
-                    f"because another process has the turn; nothing was written. Look for a "
-                    f"stopped process that has the file open."
-                ) from None
+                raise nobody_writes(self.location.path, PATIENCE_SECONDS) from None
             result = request.future.result()
         return result
 
@@ -117,13 +116,17 @@ class Database:
         """Let the writing thread do it."""
         with self._waiting:
             self._must_be_open()
-            self._lines[urgent].append(request)
             if urgent not in self._threads:
-                name = "limpet-sqlite-urgent" if urgent else "limpet-sqlite"
+                # Known before it runs: a signal handler that writes meanwhile needs no second.
                 self._threads[urgent] = threading.Thread(
-                    target=self._serve, args=(urgent,), name=name, daemon=True
+                    None, self._serve, f"limpet-sqlite{'-urgent' * urgent}", (urgent,), daemon=True
                 )
-                self._threads[urgent].start()
+                try:
+                    self._threads[urgent].start()
+                except RuntimeError:
+                    del self._threads[urgent]  # the next verb tries again
+                    raise
+            self._lines[urgent].append(request)
             self._wanted[urgent].notify()
 
     def _done_here(self, request: _Request, urgent: bool) -> bool:
@@ -197,8 +200,7 @@ class Database:
 
     def memory_bell(self, topic: Topic) -> PipeBell:
         """A bell for a database in memory."""
-        bell = PipeBell()
-        self._memory_bells[topic].add(bell)
+        self._memory_bells[topic].add(bell := PipeBell())
         return bell
 
     def ring(self, topics: set[Topic]) -> None:
@@ -276,7 +278,7 @@ class Database:
     def _leave_checkpoint(self) -> None:
         """Let the ordinary thread see to the log; neither a caller nor a renewal waits for it."""
         if self._connections.checkpoint_is_due():
-            with contextlib.suppress(StoreUnavailable):
+            with contextlib.suppress(StoreUnavailable, RuntimeError):  # or no thread to be had
                 self._hand_over(_Request(lambda _: None, 0), urgent=False)
 
     def _watch(self, found: Renewals, urgent: bool) -> None:
@@ -292,9 +294,8 @@ class Database:
             self._watched = found
 
     def _turn(self, urgent: bool) -> AbstractContextManager[None]:
-        if self.location.in_memory:
-            return contextlib.nullcontext()
-        return self._turns[urgent].take(urgent=urgent)
+        here = self.location.in_memory
+        return contextlib.nullcontext() if here else self._turns[urgent].take(urgent=urgent)
 
     def _turn_if_free(self, urgent: bool) -> AbstractContextManager[bool]:
         if self.location.in_memory:

@@ -19,6 +19,7 @@ from limpet.storage.sqlite.relocate import must_take_work, must_take_writes
 from limpet.storage.sqlite.shaped import take_in
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import to_json
+from limpet.storage.unreadable import or_else
 
 
 def stage(tx: Transaction, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
@@ -81,7 +82,8 @@ def write_out(tx: Transaction) -> tuple[int, bool]:
     ready, room = 0, CHUNK
     while found := tx.one("flow", "next"):
         flow, chunks, written, text = found
-        jobs = _jobs(text) if text is not None else []
+        nothing: list[NewJob] = []
+        jobs = or_else("flow", flow, f"part {written}", _jobs, text, nothing) if text else nothing
         if len(jobs) > room:
             return ready, True
         room -= len(jobs)

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from limpet.domain.rate import Rate
 from limpet.storage import ticks
 from limpet.storage.furniture import BreakerPiece, KeyPiece, QueuePiece, read
 from limpet.storage.rows import Row
 from limpet.storage.sqlite.breakers import write
-from limpet.storage.sqlite.limits import rules_in, write_rules
+from limpet.storage.sqlite.limits import write_rules
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import from_json, to_json
+from limpet.storage.texts import rate_in, rules_of_row, to_json
 
 Piece = tuple[str, str, str]
 
@@ -24,15 +23,14 @@ def pieces(tx: Transaction) -> tuple[Piece, ...]:
 
 
 def _queue(row: Row) -> QueuePiece:
-    _, declared, adjusted, held_until, given_until, draining = row
-    return QueuePiece(
-        rules_in(declared), rules_in(adjusted), held_until, given_until, bool(draining)
-    )
+    name, declared, adjusted, held_until, given_until, draining = row
+    rules = rules_of_row(name, declared, adjusted)
+    return QueuePiece(*rules, held_until, given_until, bool(draining))
 
 
 def _key(row: Row) -> KeyPiece:
-    _, most, rate, given_until = row
-    return KeyPiece(most, from_json(rate, Rate) if rate else None, given_until)
+    name, most, rate, given_until = row
+    return KeyPiece(most, rate_in(name, rate), given_until)
 
 
 def place(tx: Transaction, found: Sequence[Piece]) -> None:

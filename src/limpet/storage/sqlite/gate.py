@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import (
     PATIENCE,
     Permit,
@@ -13,7 +14,6 @@ from limpet.domain.permit import (
 )
 from limpet.domain.session import Standing
 from limpet.domain.weight import Weight
-from limpet.storage.gating import Host, Sample, Span
 from limpet.storage.refusals import session_dead, session_not_known
 from limpet.storage.sqlite import hosts, permits
 from limpet.storage.sqlite.database import Database

@@ -12,9 +12,8 @@ from limpet.storage.answers import Total
 from limpet.storage.bounds import page_size
 from limpet.storage.refusals import cursor_not_given
 from limpet.storage.rows import Row, event_of, job_of, session_of
-from limpet.storage.sqlite.limits import rules_in
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import to_json
+from limpet.storage.texts import rules_of_row, to_json
 
 _END = 2**62
 
@@ -55,14 +54,14 @@ def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> P
 
 def events(tx: Transaction, id_: str) -> tuple[Event, ...]:
     """The recorded events of a job, oldest first."""
-    return tuple(event_of(row) for row in tx.run("inspect", "events", id=id_))
+    return tuple(event_of(id_, row) for row in tx.run("inspect", "events", id=id_))
 
 
 def latest_events(tx: Transaction, limit: int) -> tuple[JobEvent, ...]:
     """What was recorded last, of any job."""
     size = page_size(limit)
     rows = tx.run("inspect", "latest_events", before=_END, limit=size)
-    return tuple(JobEvent(row[0], row[1], row[2], event_of(row[3:])) for row in rows)
+    return tuple(JobEvent(row[0], row[1], row[2], event_of(row[0], row[3:])) for row in rows)
 
 
 def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
@@ -84,7 +83,8 @@ def queues(tx: Transaction) -> tuple[QueueView, ...]:
 
 def _queue(tx: Transaction, name: str, counts: dict[State, int], said: Row) -> QueueView:
     paused, declared, adjusted, held_until, given_until, draining = said
-    rules = rules_in(adjusted).over(rules_in(declared))
+    declared_rules, set_now = rules_of_row(name, declared, adjusted)
+    rules = set_now.over(declared_rules)
     full = rules.rate is not None and rules.rate.room(given_until, tx.now) < 1
     return QueueView(
         name,
@@ -92,7 +92,7 @@ def _queue(tx: Transaction, name: str, counts: dict[State, int], said: Row) -> Q
         counts,
         _head(tx, name) if State.READY in counts else None,
         rules=rules,
-        adjusted=rules_in(adjusted),
+        adjusted=set_now,
         held_until=held_until if held_until > tx.now else None,
         next_at=rules.rate.next_at(given_until, tx.now) if rules.rate and full else None,
         draining=bool(draining),

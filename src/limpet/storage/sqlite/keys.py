@@ -13,7 +13,7 @@ from limpet.storage.base import CHUNK
 from limpet.storage.rows import Row
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import from_json, rules_read, to_json
+from limpet.storage.texts import rate_in, rules_in, strict_json, to_json
 
 # What the column `turn` says.
 NONE, HAS, WAITS = 0, 1, 2
@@ -53,7 +53,7 @@ class _Key:
         self.key = key
         self._turns = turns
         self._most = most
-        self._rate = from_json(rate, Rate) if rate else None
+        self._rate = rate_in(key, rate)
         self.given_until = self._was_given_until = given_until or 0
         self.next_at: int | None = None
         self.stopped = False
@@ -89,7 +89,7 @@ def ask(tx: Transaction, askers: Iterable[Asker]) -> tuple[set[int], set[str]]:
     inline = sorted(askers)
     if not inline:
         return set(), set()
-    keys = to_json(list(dict.fromkeys(each.key for each in inline)))
+    keys = strict_json(list(dict.fromkeys(each.key for each in inline)))
     found = {row[0]: row[1:] for row in tx.run("keys", "state", keys=keys)}
     given: set[int] = set()
     busy: set[str] = set()
@@ -110,7 +110,7 @@ def become_ready(tx: Transaction, jobs: Sequence[Waiting], move: Move) -> set[in
     ready = {each.n for each in jobs}
     if asking:
         numbers = to_json([each.n for each in asking])
-        rules = {n: rules_read(text) for n, text in tx.run("keys", "rules", numbers=numbers)}
+        rules = {n: rules_in(n, text) for n, text in tx.run("keys", "rules", numbers=numbers)}
         given, busy = ask(
             tx,
             (Asker(each.key or "", each.sort_key, each.n, rules[each.n])
@@ -162,11 +162,11 @@ def _serve_one(tx: Transaction, key: _Key, row: Row, given: dict[int, str]) -> N
     if len(given) >= CHUNK:
         _leave_to_promote(tx, key)
         return
-    if not key.give(rules_read(text), tx.now):
+    if not key.give(rules_in(n, text), tx.now):
         return
     given[n] = queue
     passed = 1
-    following = rules_read(second)
+    following = rules_in(n, second)
     # Mostly the limit is one, and the first in line was all.
     while second is not None and not key.stopped and key.spare(following) > 0:
         room = CHUNK - len(given)
@@ -176,13 +176,13 @@ def _serve_one(tx: Transaction, key: _Key, row: Row, given: dict[int, str]) -> N
         most = min(room, key.spare(following))
         line = tx.run("keys", "line", key=key.key, limit=most + 1, passed=passed)
         for number, its_queue, its_rules in line[:most]:
-            if not key.give(rules_read(its_rules), tx.now):
+            if not key.give(rules_in(number, its_rules), tx.now):
                 return
             given[number] = its_queue
             passed += 1
         if len(line) <= most:
             return
-        following = rules_read(line[most][2])
+        following = rules_in(line[most][0], line[most][2])
 
 
 def _leave_to_promote(tx: Transaction, key: _Key) -> None:
@@ -211,4 +211,4 @@ def limit_key(tx: Transaction, key: str, limit: int | None, rate: Rate | None) -
 def key_limit(tx: Transaction, key: str) -> KeyLimit:
     """What was set for a key; see `LimitVerbs.key_limit`."""
     most, rate = tx.one("keys", "limit_of", key=key) or (None, None)
-    return KeyLimit(most, from_json(rate, Rate) if rate else None)
+    return KeyLimit(most, rate_in(key, rate))

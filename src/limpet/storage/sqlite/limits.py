@@ -6,12 +6,7 @@ from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.storage.base import Topic
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import from_json, to_json
-
-
-def rules_in(text: str | None) -> QueueRules:
-    """Rules of a queue as the store keeps them."""
-    return from_json(text, QueueRules) if text else NO_QUEUE_RULES
+from limpet.storage.texts import rules_of_row, to_json
 
 
 def text_of(rules: QueueRules) -> str | None:
@@ -38,7 +33,7 @@ def limit_queue(tx: Transaction, queue: str, rules: QueueRules | None) -> None:
 
 def _rules(tx: Transaction, queue: str) -> tuple[QueueRules, QueueRules]:
     row = tx.one("limits", "rules", queue=queue)
-    return (rules_in(row[0]), rules_in(row[1])) if row else (NO_QUEUE_RULES, NO_QUEUE_RULES)
+    return rules_of_row(queue, *row) if row else (NO_QUEUE_RULES, NO_QUEUE_RULES)
 
 
 def write_rules(tx: Transaction, queue: str, declared: QueueRules, adjusted: QueueRules) -> None:

@@ -1,10 +1,10 @@
 """Sessions that are over, and the jobs they leave: expire, recover, release."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
-import msgspec
-
-from limpet.domain.cause import Cause, HostRebooted, Unknown, WorkerVanished, cause_of
+from limpet.domain.cause import Cause, HostRebooted, Unknown, WorkerVanished
+from limpet.domain.duration import microseconds_or_none
 from limpet.domain.lease import Lease, digest
 from limpet.domain.session import Session, Standing
 from limpet.domain.state import Move, State
@@ -20,13 +20,16 @@ from limpet.storage.sqlite.inspect import sessions
 from limpet.storage.sqlite.session import end, find, let_go, standing
 from limpet.storage.sqlite.settle import Asked, carry_out
 from limpet.storage.sqlite.transaction import Transaction
+from limpet.storage.texts import cause_in
 
 
-def expire(tx: Transaction, asked: int) -> tuple[Session, ...]:
+def expire(tx: Transaction, asked: int, longest: timedelta | None) -> tuple[Session, ...]:
     """Mark what was overdue when it was asked for (lease clock), and list what is dead and still
     has jobs; see `SweepVerbs.expire`.
     """
-    for session, renewed_at in tx.run("recover", "overdue", boot=tx.boot, now_lease=asked):
+    most = microseconds_or_none(longest)
+    overdue = tx.run("recover", "overdue", boot=tx.boot, now_lease=asked, longest=most)
+    for session, renewed_at in overdue:
         end(tx, session, WorkerVanished(last_seen=renewed_at))
     tx.run("recover", "shorten", boot=tx.boot, now_lease=tx.now_lease)
     widowed = {str(row[0]) for row in tx.run("recover", "widowed")}
@@ -39,9 +42,9 @@ def expire_foreign(tx: Transaction) -> None:
         end(tx, session, HostRebooted(boot=boot))
 
 
-def outlook(tx: Transaction) -> Outlook:
+def outlook(tx: Transaction, longest: timedelta | None) -> Outlook:
     """What a sweeper must know; see `SweepVerbs.outlook`."""
-    row = tx.one("recover", "next_moment", boot=tx.boot)
+    row = tx.one("recover", "next_moment", boot=tx.boot, longest=microseconds_or_none(longest))
     widowed = tx.one("recover", "widowed") is not None
     return Outlook(tx.now_lease, tx.boot, row[0] if row else None, widowed)
 
@@ -51,7 +54,7 @@ def recover(tx: Transaction, session: str) -> Recovered:
     dead = tx.one("recover", "dead", session=session)
     if dead is None:
         return Recovered(0, 0, 0, more=False)
-    cause = cause_of(msgspec.json.decode(dead[0])) if dead[0] else Unknown("unknown", "")
+    cause = cause_in("session", session, dead[0]) or Unknown("unknown", "")
     rows = tx.run("recover", "orphans", session=session, limit=CHUNK)
     went = [_take_back(tx, session, row, cause) for row in rows]
     after(tx, [row[2] for row in rows])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from limpet.domain.job import Report
 from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected
-from limpet.storage.bounds import LONGEST_LINE, LONGEST_NOTE, MOST_LINES
+from limpet.storage.bounds import LINE_KEPT, MOST_LINES, NOTE_KEPT
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.transaction import Transaction
@@ -28,7 +28,7 @@ def _keep(tx: Transaction, n: int, said: Report) -> None:
     if said.progress is not None:
         now = said.progress
         total = None if now.total is None else float(now.total)
-        note = clean(now.note[:LONGEST_NOTE])
+        note = clean(now.note[:NOTE_KEPT])
         values = (n, said.lease.token, float(now.done), total, note, now.at)
         tx.many("report", "progress", [values])
     if said.lines:
@@ -36,6 +36,6 @@ def _keep(tx: Transaction, n: int, said: Report) -> None:
         tx.many(
             "report",
             "line",
-            ((n, line.at, clean(line.level), clean(line.message[:LONGEST_LINE])) for line in lines),
+            ((n, line.at, clean(line.level), clean(line.message[:LINE_KEPT])) for line in lines),
         )
         tx.run("report", "trim", n=n, keep=MOST_LINES)

@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import msgspec
-
-from limpet.domain.cause import Cause, Raised, Requested, cause_of
+from limpet.domain.cause import Cause, Raised, Requested
 from limpet.domain.errors import FlowIncomplete
 from limpet.domain.job import Counters
 from limpet.domain.lease import Digest, digest
@@ -26,7 +24,7 @@ from limpet.storage.sqlite.flow import commit_staged, drop
 from limpet.storage.sqlite.keys import become_ready, waiting_of
 from limpet.storage.sqlite.limits import hold
 from limpet.storage.sqlite.transaction import LARGE, Transaction, Value
-from limpet.storage.texts import from_json, to_json
+from limpet.storage.texts import cause_in, from_json, has_hook, strict_json, to_json
 
 
 def settle(
@@ -124,7 +122,7 @@ def _keep_results(tx: Transaction, done: Sequence[Complete]) -> None:
         if len(each.result) <= LARGE and not each.secrets
     }
     if small:
-        tx.run("settle", "results", values=to_json(small))
+        tx.run("settle", "results", values=strict_json(small))
     if len(small) < len(results):
         tx.many(
             "settle",
@@ -178,11 +176,12 @@ class Asked:
 
     def has_orphan_hook(self, job: Held) -> bool:
         row = self._tx.one("settle", "options", n=job.n)
-        return bool(row and msgspec.json.decode(row[0]).get("orphan_hook"))
+        return row is not None and has_hook(job.lease.job, row[0])
 
     def request(self, job: Held) -> Cause:
         asked = self._tx.one("settle", "request", n=job.n)
-        return cause_of(msgspec.json.decode(asked[0])) if asked else Requested()
+        told = cause_in("job", job.lease.job, asked[0], "cancel_requested event") if asked else None
+        return told or Requested()
 
 
 def carry_out(tx: Transaction, row: Held, decision: Decision) -> None:

@@ -17,8 +17,8 @@ from limpet.domain.rate import Rate
 from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
+from limpet.host.boot import boot_id
 from limpet.storage import answers, base
-from limpet.storage.boot import boot_id
 from limpet.storage.bounds import at_most_a_chunk
 from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
 from limpet.storage.sqlite import (
@@ -92,6 +92,9 @@ class SqliteStore(Schedules, Gates):
 
     # -- hold
 
+    def prepare_for(self, lease: timedelta) -> None:
+        pass  # its renewals have a thread and no connection
+
     def register(self, session: NewSession) -> answers.Registered:
         return self._db.write(lambda tx: sessions.register(tx, session))
 
@@ -140,12 +143,14 @@ class SqliteStore(Schedules, Gates):
 
     # -- sweep
 
-    def expire(self, until: int | None = None) -> tuple[Session, ...]:
+    def expire(
+        self, until: int | None = None, longest: timedelta | None = None
+    ) -> tuple[Session, ...]:
         self._db.look_for_foreign_again()
         # Who became overdue while this waited for its turn may only have waited for one too.
         asked = self._db.clock.boot()
         at_most = asked if until is None else min(asked, until)
-        return self._db.write(lambda tx: recover.expire(tx, at_most))
+        return self._db.write(lambda tx: recover.expire(tx, at_most, longest))
 
     def recover(self, session: str) -> answers.Recovered:
         return self._db.write(lambda tx: recover.recover(tx, session), rows=base.CHUNK)
@@ -162,8 +167,8 @@ class SqliteStore(Schedules, Gates):
             lambda tx: due.prune(tx, retention, queues, self._passed), rows=base.CHUNK
         )
 
-    def outlook(self) -> answers.Outlook:
-        return self._db.read(recover.outlook)
+    def outlook(self, longest: timedelta | None = None) -> answers.Outlook:
+        return self._db.read(lambda tx: recover.outlook(tx, longest))
 
     # -- control
 

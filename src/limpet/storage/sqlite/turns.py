@@ -15,17 +15,13 @@ locks of a process that dies.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 
 from limpet.domain.errors import StoreUnavailable
 from limpet.storage.sqlite.failures import said_of_system, why_not
+from limpet.storage.sqlite.rights import make_folder, open_beside
 
 _NEXT, _URGENT, _TURN = "next", "urgent", "turn"
-
-
-def folder_of(path: str) -> str:
-    """The folder beside a database file for what its processes tell each other."""
-    return path + "-limpet"
 
 
 class Turns:
@@ -33,7 +29,6 @@ class Turns:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._folder = folder_of(path)
         self._files: dict[str, int] = {}
 
     @contextmanager
@@ -76,10 +71,9 @@ class Turns:
         if os.path.isdir(self._path):
             raise StoreUnavailable(f"{self._path} cannot be opened: {why_not(self._path, '')}")
         try:
-            make_folder(self._folder)
+            make_folder(self._path)
             for name in (_NEXT, _URGENT, _TURN):
-                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-                self._files[name] = os.open(os.path.join(self._folder, name), flags, 0o666)
+                self._files[name] = open_beside(self._path, name, os.O_RDWR)
         except OSError as error:
             self.close()
             raise said_of_system(error, self._path) from error
@@ -89,9 +83,3 @@ class Turns:
         files, self._files = self._files, {}
         for descriptor in files.values():
             os.close(descriptor)
-
-
-def make_folder(folder: str) -> None:
-    """Make the folder beside the database, not the one that it is in; several may do so at once."""
-    with suppress(FileExistsError):
-        os.mkdir(folder)

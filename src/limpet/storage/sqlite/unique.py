@@ -11,7 +11,7 @@ from limpet.storage.answers import Receipt
 from limpet.storage.rows import Row
 from limpet.storage.sqlite.after import after, stop
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import rules_read, to_json
+from limpet.storage.texts import rules_in, to_json
 
 
 def apart(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:
@@ -91,7 +91,7 @@ def _holder(tx: Transaction, found: Row) -> _Holder:
     (task, unique, id_, created_at, rules), row = found[:5], found[5:]
     state = State(row[2])
     return _Holder(
-        task, unique, id_, state, _holds(state, created_at, rules_read(rules), tx.now), row
+        task, unique, id_, state, _holds(state, created_at, rules_in(id_, rules), tx.now), row
     )
 
 
@@ -104,7 +104,7 @@ def take_again(tx: Transaction, n: int) -> bool:
     does.
     """
     for other, state, created_at, rules in tx.run("unique", "other", n=n):
-        if _holds(State(state), created_at, rules_read(rules), tx.now):
+        if _holds(State(state), created_at, rules_in(other, rules), tx.now):
             return False
         tx.run("unique", "let_go", n=other)
     tx.run("unique", "take", n=n)

@@ -1,9 +1,10 @@
 -- server: whether another server has taken over.
 -- purpose: a server that has given no jobs of this store before (a restart, a new primary, a restored
 --          copy) may have older data. Tokens then go on from the time of day, which is above all that
---          were ever given, and nothing is claimed for one lease, the longest that is known: a job
---          that is ready in the older data may run in a session that has not noticed yet, and by
---          then that session has stopped it.
+--          were ever given, and nothing is claimed for the longest lease of the workers that are
+--          known: a job that is ready in the older data may run in a session that has not noticed
+--          yet, and by then that session has stopped it. Permits and once-keys run no jobs, and
+--          their leases do not count.
 -- params:  the lease of who wants to claim; wall and lease time, or NULL.
 -- returns: what tokens go on above; whether nothing is claimed just now.
 
@@ -27,7 +28,10 @@ BEGIN
         SET run = v_run, moved_at = v_now,
             base = CASE WHEN s.run = v_run THEN s.base
                         ELSE greatest(limpet.v1_time(p_wall), s.base + 1000000) END,
-            longest = coalesce((SELECT max(lease) FROM limpet.session WHERE state <> 'dead'), 0)
+            longest = coalesce((SELECT max(lease) FROM limpet.session
+                                WHERE state <> 'dead' AND kind NOT IN ('permit', 'once')
+                                -- A longer one than a hundred years is none, see storage/rows.py.
+                                AND lease <= 3162240000000000), 0)
         WHERE one = 1 AND (s.run <> v_run OR s.moved_at > v_now);
         SELECT * INTO v_kept FROM limpet.server WHERE one = 1;
     END IF;

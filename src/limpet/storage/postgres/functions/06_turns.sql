@@ -64,8 +64,8 @@ DECLARE
     v_known record;
 BEGIN
     WITH asked AS (
-        SELECT j.key, max(coalesce((j.rules::json ->> 'key_limit')::integer, 1)) AS most,
-               bool_or(j.rules::json -> 'key_rate' IS NOT NULL) AS rated
+        SELECT j.key, max(coalesce((limpet.v1_rules(j.rules) ->> 'key_limit')::integer, 1)) AS most,
+               bool_or(limpet.v1_rules(j.rules) -> 'key_rate' IS NOT NULL) AS rated
         FROM limpet.job j WHERE j.id = ANY (p_ids) AND j.key IS NOT NULL GROUP BY j.key
     ), later AS (
         INSERT INTO limpet.note (kind, what, most, rated)
@@ -113,7 +113,7 @@ BEGIN
     ), asked AS (
         -- The first turn is within every limit.
         SELECT f.row, bool_and(f.place = 1 OR f.place <= coalesce(
-                   f.set_limit, (j.rules::json ->> 'key_limit')::integer, 1))
+                   f.set_limit, (limpet.v1_rules(j.rules) ->> 'key_limit')::integer, 1))
                    OVER (PARTITION BY f.name ORDER BY f.place) AS given
         FROM first f LEFT JOIN LATERAL (
             SELECT o.rules FROM limpet.job o WHERE f.place > 1 AND o.id = f.id OFFSET 0) j ON true
@@ -180,12 +180,12 @@ BEGIN
         FOR UPDATE OF b SKIP LOCKED;
         EXIT WHEN NOT FOUND;
         EXIT WHEN v_key.held
-            >= coalesce(v_key.set_limit, (v_job.rules::json ->> 'key_limit')::integer, 1);
+            >= coalesce(v_key.set_limit, (limpet.v1_rules(v_job.rules) ->> 'key_limit')::integer, 1);
         IF v_moved >= p_limit THEN
             v_key.next_at := p_now;
             EXIT;
         END IF;
-        v_rate := coalesce(v_key.set_rate::json, v_job.rules::json -> 'key_rate');
+        v_rate := coalesce(limpet.v1_rate(v_key.set_rate), limpet.v1_rules(v_job.rules) -> 'key_rate');
         IF v_rate IS NOT NULL THEN
             -- As domain/rate.py has it.
             v_step := ((v_rate ->> 1)::bigint + (v_rate ->> 0)::bigint - 1) / (v_rate ->> 0)::bigint;

@@ -304,7 +304,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_held record;
 BEGIN
-    SELECT s.id, s.until_at, j.rules::json ->> 'unique_until' AS until, p.state INTO v_held
+    SELECT s.id, s.until_at, limpet.v1_rules(j.rules) ->> 'unique_until' AS until, p.state INTO v_held
     FROM limpet.single s LEFT JOIN limpet.job j ON j.id = s.id
     LEFT JOIN LATERAL (SELECT w.state FROM limpet.placed w WHERE w.id = s.id OFFSET 0) p ON true
     WHERE s.task = p_task AND s.name = p_name;

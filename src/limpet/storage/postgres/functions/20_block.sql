@@ -71,7 +71,7 @@ BEGIN
             LIMIT 1000 FOR UPDATE SKIP LOCKED))
         RETURNING *
     ), gone AS (
-        SELECT t.*, k.key, k.rules::json AS rules FROM taken t LEFT JOIN LATERAL (
+        SELECT t.*, k.key, limpet.v1_rules(k.rules) AS rules FROM taken t LEFT JOIN LATERAL (
             SELECT j.key, j.rules FROM limpet.job j WHERE t.shaped AND j.id = t.id OFFSET 0) k ON true
     ), ready AS (
         INSERT INTO limpet.ready

@@ -54,7 +54,7 @@ BEGIN
         END IF;
         IF cardinality(p_ids) > 0 THEN
             WITH ended AS (
-                SELECT j.id, j.key, j.parent, j.rules::json AS rules, g.target, g.turn,
+                SELECT j.id, j.key, j.parent, limpet.v1_rules(j.rules) AS rules, g.target, g.turn,
                        g.target IN ('succeeded', 'failed', 'cancelled') AS final
                 FROM limpet.job j
                 JOIN unnest(p_ids, p_targets, p_turns) AS g (id, target, turn) ON g.id = j.id

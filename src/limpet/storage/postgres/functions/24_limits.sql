@@ -172,14 +172,14 @@ CREATE OR REPLACE FUNCTION limpet.v1_probe(p_jobs text[], p_now bigint) RETURNS 
 LANGUAGE sql VOLATILE AS $$
     UPDATE limpet.breaker b
     SET state = 'probing', probe_at = p_now + b.probe_after,
-        piece = (b.piece::jsonb || jsonb_build_object(
+        piece = coalesce((limpet.v1_piece(b.piece) || jsonb_build_object(
             'state', 'probing', 'probe_at', p_now + b.probe_after,
             -- The newest 100, see domain/breaker.py.
-            'tries', CASE WHEN jsonb_array_length(b.piece::jsonb -> 'tries') >= 100
-                          THEN (b.piece::jsonb -> 'tries') - 0
-                          ELSE coalesce(b.piece::jsonb -> 'tries', '[]') END
+            'tries', CASE WHEN jsonb_array_length(limpet.v1_piece(b.piece) -> 'tries') >= 100
+                          THEN (limpet.v1_piece(b.piece) -> 'tries') - 0
+                          ELSE coalesce(limpet.v1_piece(b.piece) -> 'tries', '[]') END
                 || (SELECT jsonb_agg(jsonb_build_array(r.id, r.token)) FROM limpet.running r
-                    WHERE r.id = ANY (p_jobs) AND r.task = ANY (b.tasks))))::text
+                    WHERE r.id = ANY (p_jobs) AND r.task = ANY (b.tasks))))::text, b.piece)
     WHERE b.state <> 'closed' AND b.probe_at <= p_now AND EXISTS (
         SELECT FROM limpet.running r WHERE r.id = ANY (p_jobs) AND r.task = ANY (b.tasks))
 $$;

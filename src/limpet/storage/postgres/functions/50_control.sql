@@ -167,7 +167,7 @@ DECLARE
     v_state text;
 BEGIN
     SELECT d.* INTO v_row FROM limpet.done d WHERE d.id = p_job;
-    SELECT j.key, j.parent, j.unique_key, j.created_at, j.rules::json AS rules INTO v_asked
+    SELECT j.key, j.parent, j.unique_key, j.created_at, limpet.v1_rules(j.rules) AS rules INTO v_asked
     FROM limpet.job j WHERE j.id = p_job;
     DELETE FROM limpet.relaunch r WHERE r.id = p_job;
     IF v_asked.unique_key IS NOT NULL THEN

@@ -85,7 +85,7 @@ BEGIN
         -- Turns are counted anew, and who may have one is seen at the first promote or exchange.
         INSERT INTO limpet.key AS k (name, held, rated)
         SELECT key, count(*) FILTER (WHERE state = 'ready' OR (state = 'scheduled' AND turn)),
-               bool_or(rules::json -> 'key_rate' IS NOT NULL)
+               bool_or(limpet.v1_rules(rules) -> 'key_rate' IS NOT NULL)
         FROM come
         WHERE key IS NOT NULL AND state IN ('scheduled', 'ready', 'blocked') GROUP BY key
         ON CONFLICT (name) DO UPDATE
@@ -97,8 +97,8 @@ BEGIN
         -- The newest holds it, but one that is finished only where none is not.
         INSERT INTO limpet.single AS s (task, name, id, until_at)
         SELECT DISTINCT ON (task, "unique") task, "unique", id,
-               CASE WHEN rules::json ->> 'unique_until' = 'time'
-                    THEN created_at + (rules::json ->> 'unique_for')::bigint END
+               CASE WHEN limpet.v1_rules(rules) ->> 'unique_until' = 'time'
+                    THEN created_at + (limpet.v1_rules(rules) ->> 'unique_for')::bigint END
         FROM come WHERE "unique" IS NOT NULL
         ORDER BY task, "unique", finished_at IS NULL DESC, number DESC
         ON CONFLICT (task, name) DO UPDATE SET id = excluded.id, until_at = excluded.until_at

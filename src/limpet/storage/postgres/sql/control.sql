@@ -1,8 +1,14 @@
 -- control: pause, on a person's word (cancel and retry are functions).
 -- purpose: a paused queue is not claimed from.
 -- params:  by name.
--- returns: nothing.
+-- returns: options: those of a job.
 
 -- statement: pause
 INSERT INTO limpet.queue (name, paused) VALUES (%(queue)s, %(paused)s)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused
+
+-- statement: options
+SELECT options FROM limpet.job WHERE id = %(id)s
+
+-- statement: no_options
+UPDATE limpet.job SET options = '{}' WHERE id = %(id)s

@@ -48,6 +48,8 @@ DELETE FROM limpet.session WHERE id = ANY (limpet.v1_column(%(ids)s))
 -- statement: forget_tasksets
 DELETE FROM limpet.taskset t
 WHERE NOT EXISTS (SELECT 1 FROM limpet.session s WHERE s.tasks = t.digest)
+  -- Pools that cannot be read may name any.
+  AND NOT EXISTS (SELECT 1 FROM limpet.session s WHERE NOT limpet.v1_is_json(s.pools))
   AND NOT EXISTS (
-      SELECT 1 FROM limpet.session s CROSS JOIN json_array_elements_text(s.pools::json) p
+      SELECT 1 FROM limpet.session s CROSS JOIN json_array_elements_text(limpet.v1_pools(s.pools)) p
       WHERE p.value = t.digest)

@@ -140,7 +140,7 @@ HAVING h.held_count <> count(r.id)
 -- the tasks of a session that is not dead are kept, and those of its pools
 SELECT DISTINCT s.id FROM limpet.session s
 CROSS JOIN LATERAL (
-    SELECT s.tasks AS digest UNION ALL SELECT json_array_elements_text(s.pools::json)) d
+    SELECT s.tasks AS digest UNION ALL SELECT json_array_elements_text(limpet.v1_pools(s.pools))) d
 WHERE s.state <> 'dead'
   AND d.digest <> 'b8e1dda3ac0aa3820ad2990b' -- of no task at all
   AND NOT EXISTS (SELECT 1 FROM limpet.taskset t WHERE t.digest = d.digest)

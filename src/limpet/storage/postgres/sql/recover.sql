@@ -1,7 +1,8 @@
 -- recover: mark sessions dead and take their jobs back.
 -- purpose: live or draining to dead when the moment is over; running to ready, failed or cancelled
 --          for the jobs of a dead session (moved by shift).
--- params:  by name; asked is lease time.
+-- params:  by name; asked is lease time, longest a lease in microseconds, NULL for no limit; a
+--          lease that nobody can read counts as the default.
 -- returns: overdue: sessions to mark, locked; one whose row is in use is left to the next sweep.
 --          shorten: nothing; leases that were given by a clock that has been set back since end one
 --          lease from now.
@@ -11,12 +12,14 @@
 -- statement: overdue
 SELECT id, renewed_at FROM limpet.session
 WHERE state <> 'dead' AND moment <= %(asked)s
+  AND (%(longest)s::bigint IS NULL OR %(longest)s::bigint >=
+       CASE WHEN lease <= 3162240000000000 THEN lease ELSE 10000000 END)
 ORDER BY id
 FOR UPDATE SKIP LOCKED
 
 -- statement: shorten
-UPDATE limpet.session SET moment = limpet.v1_time(%(given)s) + lease
-WHERE state <> 'dead' AND moment > limpet.v1_time(%(given)s) + lease
+UPDATE limpet.session SET moment = limpet.v1_time(%(given)s) + least(lease, 3162240000000000)
+WHERE state <> 'dead' AND moment > limpet.v1_time(%(given)s) + least(lease, 3162240000000000)
 
 -- statement: widowed
 SELECT s.id FROM limpet.session s
@@ -25,7 +28,9 @@ ORDER BY s.id
 
 -- statement: outlook
 SELECT limpet.v1_time(%(given)s), pg_postmaster_start_time()::text,
-       (SELECT min(moment) FROM limpet.session WHERE state <> 'dead'),
+       (SELECT min(moment) FROM limpet.session
+        WHERE state <> 'dead' AND (%(longest)s::bigint IS NULL OR %(longest)s::bigint >=
+       CASE WHEN lease <= 3162240000000000 THEN lease ELSE 10000000 END)),
        EXISTS (SELECT 1 FROM limpet.session s
                WHERE s.state = 'dead'
                  AND EXISTS (SELECT 1 FROM limpet.running r WHERE r.session = s.id))

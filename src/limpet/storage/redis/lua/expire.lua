@@ -1,7 +1,7 @@
 -- expire: mark sessions dead whose moment was over when that was asked.
 -- purpose: live or draining to dead; a lease that was given by a clock that has been set back since
 --          ends one lease from now.
--- params:  the lease clock when it was asked.
+-- params:  the lease clock when it was asked; the longest lease that is ended, false for no limit.
 -- returns: {0, lease clock, the fields of every dead session that still has jobs}.
 -- include: frame
 -- include: session
@@ -10,19 +10,20 @@
 -- include: death
 -- include: told_sessions
 
-local asked = math.min(given[4], now_lease)
+local asked, longest = math.min(given[4], now_lease), given[5]
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'moments', '-inf', whole(asked))) do
     local s = find_session(id)
     -- On a server that has just taken over, everyone gets the time to say that they are there.
-    if moved_at == 0 or asked >= moved_at + s.lease then
-        local seen = redis.call('HGET', P .. 'session/' .. id, 'renewed_at')
-        die(s, '{"kind":"WorkerVanished","last_seen":' .. seen .. '}', true)
+    local heard_of = s and (moved_at == 0 or asked >= moved_at + s.lease)
+    if heard_of and not (longest and s.lease > longest) then
+        local seen = stored.number(redis.call('HGET', P .. 'session/' .. id, 'renewed_at'), 0) or 0
+        die(s, '{"kind":"WorkerVanished","last_seen":' .. whole(seen) .. '}', true)
     end
 end
 local later = redis.call('ZRANGEBYSCORE', P .. 'moments', '(' .. whole(now_lease), '+inf')
 for _, id in ipairs(later) do
     local s = find_session(id)
-    if s.moment > now_lease + s.lease then
+    if s and s.moment > now_lease + s.lease then
         local moment = whole(now_lease + s.lease)
         redis.call('HSET', P .. 'session/' .. id, 'moment', moment)
         redis.call('ZADD', P .. 'moments', moment, id)

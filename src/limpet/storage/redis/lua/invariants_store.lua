@@ -71,7 +71,7 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
         local widowed = redis.call('SISMEMBER', P .. 'widowed', id) == 1
         if widowed ~= (dead and #held > 0) then wrong('widowed_has_jobs', id) end
         digests[s.tasks] = (digests[s.tasks] or 0) + 1
-        for _, digest in ipairs(cjson.decode(told[4])) do
+        for _, digest in ipairs(stored.json(told[4]) or {}) do
             digests[digest] = (digests[digest] or 0) + 1
         end
         if not dead then

@@ -1,9 +1,27 @@
 -- outlook: what a sweeper must know before it ends anybody's session.
 -- purpose: reads only.
--- params:  none.
--- returns: {0, lease clock, the server process whose clock it is, {id, moment} of the next lease to
---          end or {}, how many dead sessions still have jobs}.
+-- params:  the longest lease that is asked for, false for no limit.
+-- returns: {0, lease clock, the server process whose clock it is, when the next lease ends or '',
+--          how many dead sessions still have jobs}.
 -- include: frame
 
-return {0, whole(now_lease), given[3], redis.call('ZRANGE', P .. 'moments', 0, 0, 'WITHSCORES'),
-    redis.call('SCARD', P .. 'widowed')}
+local longest = given[4]
+local STEP = 100
+
+-- The first moment of a session whose lease is no longer than that; nearly always that of the first.
+local function next_moment()
+    local from = 0
+    while true do
+        local found = redis.call('ZRANGE', P .. 'moments', from, from + STEP - 1, 'WITHSCORES')
+        for place = 1, #found, 2 do
+            local lease = longest and redis.call('HGET', P .. 'session/' .. found[place], 'lease')
+            if not lease or (stored.lease(lease) or 10000000) <= longest then
+                return whole(tonumber(found[place + 1]))
+            end
+        end
+        if #found < 2 * STEP then return '' end
+        from = from + STEP
+    end
+end
+
+return {0, whole(now_lease), given[3], next_moment(), redis.call('SCARD', P .. 'widowed')}

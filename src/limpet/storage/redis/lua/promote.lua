@@ -3,7 +3,8 @@
 --          a new round when it is relaunched; turns that a rate gives again; committed flows are
 --          written out; descendants of parents that are gone are cancelled. At most a thousand each.
 -- params:  none.
--- returns: {0, ready, lapsed, 1 if there may be more, {what, when the next one is due} or {}}.
+-- returns: {0, ready, lapsed, 1 if there may be more, {what, when the next one is due} or {}, parts of
+--          flows that cannot be read}.
 -- include: frame
 -- include: unclosed
 -- include: row
@@ -17,6 +18,9 @@
 -- include: write
 -- include: bounds
 
+-- Parts of flows that nobody can read: they are passed over, lest no flow be written out any more.
+local unreadable = {}
+
 local function write_out()
     local left = 1000
     while true do
@@ -28,15 +32,19 @@ local function write_out()
         end
         local key = P .. 'flow/' .. flow
         local kept = redis.call('HMGET', key, 'chunks', 'at')
-        local at = tonumber(kept[2] or 0)
-        local part = cmsgpack.unpack(redis.call('HGET', key, at))
+        local at, chunks = tonumber(kept[2]) or 0, tonumber(kept[1]) or 0
+        local part = stored.packed(redis.call('HGET', key, at))
+        if not part or not stored.number(part[1], 0) or type(part[5]) ~= 'table' then
+            unreadable[#unreadable + 1] = flow .. ' ' .. at
+            part = {0}
+        end
         if part[1] > left then return end
         left = left - part[1]
         if part[1] > 0 then
             take_in({number = part[1], shapes = part[2], kinds = part[3], extras = part[4],
                 texts = part[5], first = 1, flow = true})
         end
-        if at + 1 == tonumber(kept[1]) then
+        if at + 1 >= chunks then
             redis.call('DEL', key)
             redis.call('ZREM', P .. 'flows', flow)
         else
@@ -117,4 +125,4 @@ for _, key in ipairs({'scheduled', 'lapse', 'relaunch', 'key_due'}) do
         next_due = first
     end
 end
-return {0, made_ready, #late, more and 1 or 0, next_due}
+return {0, made_ready, #late, more and 1 or 0, next_due, unreadable}

@@ -158,8 +158,10 @@ for _, id in ipairs(old) do
     if sessions < left and redis.call('SISMEMBER', P .. 'widowed', id) == 0 then
         local key = P .. 'session/' .. id
         local known = redis.call('HMGET', key, 'tasks', 'pools')
-        forget_tasks(known[1])
-        for _, digest in ipairs(cjson.decode(known[2])) do forget_tasks(digest) end
+        if known[1] then forget_tasks(known[1]) end
+        for _, digest in ipairs(stored.json(known[2]) or {}) do
+            if type(digest) == 'string' then forget_tasks(digest) end
+        end
         redis.call('DEL', key, P .. 'held/' .. id, P .. 'cancels/' .. id)
         redis.call('ZREM', P .. 'ended', id)
         redis.call('ZREM', P .. 'sessions', id)

@@ -1,6 +1,7 @@
 -- repair: give a quarantined job arguments that fit.
 -- purpose: quarantined to ready, or to blocked for its key; its counters stay.
--- params:  job, what comes before its options in the payload and what after (msgpack).
+-- params:  job, what comes before its options in the payload and what after (msgpack), other options or
+--          false.
 -- returns: {0, state after it}; {1} for a job that is not there; {2, state} for one in another state.
 -- include: frame
 -- include: unclosed
@@ -15,7 +16,9 @@ if r.state ~= QUARANTINED then return {2, STATES[r.state]} end
 
 -- include: write
 
-local options = cmsgpack.unpack('\149' .. redis.call('HGET', P .. 'job', r.id))[3]
+local kept = redis.call('HGET', P .. 'job', r.id)
+local options = given[7] or (stored.packed('\149' .. (kept or '')) or {})[3]
+if type(options) ~= 'string' then options = '{}' end
 redis.call('HSET', P .. 'job', r.id, given[5] .. cmsgpack.pack(options) .. given[6])
 redis.call('HDEL', P .. 'error', r.id)
 leave(r)

@@ -23,7 +23,7 @@ local MISSING = 'lines are missing here: the store was at its memory limit'
 
 local function leave_out(key)
     local last = redis.call('LINDEX', key, -1)
-    if last and cmsgpack.unpack(last)[3] == MISSING then return end
+    if (stored.packed(last) or {})[3] == MISSING then return end
     redis.call('RPUSH', key, cmsgpack.pack({now, 'warning', MISSING}))
 end
 

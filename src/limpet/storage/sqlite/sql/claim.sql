@@ -6,8 +6,8 @@
 --          ready jobs, each found by one step in the index, and whether the pool can run it and
 --          whether any live session knows it; candidates: two JSON lists, sort keys and numbers, in
 --          order; taken: a JSON list of what the holder needs to run each, in the order of
---          ClaimedJob, without those whose payload has more than :most bytes, and how many
---          those are.
+--          ClaimedJob, without those whose payload has more than :most bytes or cannot be
+--          listed, and how many there are in all; taken_alone: the same of one, texts as bytes.
 -- why:     a list in one row, because the interpreter's lock changes hands for each row.
 
 -- statement: queues
@@ -53,12 +53,21 @@ SELECT json_group_array(json_array(
            json_array(j.id, j.session, j.token), j.task, j.queue, j.failures + j.orphans + 1,
            j.round, json_array(j.failures, j.orphans, j.strikes), j.suspect, j.last_run,
            j.payload_version, p.args, p.options, json(p.secrets), j.deadline_at))
-           FILTER (WHERE octet_length(p.args) + octet_length(p.options) <= :most),
-       count(*) FILTER (WHERE octet_length(p.args) + octet_length(p.options) > :most)
+           FILTER (WHERE octet_length(p.args) + octet_length(p.options) <= :most
+                     AND (p.secrets = '[]' OR json_valid(p.secrets))),
+       count(*)
 FROM json_each(:numbers) e
 CROSS JOIN limpet_job j ON j.n = e.value
-CROSS JOIN limpet_payload p ON p.n = j.n
+LEFT JOIN limpet_payload p ON p.n = j.n
 WHERE j.state = 'running' AND j.session = :session
+
+-- statement: taken_alone
+SELECT j.id, j.session, j.token, j.task, j.queue, j.failures + j.orphans + 1, j.round, j.failures,
+       j.orphans, j.strikes, j.suspect, j.last_run, j.payload_version, CAST(p.args AS BLOB),
+       CAST(p.options AS BLOB), CAST(p.secrets AS BLOB), j.deadline_at
+FROM limpet_job j
+LEFT JOIN limpet_payload p ON p.n = j.n
+WHERE j.n = :n AND j.state = 'running' AND j.session = :session
 
 -- statement: strangers
 SELECT n FROM limpet_job

@@ -34,7 +34,9 @@ SET sort_key = :sort_key, ready_at = :now, lapses_at = deadline_at, payload_vers
 WHERE n = :n
 
 -- statement: repair_payload
-UPDATE limpet_payload SET args = :args, secrets = :secrets WHERE n = :n
+INSERT INTO limpet_payload (n, args, options, secrets) VALUES (:n, :args, :options, :secrets)
+ON CONFLICT (n) DO UPDATE
+SET args = excluded.args, options = excluded.options, secrets = excluded.secrets
 
 -- statement: movable
 SELECT n, queue, state FROM limpet_job

@@ -43,5 +43,6 @@ SELECT (
     SELECT coalesce(sum(q.value), 0)
     FROM limpet_flow f INDEXED BY limpet_flow_open
     CROSS JOIN limpet_staged s ON s.flow = f.flow AND s.place >= f.written AND s.place < f.chunks
-    CROSS JOIN json_each(s.queues) q ON q.key = :queue
+    CROSS JOIN json_each(CASE WHEN json_valid(s.queues) THEN s.queues ELSE '{}' END) q
+        ON q.key = :queue
     WHERE f.whole = 0)

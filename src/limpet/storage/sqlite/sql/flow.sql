@@ -19,7 +19,8 @@ SET jobs = excluded.jobs, queues = excluded.queues, staged_at = excluded.staged_
 SELECT count(*) FROM limpet_staged WHERE flow = :flow AND place >= 0 AND place < :chunks
 
 -- statement: asked
-SELECT q.key, sum(q.value) FROM limpet_staged s CROSS JOIN json_each(s.queues) q
+SELECT q.key, sum(q.value) FROM limpet_staged s CROSS JOIN json_each(
+    CASE WHEN json_valid(s.queues) THEN s.queues ELSE '{}' END) q
 WHERE s.flow = :flow AND s.place >= 0 AND s.place < :chunks
 GROUP BY q.key
 

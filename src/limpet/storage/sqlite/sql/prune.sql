@@ -15,7 +15,7 @@ WHERE j.state = :state AND j.finished_at IS NOT NULL AND j.finished_at < :finish
       SELECT 1 FROM limpet_job o WHERE o.id = j.parent AND o.finished_at IS NULL))
   AND NOT EXISTS (SELECT 1 FROM limpet_gone g WHERE g.n = j.n)
   -- Who holds its unique for a time does so for all of it.
-  AND (j.sole = 0 OR j.rules ->> 'unique_until' IS NOT 'time'
+  AND (j.sole = 0 OR NOT json_valid(j.rules) OR j.rules ->> 'unique_until' IS NOT 'time'
        OR j.created_at + (j.rules ->> 'unique_for') <= :now)
 ORDER BY j.finished_at
 LIMIT :limit
@@ -35,7 +35,7 @@ WHERE j.n IN (SELECT value FROM json_each(:numbers))
       SELECT 1 FROM limpet_job o WHERE o.id = j.parent AND o.finished_at IS NULL))
   AND NOT EXISTS (SELECT 1 FROM limpet_gone g WHERE g.n = j.n)
   -- Who holds its unique for a time does so for all of it.
-  AND (j.sole = 0 OR j.rules ->> 'unique_until' IS NOT 'time'
+  AND (j.sole = 0 OR NOT json_valid(j.rules) OR j.rules ->> 'unique_until' IS NOT 'time'
        OR j.created_at + (j.rules ->> 'unique_for') <= :now)
 
 -- statement: job
@@ -71,4 +71,9 @@ DELETE FROM limpet_answer WHERE session = ?
 -- statement: tasksets
 DELETE FROM limpet_taskset
 WHERE digest NOT IN (SELECT tasks FROM limpet_session)
-  AND digest NOT IN (SELECT p.value FROM limpet_session s, json_each(s.pools) p)
+  -- Pools that cannot be read may name any.
+  AND NOT EXISTS (SELECT 1 FROM limpet_session s WHERE NOT json_valid(s.pools))
+  AND digest NOT IN (
+      SELECT p.value FROM limpet_session s,
+          json_each(CASE WHEN json_valid(s.pools) THEN s.pools ELSE '[]' END) p
+      WHERE p.value IS NOT NULL)

@@ -1,7 +1,8 @@
 -- recover: mark sessions dead and take their jobs back.
 -- purpose: live or draining to dead when the moment is over or the boot is another; running to
 --          ready, failed or cancelled for the jobs of a dead session (moved by settle.sql).
--- params:  by name.
+-- params:  by name; longest is a lease in microseconds, NULL for no limit; a lease that nobody can
+--          read counts as the default.
 -- returns: overdue: sessions to mark; shorten: nothing, leases that were given by a clock that has been
 --          set back since end one lease from now; widowed: dead sessions with jobs; orphans: their
 --          jobs.
@@ -9,10 +10,12 @@
 -- statement: overdue
 SELECT id, renewed_at FROM limpet_session
 WHERE state <> 'dead' AND boot = :boot AND moment <= :now_lease
+  AND (:longest IS NULL OR :longest >=
+       CASE WHEN typeof(lease) = 'integer' AND lease <= 3162240000000000 THEN lease ELSE 10000000 END)
 
 -- statement: shorten
-UPDATE limpet_session SET moment = :now_lease + lease
-WHERE state <> 'dead' AND boot = :boot AND moment > :now_lease + lease
+UPDATE limpet_session SET moment = :now_lease + min(lease, 3162240000000000)
+WHERE state <> 'dead' AND boot = :boot AND moment > :now_lease + min(lease, 3162240000000000)
 
 -- statement: foreign
 SELECT id, boot FROM limpet_session WHERE state <> 'dead' AND boot <> :boot
@@ -24,7 +27,8 @@ WHERE s.state = 'dead'
 
 -- statement: next_moment
 SELECT min(CASE WHEN boot = :boot THEN moment ELSE 0 END) FROM limpet_session
-WHERE state <> 'dead'
+WHERE state <> 'dead' AND (:longest IS NULL OR :longest >=
+       CASE WHEN typeof(lease) = 'integer' AND lease <= 3162240000000000 THEN lease ELSE 10000000 END)
 
 -- statement: dead
 SELECT cause, renewed_at FROM limpet_session WHERE id = :session AND state = 'dead'

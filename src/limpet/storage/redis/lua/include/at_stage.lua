@@ -3,5 +3,5 @@
 
 local function is_at(stage)
     local record = redis.call('HGET', KEYS[1], 'relocation')
-    return closed == stage and record and cjson.decode(record).id == given[4]
+    return closed == stage and record and (stored.json(record) or {}).id == given[4]
 end

@@ -19,10 +19,10 @@ local function queue_rules()
     for _, hash in ipairs({'declared', 'adjusted'}) do
         local kept = redis.call('HGETALL', P .. hash)
         for at = 1, #kept, 2 do
-            local said, of_queue = cjson.decode(kept[at + 1]), rules[kept[at]] or {}
-            of_queue.concurrency = or_nil(said[1]) or of_queue.concurrency
-            of_queue.rate = or_nil(said[2]) or of_queue.rate
-            of_queue.weight = or_nil(said[3]) or of_queue.weight
+            local said, of_queue = stored.json(kept[at + 1]) or {}, rules[kept[at]] or {}
+            of_queue.concurrency = stored.number(said[1], 1) or of_queue.concurrency
+            of_queue.rate = stored.rate(said[2]) or of_queue.rate
+            of_queue.weight = stored.number(said[3], 1) or of_queue.weight
             rules[kept[at]] = of_queue
         end
     end

@@ -5,13 +5,32 @@
 
 local breakers = {MOST_TRIES = 100, given = {}}
 
+breakers.STATES = {closed = true, open = true, probing = true}
+
+-- Rules as the app gave them; nil where they cannot be read, and the breaker is as if it were not there.
+function breakers.rules_in(text)
+    local rules = stored.json(text)
+    if not rules or type(rules.tasks) ~= 'table' or type(rules.failure_rate) ~= 'number'
+        or not stored.number(rules.least, 0) or not stored.number(rules.window, 0)
+        or not stored.number(rules.probe_after, 0) then return nil end
+    for _, task in ipairs(rules.tasks) do
+        if type(task) ~= 'string' then return nil end
+    end
+    return rules
+end
+
 function breakers.find(name)
     local rules = redis.call('HGET', P .. 'breaker_rules', name)
     if not rules then return nil end
-    local kept = redis.call('HGET', P .. 'breaker_state', name)
-    local b = kept and cmsgpack.unpack(kept) or {'closed', 0, 0, 0, false, false, {}}
-    return {name = name, rules = cjson.decode(rules), state = b[1], succeeded = b[2], failed = b[3],
-        window_at = b[4], opened_at = b[5], probe_at = b[6], tries = b[7]}
+    rules = breakers.rules_in(rules)
+    if not rules then return nil end
+    local b = stored.packed(redis.call('HGET', P .. 'breaker_state', name))
+    if not b or not breakers.STATES[b[1]] or type(b[7]) ~= 'table' then
+        b = {'closed', 0, 0, 0, false, false, {}}
+    end
+    return {name = name, rules = rules, state = b[1], succeeded = stored.number(b[2], 0) or 0,
+        failed = stored.number(b[3], 0) or 0, window_at = stored.number(b[4], 0) or 0, opened_at = b[5],
+        probe_at = stored.number(b[6], 0) or false, tries = b[7]}
 end
 
 function breakers.keep(b)
@@ -83,7 +102,7 @@ function breakers.by_task()
     local of_task = {}
     for _, name in ipairs(redis.call('SMEMBERS', P .. 'tripped')) do
         local b = breakers.find(name)
-        for _, task in ipairs(b.rules.tasks) do
+        for _, task in ipairs(b and b.rules.tasks or {}) do
             of_task[task] = of_task[task] or {}
             table.insert(of_task[task], b)
         end

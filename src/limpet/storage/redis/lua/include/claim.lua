@@ -173,8 +173,9 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
     local changed, held, limited, keyed, spots, permitted = {}, {}, {}, {}, {}, {}
     for place = 1, #ids do
         local id, row, blob = ids[place], rows[place], blobs[place]
-        -- A job without its row or payload cannot run; fsck finds it.
-        if row and blob then
+        -- A job without its row cannot run; fsck finds it. One without its payload is put aside.
+        if row then
+            blob = blob or ''
             local token = struct.unpack('>I8', row, 3)
             token = (token > base and token or base) + 1
             local common = common_of(who, token,

@@ -13,7 +13,8 @@ local function die(s, cause, charged)
         cause, 'charged', charged and 1 or 0)
     redis.call('ZREM', P .. 'moments', s.id)
     redis.call('ZADD', P .. 'ended', whole(now), s.id)
-    if s.count > 0 then redis.call('SADD', P .. 'widowed', s.id) end
+    -- What it holds counts, not what is said of that; there is one field without a name.
+    if s.count > 0 or redis.call('HLEN', P .. 'held/' .. s.id) > 1 then redis.call('SADD', P .. 'widowed', s.id) end
     for _, task in ipairs(redis.call('SMEMBERS', P .. 'tasks/' .. s.tasks)) do
         redis.call('HINCRBY', P .. 'known', task, -1)
     end

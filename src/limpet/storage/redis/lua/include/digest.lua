@@ -6,13 +6,13 @@ local held_count, held_names, held_tokens = 0, 0, 0
 
 local function hold(id, token)
     held_count = held_count + 1
-    held_names = held_names + tonumber(string.sub(id, -8), 32)
+    held_names = held_names + (tonumber(string.sub(id, -8), 32) or 0)
     held_tokens = held_tokens + token % 1048576
 end
 
 local function let_go(id, token)
     held_count = held_count - 1
-    held_names = held_names - tonumber(string.sub(id, -8), 32)
+    held_names = held_names - (tonumber(string.sub(id, -8), 32) or 0)
     held_tokens = held_tokens - token % 1048576
 end
 

@@ -23,8 +23,10 @@ end
 -- Add how many jobs of each queue some parts of a flow have.
 local function add_asked(asked, flow, from, chunks)
     for place = from, chunks - 1 do
-        local queues = cmsgpack.unpack(redis.call('HGET', P .. 'flow/' .. flow, 'queues/' .. place))
-        for queue, number in pairs(queues) do asked[queue] = (asked[queue] or 0) + number end
+        local queues = stored.packed(redis.call('HGET', P .. 'flow/' .. flow, 'queues/' .. place))
+        for queue, number in pairs(queues or {}) do
+            asked[queue] = (asked[queue] or 0) + (stored.number(number, 0) or 0)
+        end
     end
 end
 
@@ -36,7 +38,7 @@ local function waiting_in(queue)
     end
     for _, flow in ipairs(redis.call('ZRANGE', P .. 'flows', 0, -1)) do
         local kept = redis.call('HMGET', P .. 'flow/' .. flow, 'at', 'chunks')
-        add_asked(asked, flow, tonumber(kept[1] or 0), tonumber(kept[2]))
+        add_asked(asked, flow, tonumber(kept[1]) or 0, tonumber(kept[2]) or 0)
     end
     return sum + (asked[queue] or 0)
 end

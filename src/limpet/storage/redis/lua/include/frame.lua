@@ -30,3 +30,41 @@ end
 local function whole(number)
     return string.format('%.0f', number)
 end
+
+-- What a field of the store holds, or nil where somebody wrote what nobody can read: it must not end a
+-- script, least of all after a write.
+local stored = {}
+
+function stored.table(decode, text)
+    if not text then return nil end
+    local fine, value = pcall(decode, text)
+    return fine and type(value) == 'table' and value or nil
+end
+
+function stored.json(text) return stored.table(cjson.decode, text) end
+
+function stored.packed(text) return stored.table(cmsgpack.unpack, text) end
+
+-- A whole number of at least so much; NaN is none.
+function stored.number(value, least)
+    local number = type(value) ~= 'table' and type(value) ~= 'userdata' and tonumber(value)
+    if number and number >= least and number <= 9007199254740992 and number == math.floor(number) then
+        return number
+    end
+    return nil
+end
+
+-- A lease, as storage/rows.py has it: no longer than a hundred years.
+function stored.lease(value)
+    local lease = stored.number(value, 1)
+    return lease and lease <= 3162240000000000 and lease or nil
+end
+
+-- A rate {count, period, burst}.
+function stored.rate(value)
+    if type(value) ~= 'table' then return nil end
+    for part = 1, 3 do
+        if not stored.number(type(value[part]) == 'number' and value[part] or nil, 1) then return nil end
+    end
+    return value
+end

@@ -30,7 +30,7 @@ local NO_RULES = {}
 
 -- What is not plain about a job.
 local function read_extra(text)
-    local e = text and cmsgpack.unpack(text) or {}
+    local e = stored.packed(text) or {}
     return {key = e[1], unique = e[2], parent = e[3], rules = e[6] or NO_RULES}
 end
 
@@ -44,11 +44,6 @@ end
 local function extra_of(r)
     if not r.extra then r.extra = read_extra(redis.call('HGET', P .. 'extra', r.id)) end
     return r.extra
-end
-
-local function or_nil(value)
-    if value == cjson.null then return nil end
-    return value
 end
 
 -- Keys that this script has looked at, and those of which somebody may get a turn now.
@@ -72,8 +67,8 @@ local function load_keys(wanted)
         local k = {name = names[place], was = was, count = (was - waits) / 4, lined = waits % 2 == 1,
             said = waits > 1}
         if rules and rules[place] then
-            local set = cjson.decode(rules[place])
-            k.limit, k.rate = or_nil(set.limit), or_nil(set.rate)
+            local set = stored.json(rules[place]) or {}
+            k.limit, k.rate = stored.number(set.limit, 1), stored.rate(set.rate)
         end
         keys[k.name] = k
     end

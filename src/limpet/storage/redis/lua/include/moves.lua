@@ -55,7 +55,7 @@ end
 
 local function last_events_of(id)
     local entries = redis.call('LRANGE', P .. 'events/' .. id, -LAST_EVENTS, -1)
-    for place, entry in ipairs(entries) do entries[place] = cmsgpack.unpack(entry) end
+    for place, entry in ipairs(entries) do entries[place] = stored.packed(entry) or {} end
     return entries
 end
 

@@ -14,7 +14,11 @@ function permits.head_of(server)
 end
 
 function permits.read(text)
-    local p = cmsgpack.unpack(string.sub(text, 3 + struct.unpack('>I2', text)))
+    local p = stored.packed(string.sub(text, 3 + struct.unpack('>I2', text)))
+    -- Of one that cannot be read nobody knows what it weighs; it holds no room.
+    if not p or type(p[6]) ~= 'number' or type(p[7]) ~= 'number' or type(p[2]) ~= 'number' then
+        return nil
+    end
     return {text = text, at = p[2], holder = p[3], session = p[4], cpu = p[6], memory = p[7],
         heavy = p[8]}
 end
@@ -22,8 +26,9 @@ end
 function permits.of(server)
     local head = permits.head_of(server)
     local found = redis.call('ZRANGEBYLEX', P .. 'permits', '[' .. head, '(' .. head .. '\255')
-    for place, text in ipairs(found) do found[place] = permits.read(text) end
-    return found
+    local read = {}
+    for _, text in ipairs(found) do read[#read + 1] = permits.read(text) end
+    return read
 end
 
 -- Give permits on a server: {holder, session, what, weight} each; a weight is {cpu, memory, heavy}.

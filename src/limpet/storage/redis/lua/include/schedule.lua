@@ -6,9 +6,17 @@
 local function find_schedule(id)
     local text = redis.call('HGET', P .. 'schedules', id)
     if not text then return nil end
+    local kept = stored.packed(text) or {}
+    -- One that cannot be read is as if it were not there: put anew it is.
+    if type(kept[1]) ~= 'string' or type(kept[2]) ~= 'string' or type(kept[4]) ~= 'boolean' then
+        return nil
+    end
+    for _, part in ipairs({3, 7, 8, 9}) do
+        if type(kept[part]) ~= 'number' then return nil end
+    end
     local s = {id = id}
     s.timing, s.definition, s.next_at, s.paused, s.last_at, s.last_job, s.fired, s.passed,
-        s.changed_at = unpack(cmsgpack.unpack(text))
+        s.changed_at = unpack(kept)
     return s
 end
 

@@ -5,10 +5,12 @@ local LIVE, DRAINING, PAST, DEAD = 'live', 'draining', 'past', 'dead'
 local function find_session(id)
     local row = redis.call('HMGET', P .. 'session/' .. id, 'state', 'moment', 'lease', 'seq',
         'count', 'total', 'tasks', 'next_at', 'unfinished', 'passed_over')
-    if not row[1] then return nil end
-    return {id = id, state = row[1], moment = tonumber(row[2]), lease = tonumber(row[3]),
-        seq = tonumber(row[4]), count = tonumber(row[5]), total = tonumber(row[6]), tasks = row[7],
-        more = row[8] or row[9] or row[10]}
+    if not (row[1] or row[2] or row[3]) then return nil end
+    -- Of a field that somebody else wrote nonsense into the lease decides: the one that is the default.
+    return {id = id, state = (row[1] == DRAINING or row[1] == DEAD) and row[1] or LIVE,
+        moment = tonumber(row[2]) or 0, lease = stored.lease(row[3]) or 10000000,
+        seq = tonumber(row[4]) or 0, count = tonumber(row[5]) or 0, total = tonumber(row[6]) or 0,
+        tasks = row[7] or '', more = row[8] or row[9] or row[10]}
 end
 
 local function standing(s)

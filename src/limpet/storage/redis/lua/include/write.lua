@@ -3,9 +3,10 @@
 -- why:     a script whose first write takes something away may go on at the limit; renewals,
 --          settles and recovery must. A server process that has not written here before may have
 --          older data than the last one: tokens then go on from the time of day, which is above
---          all that were ever given. For one lease, the longest that is known, nobody is expired
---          and nothing is claimed: a job that is ready in the older data may run in a session that
---          has not noticed yet, and by then that session has stopped it.
+--          all that were ever given. Nobody is expired for one lease of its own, and nothing is
+--          claimed for the longest lease of the workers that are known: a job that is ready in the
+--          older data may run in a session that has not noticed yet, and by then that session has
+--          stopped it. Permits and once-keys run no jobs, and their leases do not count.
 
 local base = tonumber(meta[3] or 0)
 local moved_at = tonumber(meta[4] or 0)
@@ -18,7 +19,10 @@ local function take_over()
     moved_at = now_lease
     quiet = 0
     for _, id in ipairs(redis.call('ZRANGE', P .. 'moments', 0, -1)) do
-        quiet = math.max(quiet, tonumber(redis.call('HGET', P .. 'session/' .. id, 'lease')))
+        local about = redis.call('HMGET', P .. 'session/' .. id, 'kind', 'lease')
+        if about[1] ~= 'permit' and about[1] ~= 'once' then
+            quiet = math.max(quiet, stored.lease(about[2]) or 0)
+        end
     end
     redis.call('HSET', KEYS[1], 'run', given[3], 'base', whole(base), 'moved_at', whole(moved_at),
         'quiet', whole(quiet))

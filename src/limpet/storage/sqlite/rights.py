@@ -1,0 +1,168 @@
+"""Who may open the files of a store: owner, group and others each to read and write, or not at all.
+
+SQLite and Limpet lock these files, and whoever may open one, if only to read, may lock it too and
+so keep everybody else from writing, for as long as he likes: a read lock on one byte of
+`jobs.db-shm` stops all writers, a `flock` on a file beside it all turns. So a new store gives each
+class of users both rights or none, whatever the umask; `-wal`, `-shm` and what Limpet puts beside
+it follow the database. No file of SQLite's is opened and closed here once it is in use: that would
+drop the locks that SQLite has on it in this process.
+"""
+
+import contextlib
+import os
+import shlex
+import stat
+
+from limpet import log
+
+_BOTH = 0o6
+_CLASSES = {"g": 3, "o": 0}
+_BESIDE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_warned: set[str] = set()
+
+
+def folder_of(path: str) -> str:
+    """The folder beside a database file for what its processes tell each other."""
+    return path + "-limpet"
+
+
+def both_or_none(mode: int) -> int:
+    """The mode without the rights of those who may not both read and write; always the owner's."""
+    return sum(_BOTH << by for by in (6, 3, 0) if mode >> by & _BOTH == _BOTH) | 0o600
+
+
+def make_database(path: str) -> None:
+    """Make an empty file with the right mode, before SQLite makes one; no other is touched.
+
+    What stands in the way is left to SQLite, which says so better.
+    """
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(descriptor, _of_new())
+        finally:
+            os.close(descriptor)
+
+
+def make_folder(path: str) -> None:
+    """Make the folder beside the database, not the one that it is in; several may do so at once."""
+    folder = folder_of(path)
+    mode = _wanted(path)
+    # Whoever may not both read and write may not look for what is in it either.
+    mode |= sum(1 << by for by in (6, 3, 0) if mode >> by & _BOTH)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, mode)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _BESIDE)
+        try:
+            _settle(descriptor, path, mode)
+        finally:
+            os.close(descriptor)
+
+
+def open_beside(path: str, name: str, flags: int) -> int:
+    """Open a file in the folder beside the database; made if it is not there."""
+    file = os.path.join(folder_of(path), name)
+    while True:
+        try:
+            descriptor = os.open(file, flags | _BESIDE)
+        except FileNotFoundError:
+            pass
+        else:
+            _heal(descriptor, path)
+            return descriptor
+        with contextlib.suppress(FileExistsError):  # another process was first
+            mode = _wanted(path)
+            descriptor = os.open(file, flags | os.O_CREAT | os.O_EXCL | _BESIDE, mode)
+            _settle(descriptor, path, mode)
+            return descriptor
+
+
+def look_after(path: str) -> None:
+    """Give SQLite's files beside the database its mode; warn of what others may read, not write.
+
+    Once for each store of this process, with the database open.
+    """
+    if path in _warned:
+        return
+    _warned.add(path)
+    try:
+        found = os.stat(path)
+    except OSError:
+        return
+    if os.geteuid() not in (0, found.st_uid) and not os.access(path, os.W_OK):
+        return  # whoever may only look can change nothing about it
+    if _halves(found.st_mode):
+        files = _files(path)
+        halves = "".join(sorted({each for file in files for each in _halves(_mode(file))}))
+        command = f"chmod -R {halves}-rwx {' '.join(map(shlex.quote, files))}"
+        log.say("store_half_open", path=path, command=command)
+        return
+    for file in (path + "-wal", path + "-shm"):
+        with contextlib.suppress(OSError):
+            about = os.lstat(file)
+            wanted = both_or_none(found.st_mode)
+            is_ours = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid()
+            if is_ours and stat.S_IMODE(about.st_mode) != wanted:
+                os.chmod(file, wanted)
+
+
+def _files(path: str) -> list[str]:
+    every = (path, path + "-wal", path + "-shm", folder_of(path))
+    return [file for file in every if os.path.exists(file)]
+
+
+def _mode(file: str) -> int:
+    with contextlib.suppress(OSError):
+        return os.stat(file).st_mode
+    return 0
+
+
+def _halves(mode: int) -> str:
+    """The classes but the owner's that have one of both rights."""
+    return "".join(who for who, by in _CLASSES.items() if mode >> by & _BOTH not in (0, _BOTH))
+
+
+def _wanted(path: str) -> int:
+    """The mode of files beside the database, which follow it; before it is made, its mode to be."""
+    try:
+        return both_or_none(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return _of_new()
+
+
+def _of_new() -> int:
+    return both_or_none(0o666 & ~_umask())
+
+
+def _umask() -> int:
+    """The umask of this process, which can only be set to be read: other threads make files too."""
+    with contextlib.suppress(OSError), open("/proc/self/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"Umask:"):
+                return int(line.split()[1], 8)
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
+
+
+def _settle(descriptor: int, path: str, mode: int) -> None:
+    """Give what was just made the owner, if we may, the group and the mode of the database."""
+    made = os.fstat(descriptor)
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        if (made.st_uid, made.st_gid) != (found.st_uid, found.st_gid):
+            os.fchown(descriptor, found.st_uid if os.geteuid() == 0 else -1, found.st_gid)
+    if made.st_mode & 0o777 != mode:
+        with contextlib.suppress(OSError):  # a file system that knows no modes
+            os.fchmod(descriptor, mode | made.st_mode & stat.S_ISGID)
+
+
+def _heal(descriptor: int, path: str) -> None:
+    """Give a file of ours the mode of a database that is right, as an older version did not."""
+    made = os.fstat(descriptor)
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        wanted = both_or_none(found.st_mode)
+        follows = made.st_uid == os.geteuid() and not _halves(found.st_mode)
+        if follows and stat.S_IMODE(made.st_mode) != wanted:
+            os.fchmod(descriptor, wanted)

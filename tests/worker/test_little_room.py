@@ -1,0 +1,158 @@
+"""A worker that lacks something says in one sentence what to raise, and does not try for ever."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lifecycle.modes import Mode
+from machine import crowded
+from worker.place import MARK, TESTS, Place, Worker, until
+
+from limpet.worker.plan import Plan
+
+SOURCE = """
+import os, sys, time
+from limpet import App
+app = App("sqlite://")
+
+@app.task
+def speaks(path: str) -> list[str]:
+    print("lost", flush=True)
+    print("lost", file=sys.stderr, flush=True)
+    return [os.readlink(f"/proc/self/fd/{n}") for n in range(3)]
+"""
+LIMPET = (sys.executable, "-m", "limpet.cli.main")
+HASTY_GUARDIAN = """
+import sys
+from limpet.worker import guardian
+guardian._LONGEST_PAUSE_SECONDS = 0.1
+sys.exit(guardian.main())
+"""
+
+
+def in_shell(
+    place: Place, line: str, *words: str, before: tuple[str, ...] = (), seconds: float = 30
+) -> "subprocess.CompletedProcess[str]":
+    """Run the command line behind a shell that has limited it; `line` may use "$@"."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LIMPET_")}
+    return subprocess.run(
+        [*before, "bash", "-c", line, "bash", *LIMPET, *words],
+        cwd=place.folder,
+        env={**environment, "PYTHONPATH": str(TESTS)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds * crowded(),
+        check=False,
+    )
+
+
+def assert_sentence(text: str, *parts: str) -> None:
+    assert "Traceback" not in text
+    for part in parts:
+        assert part in text, text
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2", "012"])
+def test_a_worker_runs_without_standard_streams(place: Place, closed: str) -> None:
+    target = place.module(SOURCE)
+    job = place.hand_in("speaks", '{"path": "x"}')
+    shut = " ".join(f"{number}>&-" for number in closed)
+    done = in_shell(place, f'"$@" {shut}', "worker", target, "--burst", "--url", place.url)
+    assert_sentence(done.stdout + done.stderr)
+    assert done.returncode == 0, done.stderr
+    # None of them is a file of the worker's own.
+    places = job.result(timeout=1)
+    assert {places[int(number)] for number in closed} == {"/dev/null"}
+
+
+@pytest.mark.parametrize("words", [("jobs",), ("queues", "--json"), ("job", "show", "x")])
+def test_a_command_that_cannot_print_says_so(place: Place, words: tuple[str, ...]) -> None:
+    place.hand_in("speaks", "{}")
+    closed = in_shell(place, '"$@" >&-', *words, "--url", place.url)
+    assert closed.returncode == 2
+    assert_sentence(closed.stderr, "standard output is closed", ">/dev/null")
+    if words[0] != "job":
+        full = in_shell(place, '"$@" >/dev/full', *words, "--url", place.url)
+        assert full.returncode == 2
+        assert_sentence(full.stderr, "standard output cannot be written", "there is no room left")
+        assert len(full.stderr.splitlines()) == 1
+    mute = in_shell(place, '"$@" 2>&-', *words, "--url", place.url)
+    assert_sentence(mute.stdout + mute.stderr)
+    piped = in_shell(place, '"$@" | true; echo ${PIPESTATUS[0]}', *words, "--url", place.url)
+    assert_sentence(piped.stderr)
+    assert piped.stdout in ("0\n", "2\n")
+
+
+def test_too_few_files_are_said_to_be_too_few(place: Place) -> None:
+    target = place.module(SOURCE)
+    for few in (10, 16, 24, 32, 48):
+        done = in_shell(place, f'ulimit -n {few}; "$@"', "worker", target, "--url", place.url)
+        assert done.returncode == 2, done.stderr
+        assert_sentence(done.stderr, "ulimit -n")
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(Mode.NON_ROOT.missing is not None, reason=str(Mode.NON_ROOT.missing))
+def test_too_few_processes_are_said_to_be_too_few(place: Place) -> None:
+    target = place.module(SOURCE)
+    for parent in (place.folder, *place.folder.parents[:2]):
+        parent.chmod(0o777)
+    done = in_shell(
+        place, 'ulimit -u 6; "$@"', "worker", target, "--url", place.url,
+        before=Mode.NON_ROOT.wrapper,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert_sentence(done.stderr, "ulimit -u", "6 processes and threads")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kilobytes", [60_000, 90_000])
+def test_too_little_memory_ends_in_sentences(place: Place, kilobytes: int) -> None:
+    target = place.module(SOURCE)
+    done = in_shell(
+        place, f'ulimit -v {kilobytes}; timeout 20 "$@"', "worker", target, "--url", place.url
+    )
+    assert_sentence(done.stderr, "ulimit -v")
+    assert done.returncode not in (0, 124), done.stderr
+
+
+def hasty_worker(place: Place, target: str) -> Worker:
+    """A worker whose guardian rests for no longer than a moment between two tries."""
+    plan = Plan(target, url=place.url, log_style="json").environment()
+    log_file = place.folder / f"worker{len(place.workers)}.log"
+    with log_file.open("ab") as log:
+        popen = subprocess.Popen(
+            [sys.executable, "-c", HASTY_GUARDIAN],
+            cwd=place.folder,
+            env={**os.environ, **plan, "PYTHONPATH": str(TESTS), MARK: place.mark},
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    worker = Worker(popen, log_file)
+    place.workers.append(worker)
+    return worker
+
+
+def test_a_worker_that_is_never_ready_gives_up_after_five_tries(place: Place) -> None:
+    worker = hasty_worker(place, place.module("import time\ntime.sleep(600)\n" + SOURCE))
+    for number in range(5):
+        supervisor = place.process("limpet-super")
+        os.kill(supervisor, signal.SIGKILL)
+        until(lambda pid=supervisor: not Path(f"/proc/{pid}").exists())  # type: ignore[misc]
+        if number < 4:
+            assert worker.popen.poll() is None
+    assert worker.wait() not in (0, None)
+    assert_sentence(worker.text, "was never ready in 5 tries and gives up")
+
+
+def test_a_worker_that_was_ready_does_not_give_up(place: Place) -> None:
+    worker = hasty_worker(place, place.module(SOURCE)).until_ready()
+    (place.folder / "own.py").write_text("import os\nos._exit(3)\n")
+    os.kill(place.process("limpet-super"), signal.SIGKILL)
+    until(lambda: worker.text.count("before it was ready") >= 6)
+    assert worker.popen.poll() is None
+    (place.folder / "own.py").write_text(SOURCE)
+    until(lambda: len(worker.log("worker_ready")) == 2)
