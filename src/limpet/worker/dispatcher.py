@@ -140,26 +140,29 @@ class Dispatcher:
 
     def on_done(self, executor: Executor, completes: list[Complete]) -> None:
         """Settle what succeeded; raises `NotUnderstood` at what was not the executor's to do."""
-        ledger, held, recent, count = self._ledger, executor.holds, executor.given.recent, 0
-        begun_before = executor.begun_before
+        ledger, held, begun_before = self._ledger, executor.holds, executor.begun_before
+        ended: list[str] = []
+        count = 0
         try:
             for complete in completes:
                 lease = complete[0]
                 job = lease[0]
                 hold = ledger.holds.get(job)
                 if hold is None or hold.executor is not executor or hold.lease != lease:
+                    executor.given.let_go(ended)  # it may be one of them
+                    ended.clear()
                     executor.must_know(lease)
                     continue
                 if hold.place >= begun_before or hold.outcome is not None:
                     _refuse_ending(hold)
                 count += 1
+                ended.append(job)
                 del held[job]
-                recent[job] = lease[2]
                 if hold.is_limited or hold.stop is not None:
                     self._limits.forget(hold)
                 ledger.settle(hold, complete)
         finally:
-            executor.given.tidy()
+            executor.given.let_go(ended)
             self._finished(executor, count)
 
     def _ended(self, executor: Executor, frame: EndingFrame) -> None:
@@ -179,7 +182,7 @@ class Dispatcher:
             self._limits.tick()
             return
         del executor.holds[hold.lease.job]
-        executor.given.let_go(hold.lease)
+        executor.given.let_go([hold.lease.job])
         self._ledger.settle(hold, logged(hold, ending))
         self._finished(executor, 1)
 

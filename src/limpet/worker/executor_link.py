@@ -200,8 +200,8 @@ class Executor(asyncio.Protocol):
         self.given.count -= taken
         for hold in back:
             del self.holds[hold.lease.job]
-            self.given.let_go(hold.lease)
             hold.executor = None
+        self.given.let_go(hold.lease.job for hold in back)
         self.look()
         if back:
             self.recalling = True
@@ -234,12 +234,12 @@ class Executor(asyncio.Protocol):
 
     def had_job(self, job: str) -> bool:
         """Whether it has the job, or had it not long ago."""
-        return job in self.holds or self.given.had_job(job)
+        return job in self.holds or self.given.had(job)
 
     def must_know(self, lease: Lease) -> None:
         """Raise `NotUnderstood` unless it had the job, of which it speaks though it is over."""
         hold = self.holds.get(lease.job)
-        if (hold is None or hold.lease != lease) and not self.given.had(lease):
+        if (hold is None or hold.lease != lease) and not self.given.had(lease.job):
             raise NotUnderstood(f"it spoke of job {lease.job[:50]!r}, which it was never given")
 
     def stop(self, hold: Hold, cause: Cause, *, interrupt: bool) -> None:
