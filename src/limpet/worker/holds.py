@@ -110,9 +110,8 @@ class Ledger:
     def take(self, claimed: Iterable[ClaimedJob]) -> list[Hold]:
         """Remember jobs that the store gave to this session."""
         taken = [Hold(each) for each in claimed]
-        for hold in taken:
-            self.holds[hold.lease.job] = hold
-            self.per_queue[hold.claimed.queue] += 1
+        self.holds.update((hold.lease.job, hold) for hold in taken)
+        self.per_queue.update(hold.claimed.queue for hold in taken)
         return taken
 
     def find(self, job: str, token: int) -> Hold | None:

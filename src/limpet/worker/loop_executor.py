@@ -161,7 +161,11 @@ class LoopExecutor(asyncio.Protocol):
         except BlockingIOError:
             return  # they were recalled, or will be; the supervisor says so
         for _ in range(permitted):
-            self._start(*self._inbox.popleft())
+            self._last, lost = self._inbox.popleft()
+            self._start(self._last, lost)
+        if permitted and not self._is_look_due:
+            self._is_look_due = True
+            self._loop.call_later(LOOK_SECONDS, self._look)
 
     def _start(self, claimed: ClaimedJob, lost: CauseRecord | None) -> None:
         task = self._given.registry.tasks.get(claimed.task)
@@ -175,10 +179,6 @@ class LoopExecutor(asyncio.Protocol):
             self._run(attempt), loop=self._loop, context=self._base.copy(), name=claimed.task
         )
         self._running[claimed.lease.job] = (attempt, running)
-        self._last = claimed
-        if not self._is_look_due:
-            self._is_look_due = True
-            self._loop.call_later(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
         """Compare the process while jobs run, and once after the last of them."""

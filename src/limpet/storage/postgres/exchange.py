@@ -201,7 +201,8 @@ def _refused(text: str) -> tuple[Rejected, ...]:
 def _claimed(session: str, row: Row) -> ClaimedJob:
     (job, token, task, queue, round_, failures, orphans, strikes, suspect, last_run, version, args,
      options, secrets, deadline_at) = row  # fmt: skip
-    about = (
+    made = ClaimedJob if secrets == "[]" else claimed_of
+    return made(
         Lease(job, session, token),
         task,
         queue,
@@ -213,7 +214,6 @@ def _claimed(session: str, row: Row) -> ClaimedJob:
         version,
         args,
         options,
+        () if secrets == "[]" else secrets,
+        deadline_at,
     )
-    if secrets == "[]":
-        return ClaimedJob(*about, (), deadline_at)
-    return claimed_of(*about, secrets, deadline_at)
