@@ -112,7 +112,8 @@ def drain(tree: Tree, jobs: int) -> Drain:
         last = wait_for(jobs, 0.05)
         spent = processes.scheduled_seconds() - started
     rate = jobs / (last.last - last.first) * 1e9
-    return Drain(rate, started - idle, spent / (last.jobs - first.jobs))
+    # Where there are few, all may have run before the first look.
+    return Drain(rate, started - idle, spent / max(last.jobs - first.jobs, 1))
 
 
 def measure(tree: Tree, jobs: int, pick_ups: int, figures: Figures) -> None:
