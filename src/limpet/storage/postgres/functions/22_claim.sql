@@ -100,6 +100,14 @@ BEGIN
                     ELSE coalesce((v_slots ->> '*')::integer, 0)
                         - coalesce((v_here ->> v_line.queue)::integer, 0) END);
                 CONTINUE WHEN v_limit <= 0;
+                IF v_rooms IS NOT NULL AND NOT v_rooms ? v_line.queue AND EXISTS (
+                    SELECT FROM limpet.queue q WHERE q.name = v_line.queue
+                      AND (q.concurrency IS NOT NULL OR q.step IS NOT NULL OR q.held_until > p_now)) THEN
+                    -- Its first job was committed after this claim had looked what bounds it: the queue is not
+                    -- locked, and its limit not known. The next claim knows it.
+                    next_at := p_now;
+                    CONTINUE;
+                END IF;
                 IF v_rooms -> v_line.queue ->> 'left' IS NOT NULL THEN
                     v_limit := least(v_limit, (v_rooms -> v_line.queue ->> 'left')::integer
                         - coalesce((v_used ->> v_line.queue)::integer, 0));
@@ -222,7 +230,7 @@ BEGIN
         PERFORM limpet.v1_turns(v_keys, v_back, p_now);
     END IF;
     IF NOT v_entered THEN
-        next_at := p_now + 5000;     -- whoever is at the gate is about to commit
+        next_at := least(next_at, p_now + 5000);     -- whoever is at the gate is about to commit
         passed_over := 2;            -- nobody has looked at what is in line there, so it may fit
     END IF;
     IF v_rooms IS NOT NULL THEN
