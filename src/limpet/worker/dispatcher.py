@@ -140,30 +140,32 @@ class Dispatcher:
 
     def on_done(self, executor: Executor, completes: list[Complete]) -> None:
         """Settle what succeeded; raises `NotUnderstood` at what was not the executor's to do."""
-        ledger, held, begun_before = self._ledger, executor.holds, executor.begun_before
-        ended: list[str] = []
-        count = 0
+        held, begun_before = executor.holds, executor.begun_before
+        done: list[Complete] = []
+        holds: list[Hold] = []
+        jobs: list[str] = []
         try:
             for complete in completes:
                 lease = complete[0]
                 job = lease[0]
-                hold = ledger.holds.get(job)
-                if hold is None or hold.executor is not executor or hold.lease != lease:
-                    executor.given.let_go(ended)  # it may be one of them
-                    ended.clear()
+                hold = held.get(job)
+                if hold is None or hold.lease != lease:
+                    executor.given.let_go(jobs)  # it may be one of them
+                    jobs.clear()
                     executor.must_know(lease)
                     continue
                 if hold.place >= begun_before or hold.outcome is not None:
                     _refuse_ending(hold)
-                count += 1
-                ended.append(job)
                 del held[job]
                 if hold.is_limited or hold.stop is not None:
                     self._limits.forget(hold)
-                ledger.settle(hold, complete)
+                jobs.append(job)
+                holds.append(hold)
+                done.append(complete)
         finally:
-            executor.given.let_go(ended)
-            self._finished(executor, count)
+            executor.given.let_go(jobs)
+            self._ledger.complete(holds, done)
+            self._finished(executor, len(done))
 
     def _ended(self, executor: Executor, frame: EndingFrame) -> None:
         hold = self._running(executor, frame.lease)
