@@ -259,7 +259,7 @@ def test_target_that_lacks_a_job_is_not_opened(fresh: Callable[..., Store]) -> N
         Mover(source, Mortal(target, Careless(0))).move(AT_ONCE)
     with pytest.raises(StoreMoved, match="being filled"):
         target.promote()
-    assert Mover(source, target).abort()[1]
+    assert Mover(source, target).abort().aborted
     assert len(taken(source)) == 3
 
 
