@@ -14,11 +14,10 @@ from limpet.domain.cause import Unknown, cause_of
 from limpet.worker import frames
 from limpet.worker.bounds import NotUnderstood
 from limpet.worker.crew import Crew
-from limpet.worker.guardian import ANEW
 from limpet.worker.holds import Ledger
 from limpet.worker.line import SessionOver
 from limpet.worker.parts import Parts
-from limpet.worker.plan import Plan
+from limpet.worker.plan import ANEW, Plan
 
 
 class Moving:

@@ -303,11 +303,11 @@ class Claimer:
 
     def _slots(self, free: int, room: int) -> Mapping[str, int]:
         """Queue → how many; a queue with a limit of its own is never claimed ahead."""
-        if not self._plan.queues:
+        if not self._plan.settings.queues:
             bounded = dict.fromkeys(self._bounded, free) if free < room else {}
             return {ANY_QUEUE: room, **bounded}
         slots = {}
-        for queue, limit in self._plan.queues.items():
+        for queue, limit in self._plan.settings.queues.items():
             most = free if queue in self._bounded else room
             if limit is not None:
                 most = min(free, limit - self._ledger.per_queue[queue])

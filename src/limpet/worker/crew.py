@@ -160,7 +160,7 @@ class Crew:
                     raise NotUnderstood(f"nothing dies with the status {status}")
                 if executor := self._started(number):
                     code = os.waitstatus_to_exitcode(status)
-                    limit = self._plan.max_rss
+                    limit = self._plan.settings.max_rss
                     executor.died_with = together
                     executor.died(death.of_executor(code, limit, over, frozen, by_kernel))
             case FailedFrame(number, error):

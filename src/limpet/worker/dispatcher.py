@@ -205,7 +205,7 @@ class Dispatcher:
         executor.jobs += count
         self._suspicion.worked(executor)
         self._claimer.finished(executor.pool, count)
-        most = self._plan.max_jobs
+        most = self._plan.settings.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
             log.say(
                 "executor_recycled", kind=executor.kind, executor=executor.number,
@@ -283,7 +283,7 @@ class Dispatcher:
             fresh = bool(executor.look()) or fresh
             executor.look_for_half_frame(moment)
             self._look_for_held_up(executor, moment)
-            if executor.lingers(moment, round(self._plan.grace * 1e6)):
+            if executor.lingers(moment, round(self._plan.settings.grace * 1e6)):
                 self._limits.doom(executor)  # its stop hooks do not end
             if executor.kind == LOOP and executor.ready and executor.holds:
                 self._blame.look(executor, moment)

@@ -94,7 +94,7 @@ class Drain:
         with contextlib.suppress(SessionOver):
             await self._services.report()
         self._claimer.wake()
-        await self._wait(self._plan.lease, lambda: self._ledger.has_untold and not lost())
+        await self._wait(self._plan.settings.lease, lambda: self._ledger.has_untold and not lost())
         with contextlib.suppress(LimpetError):
             await self._end(Drained())
 

@@ -69,7 +69,7 @@ class Gatekeeper:
         """`stop`: stops a job for that cause."""
         self._root = os.environ.get(ROOT_VARIABLE, "/")
         within = bounds_of_self(self._root)
-        here = here_by(plan, within, self._root)
+        here = here_by(plan.settings, within, self._root)
         self.server = here.server
         self._plan = plan
         self._session = session

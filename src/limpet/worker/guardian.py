@@ -22,10 +22,7 @@ from limpet.domain.printable import printable
 from limpet.host import locks, marks, processes
 from limpet.host.shortage import sentence_of
 from limpet.worker.page import Page, create, now
-from limpet.worker.plan import Plan, from_environment
-
-# How a supervisor says what should happen after it.
-DONE, WRONG_USAGE, ANEW = 0, 2, 75
+from limpet.worker.plan import ANEW, DONE, WRONG_USAGE, Plan, from_environment
 
 _LONGEST_PERIOD_SECONDS = 0.25
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 30.0
@@ -188,7 +185,7 @@ class Guardian:
         poll = select.poll()
         poll.register(self._wake_reader, select.POLLIN)
         poll.register(session.link, select.POLLIN)
-        period = min(_LONGEST_PERIOD_SECONDS, self._plan.lease / 20) * 1000
+        period = min(_LONGEST_PERIOD_SECONDS, self._plan.settings.lease / 20) * 1000
         while True:
             for descriptor, _ in poll.poll(period):
                 if descriptor == self._wake_reader:
@@ -285,7 +282,7 @@ class Guardian:
         """When the drain is over."""
         if self._stopping_since is None:
             return math.inf
-        return self._stopping_since + (self._plan.drain if self._signals == 1 else 0.0)
+        return self._stopping_since + (self._plan.settings.drain if self._signals == 1 else 0.0)
 
     # -- after a session
 

@@ -136,12 +136,12 @@ class Heart:
         """Say when renewals take so long that a little more would end what runs."""
         self._taken.append(seconds)
         usual = sum(self._taken) / len(self._taken)
-        window = self._plan.lease - self._plan.margin
+        window = self._plan.settings.lease - self._plan.margin
         if len(self._taken) == _JUDGED and usual > window / _LEAST_PER_LEASE:
             if not self._slow:
                 enough = ceil(usual * _LEAST_PER_LEASE * 1.5 + 1)
                 log.say(
-                    "line_slow", seconds=usual, lease=self._plan.lease, enough=enough,
+                    "line_slow", seconds=usual, lease=self._plan.settings.lease, enough=enough,
                     session=self._session,
                 )  # fmt: skip
             self._slow = True
@@ -149,4 +149,4 @@ class Heart:
             self._slow = False
 
     def _certain_until(self, asked: int) -> int:
-        return asked + round((self._plan.lease - self._plan.margin) * 1e6)
+        return asked + round((self._plan.settings.lease - self._plan.margin) * 1e6)

@@ -38,7 +38,6 @@ from limpet.worker.dispatcher import Dispatcher
 from limpet.worker.drain import Drain
 from limpet.worker.frames import KINDS, LANE, LOOP, CatalogFrame, ChangedFrame, RefusedFrame
 from limpet.worker.gatekeeper import Gatekeeper
-from limpet.worker.guardian import ANEW, DONE, WRONG_USAGE
 from limpet.worker.guardian_link import GuardianLink
 from limpet.worker.heart import Heart
 from limpet.worker.holds import Hold, Ledger
@@ -46,7 +45,14 @@ from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
 from limpet.worker.parts import Defect, Parts
 from limpet.worker.placement import Placement
-from limpet.worker.plan import Plan, from_environment, order_from_environment
+from limpet.worker.plan import (
+    ANEW,
+    DONE,
+    WRONG_USAGE,
+    Plan,
+    from_environment,
+    order_from_environment,
+)
 from limpet.worker.recall import recall
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.request_server import RequestServer
@@ -116,7 +122,7 @@ class Supervisor:
 
     async def _begin(self) -> None:
         """Import, open, sweep, register: in this order, so that nothing is claimed too early."""
-        self._crew.start_zygote(namespace=self._plan.pid_namespace)
+        self._crew.start_zygote(namespace=self._plan.settings.pid_namespace)
         catalog = await self._parts.first(self._catalog)
         files = processes.allow_many_files()  # executors have the limit that the user gave them
         line = await self._open_store(catalog.url)
@@ -134,7 +140,8 @@ class Supervisor:
         plan, lanes = self._plan, self._placement.most[LANE]
         log.say(
             "worker_ready", name=plan.name, tasks=len(catalog.tasks), queues=plan.queues_in_words,
-            lanes=lanes, async_jobs=plan.async_jobs, lease=plan.lease, session=self._session,
+            lanes=lanes, async_jobs=plan.settings.async_jobs, lease=plan.settings.lease,
+            session=self._session,
         )  # fmt: skip
 
     async def _open_store(self, url: str) -> StoreLine:
@@ -144,7 +151,7 @@ class Supervisor:
         except InvalidOption as error:
             raise SessionOver(str(error), Requested(), WRONG_USAGE) from error
         line = StoreLine(
-            store, self._session, self._page, first=self._is_first, lease=self._plan.lease
+            store, self._session, self._page, first=self._is_first, lease=self._plan.settings.lease
         )
         self._line = line
         self._link.tell(url=url)
@@ -154,8 +161,8 @@ class Supervisor:
             reason = f"the store {url} is in memory, which processes do not share; write "
             raise SessionOver(f"{reason}for example sqlite:///jobs.db.", Requested(), WRONG_USAGE)
         log.say("store_opened", url=info.url, durability=info.durability, session=self._session)
-        if info.fails_over and self._plan.lease > _LONG_LEASE_SECONDS:
-            log.say("long_lease", lease=self._plan.lease, session=self._session)
+        if info.fails_over and self._plan.settings.lease > _LONG_LEASE_SECONDS:
+            log.say("long_lease", lease=self._plan.settings.lease, session=self._session)
         return line
 
     def _put_together(self, line: StoreLine, catalog: Catalog, files: int) -> None:
@@ -194,7 +201,7 @@ class Supervisor:
         names = {kind: catalog.names(in_lane=kind == LANE) for kind in (LOOP, LANE)}
         new = NewSession(
             self._session, SessionKind.WORKER, self._plan.name, socket.gethostname(),
-            self._guardian, lease=timedelta(seconds=self._plan.lease),
+            self._guardian, lease=timedelta(seconds=self._plan.settings.lease),
             tasks=frozenset(facts.name for facts in catalog.tasks),
             pools=(names[LOOP], names[LANE]), lock=self._lock,
             schedules=frozenset(catalog.schedules),
@@ -256,7 +263,7 @@ class Supervisor:
                 self._crew.ask_zygote()
                 if self._registered and self._dispatcher.tick():
                     self._heart.jobs_have_begun()
-            if self._plan.burst and self._registered and self._claimer.found_nothing:
+            if self._plan.settings.burst and self._registered and self._claimer.found_nothing:
                 self._stop.set()
             await asyncio.sleep(period)
 
@@ -325,11 +332,11 @@ class Supervisor:
 
     async def _leave(self) -> int:
         """The worker was asked to stop, has nothing left to do, or has new code to load."""
-        if self._plan.burst and (left := self._claimer.too_heavy):
+        if self._plan.settings.burst and (left := self._claimer.too_heavy):
             server, tasks = self._gatekeeper.server, ", ".join(left)
             log.say("left_behind", server=server, tasks=tasks, session=self._session)
         anew = self._reload and not self._signals
-        seconds = self._plan.grace if anew else self._plan.drain
+        seconds = self._plan.settings.grace if anew else self._plan.settings.drain
         await self._drain.run(seconds, lambda: self._signals, self._parts.check)
         if not await self._confirm_death():
             return 1
@@ -346,7 +353,7 @@ class Supervisor:
         if end.code == WRONG_USAGE:
             log.say("refused", reason=end, session=self._session)
         elif self._registered:
-            until = now() + round(self._plan.lease * 1e6)
+            until = now() + round(self._plan.settings.lease * 1e6)
             alone = end.code != ANEW  # there is no guardian to ask us to stop
             if not alone:
                 log.say("session_over", reason=end, session=self._session)

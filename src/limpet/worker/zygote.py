@@ -96,7 +96,7 @@ class Zygote:
         self._dead: list[tuple[int, int, _Executor]] = []  # number, wait status: not yet told
         self._dead_since = 0.0
         self._memory_kills = processes.out_of_memory_kills()
-        self._sources = Sources(order.sources) if plan.reload else None
+        self._sources = Sources(order.sources) if plan.settings.reload else None
 
     def run(self) -> None:
         """Serve until the supervisor is gone; then nothing below may live."""
@@ -272,7 +272,7 @@ class Zygote:
             self._channel.send(ChangedFrame(fit(changed, LONGEST_REASON)))
 
     def _look_at_memory(self, executor: _Executor) -> None:
-        limit = self._plan.max_rss
+        limit = self._plan.settings.max_rss
         if limit is not None and not executor.over:
             used = processes.resident_bytes(executor.pid)
             if used > limit:
@@ -329,7 +329,7 @@ def main() -> None:
     plan = from_environment()
     watched_calls.watch()  # before anybody has imported one of them by its name
     registry = None
-    if plan.reload and not order.sources:
+    if plan.settings.reload and not order.sources:
         order = order._replace(sources=Sources().digest)
     if not order.spawn:
         registry = _import_app(plan, channel, order)
@@ -342,7 +342,7 @@ def _import_app(plan: Plan, channel: Channel[ToZygote], order: Order) -> Registr
     try:
         registry = load_registry(plan)
     except LimpetError as error:
-        if not plan.reload:
+        if not plan.settings.reload:
             channel.send(RefusedFrame(fit(str(error), LONGEST_REASON)))
             sys.exit(2)
         _wait_for_change(str(error), order)
