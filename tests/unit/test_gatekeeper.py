@@ -26,8 +26,10 @@ from limpet.storage.registry import open_store
 from limpet.worker import gatekeeper as module
 from limpet.worker.catalog import Catalog, TaskFacts
 from limpet.worker.gatekeeper import Gatekeeper
+from limpet.worker.holds import Ledger
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
+from limpet.worker.scope import SessionScope
 
 POLL_SECONDS = 0.06
 WEIGHT = Weight(cpu=1)
@@ -63,7 +65,9 @@ class Machine:
 
     def worker(self, session: str, plan: Plan = PLAN, weight: Weight | None = WEIGHT) -> Gatekeeper:
         line: Any = Line(self.store)
-        made = Gatekeeper(plan, session, line, catalog(self.url, weight), lambda job, cause: None)
+        page: Any = None
+        scope = SessionScope(plan, session, page, line, Ledger())
+        made = Gatekeeper(scope, catalog(self.url, weight), lambda job, cause: None)
         made.registered(self.store.info().epoch)
         return made
 

@@ -90,6 +90,7 @@ class Crew:
         self.from_executor = from_executor(DEFAULT_PAYLOAD_LIMIT)
         self.executors: dict[int, Executor] = {}
         self._number = 0
+        self.is_ended = False  # everything is being ended, for the sake of no job
         self._pid = self._next_pid = 0
         self._splitter = Splitter(FROM_ZYGOTE)
         self._answers = False
@@ -246,6 +247,7 @@ class Crew:
 
     def end_everything(self, between: Callable[[], None]) -> bool:
         """Kill the zygote and everything below; False if something would not die."""
+        self.is_ended = True
         me = os.getpid()
         gone = processes.end_all(lambda: processes.descendants(me), 1.0, between)
         return gone and marks.end_marked(self._session, 0.5, between)
