@@ -4,6 +4,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,13 @@ def _imports(tree: ast.Module) -> Iterator[str]:
                 yield name if name in FILES else node.module
 
 
+def top_level_imports_of(module: str) -> set[str]:
+    """Those that are carried out when the module is imported, and not later or for mypy alone."""
+    body = ast.parse(FILES[module].read_text()).body
+    plain = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return set(_imports(ast.Module(plain, [])))
+
+
 def reached_from(names: Iterable[str]) -> set[str]:
     """The modules of Limpet that these import, also through others."""
     found, left = set[str](), full(names)
@@ -101,6 +109,13 @@ def test_the_processes_of_a_worker_never_import_each_other() -> None:
         others = full((GUARDIAN | SUPERVISOR | EXECUTOR) - part)
         assert reached_from(part) & others == set()
     assert reached_from(WIRE) & full(GUARDIAN | SUPERVISOR | EXECUTOR) == set()
+
+
+def test_the_parts_of_a_worker_can_be_made_one_after_the_other() -> None:
+    """Each is made of what was made before it, so no two need each other."""
+    names = full(GUARDIAN | SUPERVISOR | EXECUTOR | WIRE)
+    order = TopologicalSorter({each: top_level_imports_of(each) & names for each in names})
+    assert set(order.static_order()) == names
 
 
 def test_an_executor_names_no_backend() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 from msgspec import Meta
 
 from limpet.domain.breaker import BreakerRules
-from limpet.domain.duration import duration
+from limpet.domain.duration import LONGEST, duration
 from limpet.domain.errors import LimpetError
 from limpet.domain.queue import QueueRules, checked_name, queue_rules
 from limpet.domain.state import FINAL, State
@@ -22,7 +22,7 @@ _LONGEST_URL, _MOST_THREADS = 10_000, 1_000_000
 _MOST_MICROSECONDS = 2**62
 _MOST_ATTEMPTS = 2**53
 
-Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=timedelta(days=36_500).total_seconds())]
+Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=LONGEST.total_seconds())]
 Retention: TypeAlias = dict[State, timedelta]
 
 
