@@ -48,8 +48,12 @@ class Bare:
         self.said_of_app: list[object] = []
         requests: Any = SimpleNamespace(open=lambda executor: None)
         self.crew = Crew(
-            plan, SESSION, 0, 0, self.said_of_app.append, self.ended.append, self.ended.append
-        )
+            plan, SESSION, 0, 0,
+            SimpleNamespace(
+                on_app=self.said_of_app.append, on_zygote_death=self.ended.append,
+                on_garbled_zygote=self.ended.append,
+            ),
+        )  # fmt: skip
         self.crew._channel, self._zygote = socket.socketpair()
         self.crew.expect_results(payload_limit)
         self.ledger = Ledger()

@@ -15,6 +15,7 @@ from limpet.maintenance.pruner import Pruner
 from limpet.maintenance.scanner import Scanner
 from limpet.maintenance.scheduler import Scheduler
 from limpet.maintenance.sweeper import Sweeper
+from limpet.worker.catalog import Catalog
 from limpet.worker.parts import Parts
 from limpet.worker.scope import SessionScope
 
@@ -43,11 +44,8 @@ class Services:
 
     def all(
         self,
+        catalog: Catalog,
         sweeper: Sweeper,
-        promoter: Promoter,
-        pruner: Pruner,
-        scheduler: Scheduler,
-        scanner: Scanner,
         declarer: Declarer,
         bound: Callable[[list[str]], None],
     ) -> tuple[Coroutine[Any, Any, None], ...]:
@@ -55,14 +53,15 @@ class Services:
 
         `bound`: hears which queues have limits, whoever has set them.
         """
+        store = self._line.store
         return (
             self._report_forever(),
-            self._promote_forever(promoter),
+            self._promote_forever(Promoter(store)),
             self._prove_forever(sweeper),
             self._expire_forever(sweeper),
-            self._prune_forever(pruner),
-            self._schedule_forever(scheduler),
-            self._scan_forever(scanner),
+            self._prune_forever(Pruner(store, *catalog.retentions())),
+            self._schedule_forever(Scheduler(store)),
+            self._scan_forever(Scanner(store, catalog.url)),
             self._declare_forever(declarer),
             self._learn_bounds_forever(bound),
         )

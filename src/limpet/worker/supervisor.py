@@ -20,10 +20,6 @@ from limpet.domain.session import NewSession, SessionKind, SessionLock
 from limpet.host import processes
 from limpet.host.neighbours import forget, proof
 from limpet.maintenance.declared import Declarer
-from limpet.maintenance.promoter import Promoter
-from limpet.maintenance.pruner import Pruner
-from limpet.maintenance.scanner import Scanner
-from limpet.maintenance.scheduler import Scheduler
 from limpet.maintenance.sweeper import Sweeper
 from limpet.storage.base import Topic
 from limpet.storage.registry import open_store
@@ -86,9 +82,8 @@ class Supervisor:
         self._stood_still = 0
         self._line: StoreLine | None = None
         self._crew = Crew(
-            plan, self._session, descriptors["page"], descriptors["whole"],
-            self._on_zygote, self._on_zygote_death, self._on_garbled_zygote,
-        )  # fmt: skip
+            plan, self._session, descriptors["page"], descriptors["whole"], zygote_listener=self
+        )
 
     # -- a life
 
@@ -219,12 +214,7 @@ class Supervisor:
         self, scope: SessionScope, sweeper: Sweeper, declarer: Declarer, catalog: Catalog
     ) -> None:
         line, heart = scope.line, self._heart
-        pruner = Pruner(line.store, *catalog.retentions())
-        scheduler, scanner = Scheduler(line.store), Scanner(line.store, catalog.url)
-        loops = self._services.all(
-            sweeper, Promoter(line.store), pruner, scheduler, scanner, declarer,
-            self._claimer.bound,
-        )  # fmt: skip
+        loops = self._services.all(catalog, sweeper, declarer, self._claimer.bound)
         own = (self._claimer.run(), heart.run(self._reconciler.heard), self._gatekeeper.run())
         for part in (*own, *loops):
             self._parts.serve(part)
@@ -262,7 +252,8 @@ class Supervisor:
             cause = WorkerKilled(signal=None, process="guardian")
             self._parts.end(SessionOver("the guardian is gone", cause, code=1))
 
-    def _on_zygote(self, frame: AppFrame) -> None:
+    def on_app(self, frame: AppFrame) -> None:
+        """The zygote says something of the app."""
         match frame:
             case CatalogFrame() | RefusedFrame() if self._catalog.done():
                 raise NotUnderstood("the app was imported twice")
@@ -275,7 +266,7 @@ class Supervisor:
                 log.say("reloading", what=file, session=self._session)
                 self._stop.ask(reload=True)
 
-    def _on_garbled_zygote(self, error: NotUnderstood) -> None:
+    def on_garbled_zygote(self, error: NotUnderstood) -> None:
         """User code runs there too, when the app is imported: it has written what it may not."""
         how = f"it said what cannot be understood: {error}"
         if not self._catalog.done():
@@ -284,7 +275,8 @@ class Supervisor:
         log.say("zygote_died", how=how, session=self._session)
         self._parts.end(SessionOver("the zygote cannot be understood", death.of_zygote(0, 0.0)))
 
-    def _on_zygote_death(self, code: int | None) -> None:
+    def on_zygote_death(self, code: int | None) -> None:
+        """The zygote has left with that exit code; None if it lives and does not answer."""
         if self._crew.is_ended:
             return
         if code == processes.NO_OWN_PROC and not self._catalog.done():
