@@ -47,13 +47,12 @@ class Bare:
         self.ended: list[object] = []
         self.said_of_app: list[object] = []
         requests: Any = SimpleNamespace(open=lambda executor: None)
-        self.crew = Crew(
-            plan, SESSION, 0, 0,
-            SimpleNamespace(
-                on_app=self.said_of_app.append, on_zygote_death=self.ended.append,
-                on_garbled_zygote=self.ended.append,
-            ),
-        )  # fmt: skip
+        zygote: Any = SimpleNamespace(
+            on_app=self.said_of_app.append,
+            on_zygote_death=self.ended.append,
+            on_garbled_zygote=self.ended.append,
+        )
+        self.crew = Crew(plan, SESSION, 0, 0, zygote)
         self.crew._channel, self._zygote = socket.socketpair()
         self.crew.expect_results(payload_limit)
         self.ledger = Ledger()

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from types import SimpleNamespace
 from typing import Any
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from settings_page import PAGE, page
 
 from limpet import InvalidOption, settings
 from limpet.cli.main import parser
@@ -166,6 +167,10 @@ def test_every_setting_is_declared_once_with_its_help() -> None:
     assert helps["name"] == "how this worker is called (else the host's name)"
     assert helps["burst"] == "stop when nothing is ready to run"
     assert set(WorkerSettings._fields) - set(helps) == {"pid_namespace"}
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `make chart`"
 
 
 def test_every_option_of_a_worker_reaches_its_plan() -> None:

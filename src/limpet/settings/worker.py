@@ -59,14 +59,20 @@ def worker_options() -> list[WorkerOption]:
     ]
 
 
+def default_of(name: str) -> str:
+    """What holds where a setting is not given, in words; nothing where that is no limit."""
+    setting, default = declared()[name], WorkerSettings._field_defaults[name]
+    if setting.otherwise or default is None:
+        return setting.otherwise
+    if setting.kind is SettingKind.SWITCH:
+        return "on" if default else "off"
+    return f"{default:g}{'s' if setting.kind is SettingKind.TIME else ''}"
+
+
 def _help_of(name: str, setting: Setting) -> str:
     """The help of an option, and what holds without it."""
-    default = WorkerSettings._field_defaults[name]
-    otherwise = setting.otherwise
-    if not otherwise and default is not None and setting.kind is not SettingKind.SWITCH:
-        unit = "s" if setting.kind is SettingKind.TIME else ""
-        otherwise = f"{default:g}{unit}"
-    return f"{setting.help} (else {otherwise})" if otherwise else setting.help
+    default = "" if setting.kind is SettingKind.SWITCH else default_of(name)
+    return f"{setting.help} (else {default})" if default else setting.help
 
 
 def load_worker(
