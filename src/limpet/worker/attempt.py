@@ -160,9 +160,11 @@ async def run_async(attempt: Attempt) -> Result:
             await _hear_async(attempt, ctx, arguments)
         if attempt.claimed.last_run:
             return _last_word(attempt)
-        body = _body(attempt, ctx, arguments)
-        wrappers = attempt.registry.wrappers
-        value = await (_wrapped_async(wrappers, ctx, body) if wrappers else body())
+        given, function = _with_context(attempt, ctx, arguments), attempt.task.function
+        if wrappers := attempt.registry.wrappers:
+            value = await _wrapped_async(wrappers, ctx, partial(function, **given))
+        else:
+            value = await function(**given)
         leave_if_forked()
         return _completed(attempt, value)
     except BaseException as error:
@@ -188,9 +190,11 @@ def run_sync(attempt: Attempt, interruptible: AbstractContextManager[None]) -> R
                 _hear(attempt, ctx, arguments)
             if attempt.claimed.last_run:
                 return _last_word(attempt)
-            body = _body(attempt, ctx, arguments)
-            wrappers = attempt.registry.wrappers
-            value = _wrapped(wrappers, ctx, body) if wrappers else body()
+            given, function = _with_context(attempt, ctx, arguments), attempt.task.function
+            if wrappers := attempt.registry.wrappers:
+                value = _wrapped(wrappers, ctx, partial(function, **given))
+            else:
+                value = function(**given)
             leave_if_forked()
         return _completed(attempt, value)
     except BaseException as error:
@@ -229,12 +233,10 @@ def _arguments(attempt: Attempt) -> dict[str, Any]:
     )
 
 
-def _body(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> Callable[[], Any]:
-    """The call of the task's own function."""
-    task = attempt.task
-    if task.context_name is not None:
-        arguments = {**arguments, task.context_name: ctx}
-    return partial(task.function, **arguments)
+def _with_context(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What the task's own function is called with."""
+    name = attempt.task.context_name
+    return arguments if name is None else {**arguments, name: ctx}
 
 
 def _stage(attempt: Attempt, fan: FanOut) -> tuple[str, int, int]:
