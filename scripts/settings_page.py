@@ -5,6 +5,7 @@ from pathlib import Path
 from limpet.settings import worker_options
 from limpet.settings.worker import declared, default_of
 
+SOURCE = "src/limpet/domain/worker_settings.py"
 PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "worker-settings.md"
 
 
@@ -20,8 +21,7 @@ def page() -> str:
         [
             "# Settings of a worker",
             "",
-            "Generated from `src/limpet/domain/worker_settings.py` by `make chart`; a test keeps it "
-            "so.",
+            f"Generated from `{SOURCE}` by `make chart`; a test keeps it so.",
             "",
             "Each is an option of `limpet worker`, else a variable, else a line in the table "
             "`[worker]` of `limpet.toml`,",

@@ -65,7 +65,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 def top_level_imports_of(module: str) -> set[str]:
     """Those that are carried out when the module is imported, and not later or for mypy alone."""
     body = ast.parse(FILES[module].read_text()).body
-    plain = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    plain: list[ast.stmt] = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
     return set(_imports(ast.Module(plain, [])))
 
 

@@ -80,9 +80,9 @@ def claimer_of(line: Line) -> Claimer:
     async def give(holds: list[Hold]) -> None:
         line.given.extend(hold.lease.job for hold in holds)
 
-    stubs: list[Any] = [placement, services, heart, SimpleNamespace(give=give)]
+    stubs: list[Any] = [placement, services, heart, SimpleNamespace(give=give), Demand()]
     scope = SessionScope(Plan("app:app"), "s", page, line, Ledger())  # type: ignore[arg-type]
-    claimer = Claimer(scope, *stubs, Demand())
+    claimer = Claimer(scope, *stubs)
     claimer.begin({LOOP: "digest"})
     return claimer
 

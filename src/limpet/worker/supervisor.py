@@ -170,9 +170,7 @@ class Supervisor:
         self._heart = Heart(scope)
         self._demand = Demand()
         requests = RequestServer(scope, self._heart)
-        self._dispatcher = Dispatcher(
-            scope, tasks, crew, self._placement, self._demand, requests
-        )
+        self._dispatcher = Dispatcher(scope, tasks, crew, self._placement, self._demand, requests)
         crew.listener = self._dispatcher
         self._claimer = Claimer(
             scope, self._placement, self._services, self._heart, self._dispatcher, self._demand
