@@ -103,6 +103,8 @@ class Ledger:
         self._waiting = 0  # characters of their lines
         self.observer = Observer()
         self.released = 0  # how many jobs were handed back
+        # How many exchanges the store has answered; one that knows of fewer has forgotten some.
+        self.answered_exchanges = 0
         self._outbox: deque[Settlement] = deque()
         # Sent with an exchange whose answer has not come yet.
         self._sent: list[Settlement] = []
