@@ -16,6 +16,7 @@ from limpet.storage.redis import schema
 from limpet.storage.redis.connection import Connection
 from limpet.storage.redis.connections import Connections
 from limpet.storage.redis.failures import is_elsewhere, is_lost, is_missing_script, moved_to, said
+from limpet.storage.redis.layout import in_numbers
 from limpet.storage.redis.location import Location
 from limpet.storage.refusals import of_texts
 from limpet.storage.relocation import refused
@@ -39,6 +40,11 @@ def as_text(data: bytes) -> msgspec.Raw:
     else:
         head = b"\xdb" + size.to_bytes(4, "big")
     return msgspec.Raw(head + data)
+
+
+def script_of(verb: str) -> LuaScript:
+    """The script of a verb, as the server is given it."""
+    return lua(PACKAGE, "lua", verb, in_numbers)
 
 
 class Link:
@@ -76,7 +82,7 @@ class Link:
         urgent: bool = False,
     ) -> list[Any]:
         """Run the script of a verb; the answer is what it returns. `urgent`: it renews a lease."""
-        script = lua(PACKAGE, "lua", verb)
+        script = script_of(verb)
         began = time.monotonic()
         try:
             for _ in range(_MOST_TURNS):
@@ -177,12 +183,11 @@ class Link:
         schema.check_server(connection, self.location)
         wall = self.clock.wall() if self.clock else False
         head = packed((wall, schema.new_epoch(), *schema.VERSIONS, connection.run))
-        script = lua(PACKAGE, "lua", "open")
+        script = script_of("open")
         made, *versions = self._evaluate(connection, script, (head,))[1:]
         done = ["made the store"] if made else []
         if migrate and versions[0] < schema.VERSION:
-            step = lua(PACKAGE, "lua", "migrate")
-            self._evaluate(connection, step, (packed(schema.VERSIONS),))
+            self._evaluate(connection, script_of("migrate"), (packed(schema.VERSIONS),))
             versions = self._evaluate(connection, script, (head,))[2:]
             done.append(f"brought it to schema {schema.VERSION}")
         schema.check_version(self.location, *versions)
