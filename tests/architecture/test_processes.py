@@ -40,7 +40,7 @@ USER_CODE = (
     "permits", "schedules", "task", "timetable",
 )  # fmt: skip
 # When a schedule ticks is reckoned from its timing alone.
-HARMLESS = {"limpet.client", "limpet.client.cron"}
+HARMLESS = {"limpet.client", "limpet.maintenance.cron"}
 
 
 def full(names: Iterable[str]) -> set[str]:

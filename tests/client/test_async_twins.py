@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from limpet import App
-from limpet.control import Keys, Queues
+from limpet.app.queues import Keys, Queues
+from limpet.app.schedules import Schedules
+from limpet.app.task import Task
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import rate_of
 from limpet.domain.state import State
-from limpet.schedules import Schedules
-from limpet.task import Task
 
 VERBS = [
     (kind, name)

@@ -99,7 +99,7 @@ def _add_run(actions: Any) -> None:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from limpet.host.here import here
+    from limpet.gate.this_host import here
     from limpet.ops.gate import Gauge, gate_status
 
     store, host = find_store(arguments), here(arguments.server_id)
@@ -113,7 +113,7 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
-    from limpet.host.here import here
+    from limpet.gate.this_host import here
     from limpet.ops.gate import Gauge, gate_status
 
     store, host = find_store(arguments), here(arguments.server_id)
@@ -156,12 +156,12 @@ def _tell(status: GateStatus, *, as_json: bool) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from limpet.cli.contained import Asked, Lease, run_contained
-    from limpet.cli.run_guardian import CANNOT_BE_RUN
+    from limpet.gate.permits.permit import Permit, as_name
+    from limpet.gate.permits.stop import Stopped
+    from limpet.gate.run.contained import Asked, Lease, run_contained
+    from limpet.gate.run.guardian import CANNOT_BE_RUN
+    from limpet.gate.this_host import here
     from limpet.host import marks, processes
-    from limpet.host.here import here
-    from limpet.permits.permit import Permit, as_name
-    from limpet.permits.stop import Stopped
 
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     if not words:

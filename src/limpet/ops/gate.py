@@ -10,11 +10,11 @@ from limpet.domain.host import Host
 from limpet.domain.permit import Permit, Reservation, Room, taken
 from limpet.domain.reading import Reading
 from limpet.domain.weight import Weight
+from limpet.gate.assess import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
+from limpet.gate.measure.monitor import Monitor
+from limpet.gate.published import assess_published, published_of
+from limpet.gate.this_host import Here
 from limpet.host.boot import boot_id
-from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
-from limpet.host.here import Here
-from limpet.host.monitor import Monitor
-from limpet.host.wire import assess_published, published_of
 from limpet.ops.host_answer import (
     GateStatus,
     MemoryAnswer,
@@ -24,7 +24,7 @@ from limpet.ops.host_answer import (
     ThresholdAnswer,
 )
 from limpet.ops.record import iso
-from limpet.storage.gating import GateVerbs
+from limpet.storage.contract.gating import GateVerbs
 
 # What any weighted job takes at the least.
 LEAST = Weight(cpu=0.001)

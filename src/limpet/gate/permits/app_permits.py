@@ -1,0 +1,47 @@
+"""How an app asks for room on its host, for work that is no job."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from limpet.domain.duration import Duration
+from limpet.domain.errors import InvalidOption
+from limpet.domain.size import Size
+from limpet.domain.weight import Weight
+from limpet.payload.context import current
+from limpet.storage.contract.store import Store
+
+if TYPE_CHECKING:
+    from limpet.gate.permits.permit import Permit
+
+
+class Gatehouse:
+    """The part of an app that gives permits."""
+
+    _store: Store
+    _shares_writes: bool
+
+    def permit(
+        self,
+        cpu: float = 1.0,
+        memory: Size = 0,
+        heavy: bool = False,
+        *,
+        name: str | None = None,
+        timeout: Duration | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> "Permit":
+        """Reserve room of this host outside of any worker: `with app.permit(cpu=1.0):`, or
+        `async with`. Waits for it, at most for `timeout`, else raises `GateTimeout` with the
+        reason. See `limpet.Permit`.
+        """
+        if current() is not None or not self._shares_writes:
+            raise InvalidOption(
+                "app.permit is for callers outside of a worker; a task declares what it weighs "
+                "instead, and its jobs begin where there is room: @app.task(weight=Weight(…))."
+            )
+        # Few apps need what measures a host.
+        from limpet.gate.permits.permit import Permit
+        from limpet.gate.this_host import here
+
+        weight = Weight(cpu, memory, heavy=heavy)
+        return Permit(self._store, here, weight, name=name, timeout=timeout, on_lost=on_lost)
