@@ -1,7 +1,7 @@
 """The contract as a small pure model: plain values, no SQL, no clever indexes.
 
-It is written from the docstrings of `limpet.storage.contract.store` and from DESIGN, sections 2, 4, 5 and 7;
-what becomes of an attempt is in `contract.model_outcome`, what shapes the work in
+It is written from the docstrings of `limpet.storage.contract` and from DESIGN, sections 2, 4, 5 and
+7; what becomes of an attempt is in `contract.model_outcome`, what shapes the work in
 `contract.model_shape`.
 """
 

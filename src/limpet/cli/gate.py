@@ -99,8 +99,9 @@ def _add_run(actions: Any) -> None:
 
 
 def _status(arguments: argparse.Namespace) -> int:
+    from limpet.gate.gauge import Gauge
     from limpet.gate.this_host import here
-    from limpet.ops.gate import Gauge, gate_status
+    from limpet.ops.gate import gate_status
 
     store, host = find_store(arguments), here(arguments.server_id)
     status = gate_status(store, Gauge(store, host).look(), SystemClock().wall())
@@ -113,8 +114,9 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
+    from limpet.gate.gauge import Gauge
     from limpet.gate.this_host import here
-    from limpet.ops.gate import Gauge, gate_status
+    from limpet.ops.gate import gate_status
 
     store, host = find_store(arguments), here(arguments.server_id)
     gauge, clock = Gauge(store, host), SystemClock()
@@ -201,7 +203,7 @@ def _run(arguments: argparse.Namespace) -> int:
     store.info()  # one that is not there is not made: nobody else would keep to its room
     try:
         with permit:
-            return run_contained(permit, lease, words, asked)
+            return run_contained(permit, lease, words, asked, complain)
     except Stopped:
         return asked.code
 

@@ -63,6 +63,15 @@ def timing_of(
     return timing
 
 
+def check_timing(timing: Timing) -> None:
+    """Refuse, with a sentence, a timing that nobody could have written by `timing_of`."""
+    jitter = timedelta(microseconds=timing.jitter)
+    if timing.cron is not None:
+        timing_of(cron=timing.cron, tz=timing.tz, jitter=jitter)
+    else:
+        timing_of(every=timedelta(microseconds=timing.every or 0), jitter=jitter)
+
+
 def _line(cron: str) -> str:
     if not isinstance(cron, str):
         raise InvalidOption(f'cron is {cron!r}; write a line such as "0 3 * * *".')

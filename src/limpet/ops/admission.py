@@ -8,9 +8,9 @@ from limpet.domain.errors import InvalidOption
 from limpet.domain.host import Host
 from limpet.domain.job import Job
 from limpet.domain.weight import Weight, weight_of
+from limpet.gate.gauge import Given, all_given, waits_for
 from limpet.gate.published import assess_published
 from limpet.host.boot import boot_id
-from limpet.ops.gate import Given, all_given, waits_for
 from limpet.ops.reason import GateReason, Kind, WeightAnswer
 from limpet.storage.contract.gating import GateVerbs
 

@@ -7,16 +7,9 @@ from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import HostNotFound
 from limpet.domain.host import Host, Span
 from limpet.domain.reading import Reading
+from limpet.gate.gauge import Given, all_given, given_by, told_by
 from limpet.gate.published import published_of
-from limpet.ops.gate import (
-    Given,
-    all_given,
-    given_by,
-    permits_of,
-    reserved_for,
-    status_of,
-    told_by,
-)
+from limpet.ops.gate import permits_of, reserved_for, status_of
 from limpet.ops.host_answer import (
     ExecutorAnswer,
     HistoryAnswer,

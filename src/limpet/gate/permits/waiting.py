@@ -19,12 +19,12 @@ from limpet.domain.errors import (
     StoreUnreachable,
 )
 from limpet.domain.weight import Weight
+from limpet.gate.gauge import Gauge, given_by, waits_for
 from limpet.gate.permits.holding import Holding
 from limpet.gate.permits.stop import Stop, Stopped
 from limpet.gate.this_host import Here
 from limpet.host.proofs import forget, proof
 from limpet.maintenance.sweeper import Sweeper
-from limpet.ops.gate import Gauge, given_by, waits_for
 from limpet.storage.contract.store import Bell, Store, Topic
 
 # The longest that is waited for a ring, and the shortest: a busy store rings for every job.

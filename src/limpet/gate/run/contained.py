@@ -7,10 +7,9 @@ import select
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from limpet.cli.output import complain
 from limpet.gate.permits.permit import Permit
 from limpet.gate.permits.stop import Stop
 from limpet.gate.run.guardian import ORDER, PERIOD_MILLISECONDS, Fuse, heard
@@ -65,8 +64,17 @@ class Asked:
         self.stop.set()
 
 
-def run_contained(permit: Permit, lease: Lease, words: Sequence[str], asked: Asked) -> int:
-    """Run the command; when this returns nothing of it is left. The answer is its exit code."""
+def run_contained(
+    permit: Permit,
+    lease: Lease,
+    words: Sequence[str],
+    asked: Asked,
+    complain: Callable[[str], None],
+) -> int:
+    """Run the command; when this returns nothing of it is left. The answer is its exit code.
+
+    `complain`: told what went wrong with it, as a sentence.
+    """
     processes.adopt_orphans()  # where the guardian is killed, what it kept is left to us
     # Before the command begins it may be stopped for as long as one likes.
     with contextlib.closing(SignalPipe(*heard())) as signals, lease.fuse() as fuse:
@@ -82,7 +90,7 @@ def run_contained(permit: Permit, lease: Lease, words: Sequence[str], asked: Ask
         guardian.wait()
         if not told:
             _end_what_is_left(permit, fuse)
-    return _ended(told, guardian.returncode)
+    return _ended(told, guardian.returncode, complain)
 
 
 def _guardian(
@@ -153,7 +161,7 @@ def _end_what_is_left(permit: Permit, fuse: Fuse) -> None:
         pass
 
 
-def _ended(told: dict[str, Any], guardian: int) -> int:
+def _ended(told: dict[str, Any], guardian: int, complain: Callable[[str], None]) -> int:
     if not told:
         return KILLED - guardian if guardian < 0 else 1
     if "error" in told:

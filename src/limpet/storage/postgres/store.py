@@ -60,7 +60,7 @@ _LOOK_SECONDS = 60.0
 
 
 class PostgresStore(Schedules, Gates):
-    """A store in one schema of a PostgreSQL database. See `limpet.storage.contract.store` for the verbs."""
+    """A store in one schema of a PostgreSQL database; its verbs are in `storage.contract`."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._location = parse(url)

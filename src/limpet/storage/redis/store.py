@@ -43,7 +43,7 @@ from limpet.storage.redis.schedule import Schedules
 
 
 class RedisStore(Schedules, Gates):
-    """A store in one Redis or Valkey. See `limpet.storage.contract.store` for the verbs."""
+    """A store in one Redis or Valkey; its verbs are in `storage.contract`."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._location = parse(url)

@@ -51,7 +51,7 @@ from limpet.storage.sqlite.within import enqueue_within
 
 
 class SqliteStore(Schedules, Gates):
-    """A store in one SQLite file, or in memory. See `limpet.storage.contract.store` for the verbs."""
+    """A store in one SQLite file, or in memory; its verbs are in `storage.contract`."""
 
     def __init__(self, url: str, clock: Clock | None = None, boot: str | None = None) -> None:
         self._location = parse(url)

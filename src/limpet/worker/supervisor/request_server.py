@@ -11,15 +11,22 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from limpet.domain.errors import LeaseLost, LimpetError, StoreUnavailable
+from limpet.domain.errors import InvalidOption, LeaseLost, LimpetError, StoreUnavailable
 from limpet.domain.lease import Lease
+from limpet.maintenance.cron import check_timing
 from limpet.worker.supervisor.heartbeat import Heart
 from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.wire.bounds import NotUnderstood
 from limpet.worker.wire.frames import HEADER_BYTES, header, size_after
 from limpet.worker.wire.request_answers import answer_bytes, refusal_bytes
 from limpet.worker.wire.request_bounds import LARGEST_REQUEST_BYTES
-from limpet.worker.wire.task_requests import Request, RequestInvalid, Stage, read_request
+from limpet.worker.wire.task_requests import (
+    PutSchedule,
+    Request,
+    RequestInvalid,
+    Stage,
+    read_request,
+)
 
 # Requests above this take turns, so that they do not fill the memory together.
 _LARGE_BYTES: Final = 1 << 20
@@ -121,6 +128,8 @@ class RequestServer:
 
     async def _answer(self, executor: Requester, body: bytes) -> bytes:
         request = read_request(body)
+        if isinstance(request, PutSchedule):
+            _check_timing(request)
         try:
             if request.holder is not None:
                 self._check_holder(executor, request, request.holder)
@@ -167,6 +176,14 @@ class RequestServer:
 
     def _holds(self, lease: Lease | None) -> bool:
         return lease is not None and self._ledger.find(lease.job, lease.token) is not None
+
+
+def _check_timing(request: PutSchedule) -> None:
+    """Every worker reckons the next ticks of a schedule."""
+    try:
+        check_timing(request.schedule.timing)
+    except (InvalidOption, ValueError, OverflowError) as error:
+        raise RequestInvalid(f"{request.verb()}: {error}") from None
 
 
 async def _read_on(reader: asyncio.StreamReader, body: bytearray, size: int) -> None:

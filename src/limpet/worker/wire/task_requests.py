@@ -5,7 +5,6 @@ same names in the same order; its tag is the verb. `read_request` is the only wa
 request: types and bounds first, then what no type can say. Nothing acts on a request before.
 """
 
-from datetime import timedelta
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
@@ -23,7 +22,6 @@ from limpet.domain.rate import Rate
 from limpet.domain.schedule import Schedule
 from limpet.domain.session import Session
 from limpet.domain.state import State
-from limpet.maintenance.cron import timing_of
 from limpet.storage.contract.answers import Broken, Receipt, StoreInfo, Ticked, Total
 from limpet.worker.wire import request_bounds
 from limpet.worker.wire.bounds import Chunks
@@ -328,7 +326,7 @@ def _check(request: Request) -> None:
         case Enqueue() | Stage():
             _check_new_jobs(request.jobs)
         case PutSchedule():
-            _check_schedule(request.schedule)
+            _check_jobs([request.schedule.job])  # its timing: where ticks are reckoned
         case Trigger():
             _check_new_jobs([request.job])
         case LimitQueue():
@@ -362,17 +360,3 @@ def _check_rate(rate: Rate | None) -> None:
         rate.count <= rate.period and rate.burst * rate.step <= request_bounds.LONGEST_US
     ):
         raise RequestInvalid(f"no rate is {rate.count} in {rate.period} µs, {rate.burst} at once")
-
-
-def _check_schedule(schedule: Schedule) -> None:
-    """Every worker reckons its next ticks."""
-    timing = schedule.timing
-    if timing.cron is not None:
-        timing_of(cron=timing.cron, tz=timing.tz, jitter=_time(timing.jitter))
-    else:
-        timing_of(every=_time(timing.every or 0), jitter=_time(timing.jitter))
-    _check_jobs([schedule.job])
-
-
-def _time(microseconds: int) -> timedelta:
-    return timedelta(microseconds=microseconds)
