@@ -24,11 +24,13 @@ JOB_ID = st.from_regex(r"[0-7][0-9a-v]{25}", fullmatch=True)
 NAME = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,9}", fullmatch=True)
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
 _OPTIONS = st.sampled_from(["{}", '{"timeout":1.5}', '{"retry":{"attempts":2},"new":[1]}'])
+_ARGUMENTS = st.sampled_from(["{}", '{"a":1}', '{"a":["b",null]}', '"\\u2026"', "7"])
 _EVERY = st.integers(1_000_000, 10**12)
 _CRON = st.sampled_from(["0 3 * * *", "*/15 9-17 * * MON-FRI"])
 
 # What is checked beside the bounds of each field.
 _NAMED: Mapping[str, st.SearchStrategy[Any]] = {
+    "args": _ARGUMENTS,
     "options": _OPTIONS,
     "task": NAME,
     "queue": NAME,
@@ -97,8 +99,9 @@ def _fields(kind: Any) -> st.SearchStrategy[Any]:
     if kind.__name__ == Timing.__name__:
         return _TIMING
     of_job = {"args", "options"} <= set(hints) or "key_rate" in hints
+    named = _NAMED if of_job else {"args"}
     values = {
-        name: _NAMED[name] if of_job and name in _NAMED else _plain(hint)
+        name: _NAMED[name] if name in named else _plain(hint)
         for name, hint in hints.items()
         if get_origin(hint) is not ClassVar
     }

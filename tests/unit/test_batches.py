@@ -27,7 +27,7 @@ def app() -> Iterator[App]:
 
 
 def jobs(*sizes: int) -> list[NewJob]:
-    return [NewJob(f"{n:026}", "keep", "x" * size) for n, size in enumerate(sizes)]
+    return [NewJob(f"{n:026}", "keep", "7" * size) for n, size in enumerate(sizes)]
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_large_children_are_staged_in_parts(app: App, monkeypatch: pytest.Monkey
 def test_a_batch_as_large_as_may_be_is_a_request() -> None:
     """Each of its characters takes four bytes at most."""
     room = request_bounds.LARGEST_REQUEST_BYTES - 4 * bounds.MOST_PER_BATCH
-    few = len(request_bytes(Enqueue(jobs(*[0] * CHUNK))))
+    few = len(request_bytes(Enqueue(jobs(*[1] * CHUNK))))
     assert few < room

@@ -27,6 +27,7 @@ from limpet.worker.wire.task_requests import (
     Enqueue,
     Info,
     LimitQueue,
+    Repair,
     Request,
     RequestInvalid,
     read_request,
@@ -237,12 +238,19 @@ def test_a_rate_that_stores_cannot_reckon_with_is_refused(rate: Rate) -> None:
         request_bytes(LimitQueue("q", QueueRules(rate=rate)))
 
 
+@pytest.mark.parametrize("text", ["", "NaN", "{", '{"a": 1} 2', "'a'"])
+def test_arguments_that_are_no_json_are_refused(text: str) -> None:
+    for request in (Enqueue([JOB._replace(args=text)]), Repair(JOB.id, text, 1, [])):
+        with pytest.raises(RequestInvalid):
+            request_bytes(request)
+
+
 def test_a_request_that_is_too_large_is_refused_before_it_is_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(request_bounds, "LARGEST_REQUEST_BYTES", 1_000)
     with pytest.raises(RequestInvalid, match="at most 1,000 bytes at once"):
-        request_bytes(Enqueue([JOB._replace(args="x" * 1_000)]))
+        request_bytes(Enqueue([JOB._replace(args='"' + "x" * 1_000 + '"')]))
 
 
 def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

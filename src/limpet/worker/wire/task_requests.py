@@ -283,7 +283,10 @@ _typed = msgspec.msgpack.Decoder(_any_request)
 _within_bounds = msgspec.msgpack.Decoder(_any_bounded)
 _MISFITS = (msgspec.MsgspecError, LimpetError, ValueError, RecursionError)
 _options = msgspec.json.Decoder(dict[str, Any])
-_ID, _TASK, _QUEUE, _OPTIONS, _RULES = map(attrgetter, ("id", "task", "queue", "options", "rules"))
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
+_ID, _TASK, _QUEUE, _ARGUMENTS, _OPTIONS, _RULES = map(
+    attrgetter, ("id", "task", "queue", "args", "options", "rules")
+)
 
 
 def request_bytes(request: Request) -> bytes:
@@ -332,6 +335,8 @@ def _check(request: Request) -> None:
         case LimitQueue():
             if request.rules is not None:
                 _check_rate(request.rules.rate)
+        case Repair():
+            _check_json(request.args)
         case LimitKey():
             _check_rate(request.rate)
 
@@ -348,6 +353,8 @@ def _check_jobs(jobs: list[NewJob]) -> None:
     """Most jobs of a request have these in common."""
     for name in {*map(_TASK, jobs), *map(_QUEUE, jobs)}:
         checked_name(name)
+    for arguments in {*map(_ARGUMENTS, jobs)} - {"{}"}:
+        _check_json(arguments)
     for options in {*map(_OPTIONS, jobs)} - {"{}"}:
         _options.decode(options)
     for rules in {*map(_RULES, jobs)} - {None}:
