@@ -5,8 +5,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
+from limpet.domain.checks import MOST, whole
 from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.count import counted
 from limpet.domain.duration import Duration, duration, microseconds
 from limpet.domain.errors import InvalidOption
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules, QueueView, checked_name
@@ -95,7 +95,7 @@ def limit_key(
     what the jobs say themselves holds again.
     """
     if limit is not None:
-        counted(limit, "the limit of a key")
+        whole(limit, "the limit of a key", most=MOST)
     store.limit_key(checked_key(key), limit, rate)
 
 
