@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from limpet.domain.child import ChildResult
     from limpet.domain.errors import (
         AttemptStopped,
+        BreakerNotFound,
         DuplicateJob,
         FanOut,
         FlowIncomplete,
@@ -39,12 +40,15 @@ if TYPE_CHECKING:
         ResultTimeout,
         RetryAfter,
         ScheduleNotFound,
+        SchemaMismatch,
         Snooze,
         StoreBusy,
+        StoreCorrupt,
         StoreError,
         StoreFull,
         StoreMoved,
         StoreReadOnly,
+        StoreRefused,
         StoreUnavailable,
         StoreUnreachable,
         TransactionRefused,
@@ -61,12 +65,13 @@ if TYPE_CHECKING:
     from limpet.domain.weight import Weight
     from limpet.flow import Child, Flow
     from limpet.permits.permit import Permit
-    from limpet.task import Call, Task
+    from limpet.task import AsyncTask, Call, SyncTask, Task
 
 __version__ = "0.1.0"
 
 _HOME = {
     "App": "limpet.app",
+    "AsyncTask": "limpet.task",
     "Breaker": "limpet.client.breaker",
     "Call": "limpet.task",
     "Cause": "limpet.domain.cause",
@@ -85,6 +90,7 @@ _HOME = {
     "Schedule": "limpet.domain.schedule",
     "Secret": "limpet.client.secret",
     "State": "limpet.domain.state",
+    "SyncTask": "limpet.task",
     "Task": "limpet.task",
     "Unique": "limpet.client.unique",
     "Weight": "limpet.domain.weight",
@@ -93,8 +99,10 @@ _HOME = {
 
 __all__ = [
     "App",
+    "AsyncTask",
     "AttemptStopped",
     "Breaker",
+    "BreakerNotFound",
     "Call",
     "Cause",
     "Child",
@@ -131,16 +139,20 @@ __all__ = [
     "ScanReport",
     "Schedule",
     "ScheduleNotFound",
+    "SchemaMismatch",
     "Secret",
     "Snooze",
     "State",
     "StoreBusy",
+    "StoreCorrupt",
     "StoreError",
     "StoreFull",
     "StoreMoved",
     "StoreReadOnly",
+    "StoreRefused",
     "StoreUnavailable",
     "StoreUnreachable",
+    "SyncTask",
     "Task",
     "TransactionRefused",
     "Unique",
@@ -149,6 +161,10 @@ __all__ = [
     "Weight",
     "current",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
 def __getattr__(name: str) -> Any:

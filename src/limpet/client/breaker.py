@@ -57,7 +57,7 @@ class Breaker:
         )
 
 
-class Breakers:
+class BreakerDefinitions:
     """The breakers of an app, by name, and the tasks that each of them holds back."""
 
     def __init__(self) -> None:
