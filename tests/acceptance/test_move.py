@@ -220,7 +220,7 @@ def test_verb_under_way_is_waited_for(fresh: Callable[..., Store], tmp_path: Pat
     closing_ = Relocation("m" * 26, Stage.CLOSING, "redis://elsewhere", "epoch")
     schema = url.rpartition("=")[2]
     with psycopg.connect(url.partition("?")[0]) as mine:
-        mine.execute(f"SELECT {schema}.v1_promote(0)".encode())
+        mine.execute(f"SELECT {schema}.v1_due(0)".encode())
         with pytest.raises(StoreBusy):
             source.relocate(None, closing_)
         mine.commit()
@@ -259,7 +259,7 @@ def test_target_that_lacks_a_job_is_not_opened(fresh: Callable[..., Store]) -> N
         Mover(source, Mortal(target, Careless(0))).move(AT_ONCE)
     with pytest.raises(StoreMoved, match="being filled"):
         target.promote()
-    assert Mover(source, target).abort()[1]
+    assert Mover(source, target).abort().aborted
     assert len(taken(source)) == 3
 
 

@@ -272,7 +272,7 @@ def test_a_secret_in_a_result_is_stored_whole_and_shown_masked(app: App) -> None
     hand.exchange(Complete(hand.exchange().claimed[0].lease, *result))
     assert job.result("5s").token.get_secret_value() == "hunter2"
     assert "hunter2" not in str(show_job(app.client.store, job.id))
-    assert show_job(app.client.store, job.id)["result"]["name"] == "n"
+    assert show_job(app.client.store, job.id).result["name"] == "n"
     assert "hunter2" not in repr(job.details)
 
 
@@ -301,8 +301,8 @@ def test_secrets_are_stored_whole_and_shown_masked(app: App) -> None:
     assert "hunter2" not in repr(job)
     shown = show_job(app.client.store, job.id)
     assert "hunter2" not in str(shown)
-    assert shown["args"]["template"]["name"] == "n"
-    assert shown["args"]["login"] == {"user": "me", "password": "***"}
+    assert shown.args["template"]["name"] == "n"
+    assert shown.args["login"] == {"user": "me", "password": "***"}
     arguments = login.signature.unpack(job.details.args)
     assert arguments["login"] == Login("me", "hunter2")
     assert arguments["template"].token.get_secret_value() == "hunter2"

@@ -1,6 +1,7 @@
 """Why a job, or a queue, does not run, asked at the time of the test's clock."""
 
-from limpet.ops.why import Reason, queue_reasons, why_job
+from limpet.ops.reason import Reason
+from limpet.ops.why import queue_reasons, why_job
 from limpet.storage.base import Store
 from limpet.testing.clock import FakeClock
 

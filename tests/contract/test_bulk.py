@@ -14,6 +14,7 @@ from limpet.domain.rules import Rules
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Quarantine, RetryAt
 from limpet.ops.bulk import MOST_TOLD, discard_many, requeue_many, retry_many
+from limpet.ops.record import plain
 from limpet.ops.selection import Selection
 from limpet.storage.base import Store
 from limpet.testing.clock import FakeClock
@@ -115,7 +116,7 @@ def test_failed_jobs_are_retried_in_a_new_round(store: Store) -> None:
     jobs = fail_all(store, 3)
     fine = add(store)
     tally = retry_many(store, ANY)
-    assert (tally.done, tally.refused, tally.skipped.total()) == (3, 0, 0)
+    assert (tally.done, tally.refused, tally.skipped) == (3, 0, {})
     assert states(store, jobs) == [READY] * 3
     assert {get(store, job).round for job in jobs} == {2}
     assert get(store, fine).round == 1
@@ -136,9 +137,9 @@ def test_dry_run_counts_and_changes_nothing(store: Store) -> None:
     jobs = fail_all(store, 2)
     waiting = add(store)
     assert retry_many(store, ANY, dry_run=True).done == 2
-    assert discard_many(store, ANY, dry_run=True).record() == {
+    assert plain(discard_many(store, ANY, dry_run=True)) == {
         "dry_run": True, "matched": 3, "done": 1, "asked": 0,
-        "skipped": {"already failed": 2}, "refused": 0, "refusals": [],
+        "skipped": {"already failed": 2}, "refused": 0, "refusals": (),
     }  # fmt: skip
     assert requeue_many(store, ANY, "q", dry_run=True).done == 1
     assert states(store, [*jobs, waiting]) == [FAILED, FAILED, READY]
@@ -169,8 +170,8 @@ def test_retry_that_the_store_refuses_is_told_and_the_others_go_on(
     plain = failed_apart(store)
     tally = retry_many(store, Selection(state=FAILED))
     assert (tally.done, tally.refused) == (1, 1)
-    assert tally.refusals[0][0] == first
-    assert "unique" in tally.refusals[0][1]
+    assert tally.refusals[0].id == first
+    assert "unique" in tally.refusals[0].why
     assert (state(store, first), state(store, plain)) == (FAILED, READY)
 
 
@@ -230,7 +231,7 @@ def test_discard_takes_the_relaunch_of_failed_jobs_away(
     job = add(store)
     holder.settle(Fail(holder.take(), BOOM, clock.wall() + SECOND))
     tally = discard_many(store, ANY)
-    assert (tally.done, tally.skipped.total()) == (1, 0)
+    assert (tally.done, tally.skipped) == (1, {})
     clock.advance(timedelta(seconds=2))
     store.promote()
     assert state(store, job) is FAILED

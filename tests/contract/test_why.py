@@ -1,6 +1,7 @@
 """ops.why: a job that does not run says why, in one reason, on every store."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from contract.driver import BOOM, SECOND, Holder, add, add_many, new_id
@@ -14,12 +15,26 @@ from limpet.domain.queue import QueueRules
 from limpet.domain.rate import rate_of
 from limpet.domain.rules import Rules
 from limpet.domain.transition import Complete, Fail, Orphan, Quarantine, RetryAt
-from limpet.ops.why import Kind, why_job
+from limpet.ops.reason import ChildrenReason, KeyReason, Kind, Reason, RunningReason
+from limpet.ops.record import iso, plain
+from limpet.ops.why import why_job
 from limpet.storage.base import Store
 from limpet.storage.relocation import Relocation, Stage
 from limpet.testing.clock import FakeClock
 
 BREAKER = BreakerRules("stripe", frozenset({"task"}), 0.5, 2, 60 * SECOND, 30 * SECOND)
+
+
+def of_key(reason: Reason) -> KeyReason:
+    assert isinstance(reason, KeyReason)
+    assert reason.kind is Kind.KEY
+    return reason
+
+
+def facts(reason: Reason) -> dict[str, Any]:
+    """What a reason tells beside its kind, its sentence and its end."""
+    told: dict[str, Any] = plain(reason)
+    return {name: told[name] for name in told if name not in ("kind", "text", "until")}
 
 
 # -- scheduled
@@ -28,7 +43,7 @@ BREAKER = BreakerRules("stripe", frozenset({"task"}), 0.5, 2, 60 * SECOND, 30 * 
 def test_scheduled_job_says_until_when(store: Store, clock: FakeClock) -> None:
     due = clock.wall() + 90 * SECOND
     reason = why(store, add(store, scheduled_for=due), clock)
-    assert (reason.kind, reason.until) == (Kind.SCHEDULED, due)
+    assert (reason.kind, reason.until) == (Kind.SCHEDULED, iso(due))
     assert reason.text == "scheduled until 2030-01-01 00:01:30 UTC (in 1m 30s)"
 
 
@@ -55,7 +70,7 @@ def test_job_that_waits_for_its_key_names_who_has_the_turn(
     reason = why(store, second, clock)
     assert reason.kind is Kind.KEY
     assert reason.text == f"blocked by key k: {first} (ready) has its turn"
-    assert reason.facts["holders"] == [{"id": first, "state": "ready"}]
+    assert facts(reason)["holders"] == ({"id": first, "state": "ready"},)
     holder.take()
     assert f"{first} (running) has its turn" in why(store, second, clock).text
 
@@ -83,7 +98,7 @@ def test_job_that_waits_for_the_rate_of_its_key_says_that_nobody_has_the_turn(
     _, second = add_many(store, 2, key="k", rules=rules)
     holder.settle(Complete(holder.take()))
     reason = why(store, second, clock)
-    assert (reason.kind, reason.facts["holders"]) == (Kind.KEY, [])
+    assert of_key(reason).holders == ()
     assert reason.text == "blocked by key k: the next turn comes with its rate of 1/h"
 
 
@@ -97,10 +112,10 @@ def test_job_that_waits_for_a_limit_that_was_set_for_its_key_says_so(
         f"blocked by key k: {first} (ready) has its turn, 1 job ahead; its limit of 1 was set at "
         f"run time, `limpet keys unlimit k` takes it back"
     )
-    assert (reason.kind, reason.facts["limit"], reason.facts["rate"]) == (Kind.KEY, 1, None)
+    assert (of_key(reason).limit, of_key(reason).rate) == (1, None)
     store.limit_key("k", 2)
     reason = why(store, third, clock)
-    assert {each["id"] for each in reason.facts["holders"]} == {first, second}
+    assert {each.id for each in of_key(reason).holders} == {first, second}
     assert "have its turns; its limit of 2 was set at run time" in reason.text
 
 
@@ -115,7 +130,7 @@ def test_job_that_waits_for_a_rate_that_was_set_for_its_key_says_so(
         "blocked by key k: the next turn comes with its rate of 1/h; that rate was set at run "
         "time, `limpet keys unlimit k` takes it back"
     )
-    assert (reason.facts["limit"], reason.facts["rate"]) == (9, "1/h")
+    assert (of_key(reason).limit, of_key(reason).rate) == (9, "1/h")
 
 
 def test_job_that_waits_for_its_key_says_how_many_wait_before_it(
@@ -124,7 +139,7 @@ def test_job_that_waits_for_its_key_says_how_many_wait_before_it(
     jobs = add_many(store, 4, key="k")
     add_many(store, 2, key="another")
     reason = why(store, jobs[3], clock)
-    assert reason.facts["ahead"] == 2
+    assert of_key(reason).ahead == 2
     assert reason.text == f"blocked by key k: {jobs[0]} (ready) has its turn, 2 jobs ahead"
 
 
@@ -136,14 +151,15 @@ def test_parent_says_how_many_children_are_left_and_which_failed(
     holder.settle(Fail(holder.take(), BOOM))
     reason = why(store, top, clock)
     assert reason.text == f"waits for 2 of 3 children; failed: {below[0]}"
-    assert (reason.kind, reason.facts["pending"]) == (Kind.CHILDREN, 2)
+    assert isinstance(reason, ChildrenReason)
+    assert (reason.kind, reason.pending) == (Kind.CHILDREN, 2)
 
 
 def test_job_whose_task_no_worker_knows_names_the_task(store: Store, clock: FakeClock) -> None:
     job = add(store, "strange")
     Holder(store).claim()
     reason = why(store, job, clock)
-    assert (reason.kind, reason.facts) == (Kind.TASK, {"task": "strange"})
+    assert (reason.kind, facts(reason)) == (Kind.TASK, {"task": "strange"})
 
 
 # -- ready
@@ -165,7 +181,7 @@ def test_ready_job_of_a_held_queue_says_until_when(
     job = add(store)
     store.hold_queue("default", clock.wall() + 20 * SECOND)
     reason = why(store, job, clock)
-    assert (reason.kind, reason.until) == (Kind.HELD, clock.wall() + 20 * SECOND)
+    assert (reason.kind, reason.until) == (Kind.HELD, iso(clock.wall() + 20 * SECOND))
     assert of_queue(store, clock) == reason
     clock.advance(timedelta(seconds=21))
     Holder(store)
@@ -191,7 +207,7 @@ def test_ready_job_of_a_queue_at_its_rate_says_when_the_next_begins(
     store.limit_queue("default", QueueRules(rate=rate_of("1/m")))
     assert len(holder.claim()) == 1
     reason = why(store, jobs[1], clock)
-    assert (reason.kind, reason.until) == (Kind.RATE, clock.wall() + 60 * SECOND)
+    assert (reason.kind, reason.until) == (Kind.RATE, iso(clock.wall() + 60 * SECOND))
     assert "its rate of 1/m" in reason.text
     assert of_queue(store, clock) == reason
 
@@ -207,7 +223,7 @@ def test_ready_job_of_an_open_breaker_says_which_and_when_it_tries(
     clock.advance(timedelta(seconds=10))
     Holder(store, ("task", "other"))
     reason = why(store, job, clock)
-    assert (reason.kind, reason.until) == (Kind.BREAKER, opened + 30 * SECOND)
+    assert (reason.kind, reason.until) == (Kind.BREAKER, iso(opened + 30 * SECOND))
     assert reason.text == (
         "breaker stripe is open since 2030-01-01 00:00:00 UTC; one job is tried at "
         "2030-01-01 00:00:30 UTC (in 20s)"
@@ -236,11 +252,11 @@ def test_ready_job_says_how_many_are_ahead_of_it(
 ) -> None:
     jobs = add_many(store, 3)
     add_many(store, 2, queue="other")
-    assert why(store, jobs[0], clock).facts == {"ahead": 0}
+    assert facts(why(store, jobs[0], clock)) == {"ahead": 0}
     assert why(store, jobs[2], clock).text == ("ready, with 2 jobs ahead of it in queue default")
     urgent = add(store, priority=5)
-    assert why(store, urgent, clock).facts == {"ahead": 0}
-    assert why(store, jobs[0], clock).facts == {"ahead": 1}
+    assert facts(why(store, urgent, clock)) == {"ahead": 0}
+    assert facts(why(store, jobs[0], clock)) == {"ahead": 1}
     assert of_queue(store, clock) is None
 
 
@@ -259,7 +275,8 @@ def test_running_job_names_its_worker_and_that_it_was_asked_to_stop(
     job = add(store)
     lease = holder.take()
     reason = why(store, job, clock)
-    assert (reason.kind, reason.facts["session"]) == (Kind.RUNNING, holder.id)
+    assert isinstance(reason, RunningReason)
+    assert (reason.kind, reason.session) == (Kind.RUNNING, holder.id)
     assert reason.text == "it runs on worker since 2030-01-01 00:00:00 UTC"
     store.cancel(job)
     clock.advance(timedelta(seconds=3))
@@ -284,7 +301,7 @@ def test_failed_job_says_when_it_is_relaunched(
     at = clock.wall() + 60 * SECOND
     holder.settle(Fail(holder.take(), BOOM, at))
     reason = why(store, job, clock)
-    assert (reason.kind, reason.until) == (Kind.RELAUNCH, at)
+    assert (reason.kind, reason.until) == (Kind.RELAUNCH, iso(at))
     store.cancel(job)
     assert why(store, job, clock).text == "it is failed: ValueError: boom"
 
@@ -309,7 +326,7 @@ def test_ready_job_of_a_store_that_moves_says_where_to(
     part = Relocation(new_id(), Stage.CLOSING, "redis://there", "epoch")
     assert store.relocate(None, part).done
     reason = why(store, job, clock)
-    assert (reason.kind, reason.facts) == (Kind.MOVING, {"place": "redis://there"})
+    assert (reason.kind, facts(reason)) == (Kind.MOVING, {"place": "redis://there"})
     assert store.relocate(part, None).done
 
 

@@ -14,7 +14,8 @@ from limpet.domain.reading import Reading
 from limpet.domain.weight import HEAVY, Weight
 from limpet.host.gate import Thresholds
 from limpet.host.wire import Published, written
-from limpet.ops.why import Kind
+from limpet.ops.reason import GateReason, Kind
+from limpet.ops.record import plain
 from limpet.storage.base import Store
 from limpet.storage.texts import to_json
 from limpet.testing.clock import FakeClock
@@ -43,9 +44,13 @@ def test_weighted_job_tells_the_reason_of_each_host(store: Store, clock: FakeClo
     said(store, clock, "web-2", cpu=84)
     job = weighted(store)
     reason = why(store, job, clock)
+    assert isinstance(reason, GateReason)
     assert reason.kind is Kind.GATE
     assert reason.text == "waiting: web-1 CPU 70 % of 65 %; web-2 CPU 84 % of 65 %"
-    assert reason.facts == {
+    assert plain(reason) == {
+        "kind": "gate",
+        "text": reason.text,
+        "until": None,
         "weight": {"cpu": 1.0},
         "hosts": {"web-1": "web-1 CPU 70 % of 65 %", "web-2": "web-2 CPU 84 % of 65 %"},
     }
@@ -61,7 +66,8 @@ def test_of_many_hosts_some_are_named(store: Store, clock: FakeClock) -> None:
         said(store, clock, f"web-{number}", cpu=84)
     reason = why(store, weighted(store), clock)
     assert reason.text.endswith("; web-4 CPU 84 % of 65 %; and 3 hosts more")
-    assert len(reason.facts["hosts"]) == 8
+    assert isinstance(reason, GateReason)
+    assert len(reason.hosts) == 8
 
 
 def test_weighted_job_tells_what_others_have_reserved(store: Store, clock: FakeClock) -> None:
@@ -81,7 +87,8 @@ def test_weighted_job_tells_for_whom_a_host_is_kept(store: Store, clock: FakeClo
     said(store, clock, "web-1")
     reason = why(store, first, clock)
     assert reason.text == "waiting: web-1 has heavy work; web-1 is reserved for it"
-    assert reason.facts["reserved"] == "web-1"
+    assert isinstance(reason, GateReason)
+    assert reason.reserved == "web-1"
     assert why(store, second, clock).text == f"waiting: web-1 is reserved for job {first}"
 
 

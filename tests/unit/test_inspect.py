@@ -25,9 +25,10 @@ def test_masking_a_secret_spoils_no_fact_of_the_timeline() -> None:
     store.exchange(session.id, 2, [Fail(claimed.lease, error)])
     shown = show_job(store, job.id)
     store.close()
-    assert shown["args"] == {"card": "***"}
-    last = shown["timeline"][-1]
-    assert (last["event"], last["at"][:4]) == ("failed", str(year))
-    for cause in (shown["error"], last["cause"]):
-        assert (cause["kind"], cause["type"]) == ("Raised", "ValueError")
-        assert (cause["message"], cause["traceback"]) == ("the card of *** ***", "line of ***")
+    assert shown.args == {"card": "***"}
+    last = shown.timeline[-1]
+    assert (last.event, last.at[:4]) == ("failed", str(year))
+    for cause in (shown.error, last.cause):
+        assert cause is not None
+        assert (cause.kind, cause.type) == ("Raised", "ValueError")
+        assert (cause.message, cause.traceback) == ("the card of *** ***", "line of ***")

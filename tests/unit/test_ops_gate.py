@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from contract.driver import LEASE, new_id
 from contract.gates import CORE, GIB, ROOM
@@ -25,8 +26,9 @@ from limpet.host.gate import LIFETIME_MICROSECONDS, Thresholds
 from limpet.host.here import Here
 from limpet.host.wire import Published, written
 from limpet.ops.gate import Gauge, Look, gate_status, given_by, told_by, waits_for
+from limpet.ops.host_answer import HistoryAnswer, SampleAnswer
 from limpet.ops.hosts import list_hosts, show_host
-from limpet.ops.record import Record
+from limpet.ops.record import plain
 from limpet.storage.base import Store
 from limpet.storage.sqlite.store import SqliteStore
 from limpet.testing.clock import FakeClock
@@ -85,7 +87,17 @@ def test_reading_that_cannot_be_read_is_none(store: Store, clock: FakeClock) -> 
     (told,) = store.hosts()
     assert told_by(told, clock) is None
     (host,) = list_hosts(store, clock)
-    assert (host["monitor"], host["ready"]) == (None, None)
+    assert (host.monitor, host.ready) == (None, None)
+    assert plain(host) == {
+        "server": "web-1",
+        "monitor": None,
+        "age_seconds": None,
+        "ready": None,
+        "reason": "no monitor tells of web-1: only reservations count",
+        "executors": (),
+        "permits": (),
+        "reserved_for": None,
+    }
 
 
 def test_silent_monitor_is_replaced_by_own_eyes(store: Store, clock: FakeClock) -> None:
@@ -114,7 +126,7 @@ def test_reservation_is_the_reason(store: Store, clock: FakeClock) -> None:
     assert never is not None
     assert never.never
     (host,) = list_hosts(store, clock)
-    assert host["reserved_for"] == job
+    assert host.reserved_for == job
 
 
 def test_reservation_of_a_caller_is_the_reason_for_others(store: Store, clock: FakeClock) -> None:
@@ -128,7 +140,7 @@ def test_reservation_of_a_caller_is_the_reason_for_others(store: Store, clock: F
     assert own is not None
     assert own.reason == "waiting: web-1 reserved 1 of 4 cores, 4 needed"
     (host,) = list_hosts(store, clock)
-    assert host["reserved_for"] == "backup"
+    assert host.reserved_for == "backup"
 
 
 def test_host_of_which_nothing_is_known_is_ready_with_a_warning(
@@ -136,10 +148,10 @@ def test_host_of_which_nothing_is_known_is_ready_with_a_warning(
 ) -> None:
     publish(store, reading(clock, busy=None, memory=None))
     status = gate_status(store, Gauge(store, HERE, clock).look(), clock.wall())
-    assert status["ready"]
-    assert status["cpu_effective"] is None
-    assert status["memory"]["used_percent"] is None
-    assert "CPU of web-1 is not measured" in status["warning"]
+    assert status.ready
+    assert status.cpu_effective_percent is None
+    assert status.memory.used_percent is None
+    assert "CPU of web-1 is not measured" in status.warning
     assert "CPU unknown" in status_text(status)
 
 
@@ -158,19 +170,19 @@ def test_picture_fits_whatever_is_known(store: Store, clock: FakeClock, width: i
     assert all(width_of("".join(text for text, _ in line)) <= width for line in lines)
 
 
-def test_past_shows_the_largest_of_each_cell_and_blanks_where_nothing_is_known() -> None:
+def test_past_shows_the_largest_of_each_cell_and_blanks_where_nothing_is_known(
+    store: Store, clock: FakeClock
+) -> None:
     now = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 
-    def sample(seconds: float, cpu: float | None) -> Record:
-        return {"at": (now - timedelta(seconds=seconds)).isoformat(), "cpu": cpu, "memory": None}
+    def sample(seconds: float, cpu: float | None) -> SampleAnswer:
+        at = (now - timedelta(seconds=seconds)).isoformat()
+        return SampleAnswer(at=at, cpu_percent=cpu, memory_percent=None, pressure_percent=None)
 
-    seconds = [sample(899, 0), sample(700, 30), sample(699, 85), sample(450, None), sample(0, 100)]
-    history = {"seconds": seconds, "minutes": []}
-    host: Record = {
-        "server": "web-1", "ready": None, "monitor": None, "reason": "", "executors": [],
-        "permits": [], "reserved_for": None, "threshold": {"cpu": 80, "memory": 90},
-        "history": history,
-    }  # fmt: skip
+    seconds = (sample(899, 0), sample(700, 30), sample(699, 85), sample(450, None), sample(0, 100))
+    publish(store, reading(clock))
+    history = HistoryAnswer(seconds=seconds, minutes=())
+    host = msgspec.structs.replace(show_host(store, "web-1", clock), history=history)
     lines = detail_lines(host, 12 + 9 + 12, now)  # nine cells of 100 s
     (past,) = (line for line in lines if "most" in line[-1][0])
     assert "".join(text for text, _ in past) == "  last 15m  ▁ ▇     █  most 100 %"
@@ -184,10 +196,10 @@ def test_executors_are_told_with_their_worker(store: Store, clock: FakeClock) ->
     executors = (Executor(worker.id, 7, 150.0, GIB), Executor("of another store", 8, 0.0, 5))
     publish(store, replace(reading(clock), executor_use=executors))
     host = show_host(store, "web-1", clock)
-    assert host["executors"] == [
+    assert plain(host)["executors"] == (
         {"session": worker.id, "pid": 7, "cpu": 150.0, "memory": GIB, "name": "w1"},
         {"session": "of another store", "pid": 8, "cpu": 0.0, "memory": 5, "name": None},
-    ]
+    )
     text = "\n".join("".join(text for text, _ in line) for line in detail_lines(host, 100))
     assert "executors 2: 1.50 cores, 1 GiB" in text
     assert re.search(r"w1 +7 +1.50 +1 GiB", text)

@@ -16,6 +16,8 @@ from limpet.domain.transition import Complete, Fail
 from limpet.ops import queues as ops
 from limpet.ops.inspect import list_queues, show_job
 from limpet.ops.overview import overview
+from limpet.ops.reason import Kind
+from limpet.ops.record import plain
 from limpet.storage.base import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
@@ -106,27 +108,31 @@ def test_queue_record_shows_rules_hold_and_drain(store: Store, clock: FakeClock)
     ops.limit_queue(store, "default", QueueRules(5, rate_of("10/s", bursty=True)))
     ops.drain_queue(store, "default")
     ops.hold_queue(store, "default", "1h", clock)
-    (record,) = list_queues(store)
-    assert record["rules"] == {"concurrency": 5, "rate": "10/s bursty", "weight": 2}
-    assert record["adjusted"] == {"concurrency": 5, "rate": "10/s bursty"}
-    assert (record["draining"], record["held_until"]) == (True, "2030-01-01T01:00:00.000+00:00")
-    assert record["why"]["kind"] == "held"
+    (queue,) = list_queues(store)
+    assert plain(queue.rules) == {"concurrency": 5, "rate": "10/s bursty", "weight": 2}
+    assert plain(queue.adjusted) == {"concurrency": 5, "rate": "10/s bursty"}
+    assert (queue.draining, queue.held_until) == (True, "2030-01-01T01:00:00.000+00:00")
+    assert queue.why is not None
+    assert queue.why.kind is Kind.HELD
+    assert [(state, queue.in_state(state)) for state in State if queue.in_state(state)] == [
+        (State.READY, 1)
+    ]
 
 
 def test_job_record_shows_what_shapes_it(store: Store) -> None:
     rules = Rules(3, RATE, unique_until=UniqueUntil.TIME, unique_for=3600 * SECOND)
     job = add(store, key="k", unique="u", root="r" * 26, rules=rules)
     shown = show_job(store, job)
-    assert (shown["key"], shown["unique"], shown["root"]) == ("k", "u", "r" * 26)
-    assert shown["rules"] == {
+    assert (shown.key, shown.unique, shown.root) == ("k", "u", "r" * 26)
+    assert plain(shown.rules) == {
         "key_limit": 3,
         "key_rate": "100/m",
         "unique_until": "time",
         "unique_for": "1h",
     }
-    assert (shown["parent"], shown["pending"], shown["relaunch_at"]) == (None, 0, None)
-    assert shown["children"] is None
-    assert shown["why"]["kind"] == "no_worker"
+    assert (shown.parent, shown.pending, shown.relaunch_at) == (None, 0, None)
+    assert shown.children is None
+    assert shown.why.kind is Kind.NO_WORKER
 
 
 def test_job_record_counts_children_by_state_and_lists_failed_ones(store: Store) -> None:
@@ -135,11 +141,14 @@ def test_job_record_counts_children_by_state_and_lists_failed_ones(store: Store)
     claimed = holder.claim(22)
     holder.settle(*(Fail(each.lease, BOOM) for each in claimed))
     shown = show_job(store, top)
-    assert shown["children"]["counts"] == {"ready": 3, "failed": 22}
-    assert [each["id"] for each in shown["children"]["failed"]] == below[:20]
-    assert shown["children"]["failed"][0]["error"]["text"] == "ValueError: boom"
-    assert shown["pending"] == 3
-    assert shown["state"] == State.BLOCKED
+    assert shown.children is not None
+    assert shown.children.counts == {State.READY: 3, State.FAILED: 22}
+    assert [each.id for each in shown.children.failed] == below[:20]
+    error = shown.children.failed[0].error
+    assert error is not None
+    assert error.text == "ValueError: boom"
+    assert shown.pending == 3
+    assert shown.state is State.BLOCKED
 
 
 def test_overview_tells_what_was_counted_and_parents_that_failed_with_a_child(store: Store) -> None:
@@ -148,6 +157,6 @@ def test_overview_tells_what_was_counted_and_parents_that_failed_with_a_child(st
     first, second = holder.claim(2)
     holder.settle(Complete(first.lease, counts=(("emails", 40), ("warnings", 1))))
     holder.settle(Fail(second.lease, BOOM))
-    told = {each["queue"]: each for each in overview(store)["queues"]}
-    assert told["default"]["counts"] == {"emails": 40, "warnings": 1}
-    assert (told["default"]["finished"], told["parents"]["finished"]) == (2, 1)
+    told = {each.queue: each for each in overview(store).queues}
+    assert told["default"].counts == {"emails": 40, "warnings": 1}
+    assert (told["default"].finished, told["parents"].finished) == (2, 1)

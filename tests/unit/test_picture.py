@@ -1,66 +1,78 @@
 """The picture of `limpet top` fits, whatever a store holds."""
 
-from typing import Any
-
+import msgspec
 import pytest
 
 from limpet.cli.picture import picture
 from limpet.cli.style import Palette, Style, bar, cut, fitted, padded, width_of, wrapped
 from limpet.domain.state import State
-from limpet.ops.overview import finished_per_second, without_password
+from limpet.ops.cause_answer import CauseAnswer
+from limpet.ops.overview import (
+    JobEventAnswer,
+    LiveWorker,
+    Overview,
+    QueueTotals,
+    RunningJob,
+    StoreAnswer,
+    finished_per_second,
+    without_password,
+)
 
 NOW = "2026-01-01T12:00:00.000+00:00"
 
 
-def queue(name: str, **counts: Any) -> dict[str, Any]:
-    zero = {
-        **{state.value: 0 for state in State},
-        **dict.fromkeys(("finished", "retried", "orphaned", "recovered"), 0),
-    }
-    return {"queue": name, "paused": False, "blocked_by": {}, **zero, **counts}
+def queue(name: str, **changes: object) -> QueueTotals:
+    states = (state.value for state in State)
+    numbers = (*states, "finished", "retried", "orphaned", "recovered")
+    plain: dict[str, object] = {
+        "queue": name, "paused": False, "draining": False, "why": None, "blocked_by": {},
+        "head_ready_at": None, "counts": {}, **dict.fromkeys(numbers, 0), **changes,
+    }  # fmt: skip
+    return msgspec.convert(plain, QueueTotals)
 
 
-def running(task: str, **changes: Any) -> dict[str, Any]:
-    return {
+def running(task: str, **changes: object) -> RunningJob:
+    plain: dict[str, object] = {
         "id": "01k7h82t4g7stkeejcro4ka8e0", "task": task, "queue": "default", "session": "s",
         "worker": "ann", "attempt": 1, "begun": True, "seconds": 2.5, "cancel_requested": False,
         "progress": None, **changes,
     }  # fmt: skip
+    return msgspec.convert(plain, RunningJob)
 
 
-def seen(**changes: Any) -> dict[str, Any]:
-    worker = {
-        "session": "s", "name": "ann", "host": "a-host.example", "pid": 4242, "state": "live",
-        "holds": 3, "heard_seconds_ago": 0.4, "lease_seconds": 10.0, "registered_at": NOW,
-    }  # fmt: skip
+def seen() -> Overview:
+    worker = LiveWorker(
+        session="s", name="ann", host="a-host.example", pid=4242, state="live", holds=3,
+        heard_seconds_ago=0.4, lease_seconds=10.0, registered_at=NOW,
+    )  # fmt: skip
     nasty = {"done": 3, "total": 4, "note": "\033[2J\r\nboo \u202e 文件文件", "at": NOW}
-    return {
-        "at": NOW,
-        "store": {"url": "sqlite:////a/b.db", "durability": "survives a crash", "engine": "x"},
-        "workers": [worker, {**worker, "name": "ben", "state": "overdue"}],
-        "queues": [
+    return Overview(
+        at=NOW,
+        store=StoreAnswer(url="sqlite:////a/b.db", durability="survives a crash", engine="x"),
+        workers=(worker, msgspec.structs.replace(worker, name="ben", state="overdue")),
+        queues=(
             queue("default", ready=12, running=40, failed=1, orphaned=7),
             queue("mail", paused=True, blocked=2, blocked_by={"needs task send": 2}),
-        ],
-        "running": [
+        ),
+        running=(
             running("convert", progress=nasty, attempt=2),
             running("stop", cancel_requested=True),
-            *[running(f"task{n}") for n in range(30)],
-        ],
-        "running_total": 40,
-        "events": [
-            {"at": NOW, "event": "recovered", "job": "01k", "task": "convert", "queue": "default",
-             "cause": {"kind": "WorkerGone", "text": "every process\nis dead"}}
-        ],
-        **changes,
-    }  # fmt: skip
+            *(running(f"task{n}") for n in range(30)),
+        ),
+        running_total=40,
+        events=(
+            JobEventAnswer(
+                at=NOW, event="recovered", job="01k", task="convert", queue="default",
+                cause=CauseAnswer(kind="WorkerGone", text="every process\nis dead"),
+            ),
+        ),
+    )  # fmt: skip
 
 
-def texts(width: int, height: int | None = None, **changes: Any) -> list[str]:
+def texts(width: int, height: int | None = None, look: Overview | None = None) -> list[str]:
     palette = Palette(colours=False, unicode=True)
-    return [
-        palette.paint(line) for line in picture(seen(**changes), {"default": 3.25}, width, height)
-    ]
+    lines = picture(look or seen(), {"default": 3.25}, width, height)
+    return [palette.paint(line) for line in lines]
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
@@ -95,8 +107,10 @@ def test_what_a_job_wrote_cannot_move_the_cursor() -> None:
 
 
 def test_an_empty_store_says_what_to_do() -> None:
-    lines = texts(80, workers=[], queues=[], running=[], running_total=0, events=[])
-    assert any("limpet worker" in line for line in lines)
+    empty = msgspec.structs.replace(
+        seen(), workers=(), queues=(), running=(), running_total=0, events=()
+    )
+    assert any("limpet worker" in line for line in texts(80, look=empty))
 
 
 def test_an_old_picture_says_so() -> None:
@@ -123,11 +137,12 @@ def test_text_is_measured_in_cells_and_never_cut_within_an_escape() -> None:
 
 
 def test_finished_jobs_per_second_are_told_by_queue() -> None:
-    before = {"at": NOW, "queues": [queue("a", finished=10)]}
-    after = {
-        "at": "2026-01-01T12:00:02.000+00:00",
-        "queues": [queue("a", finished=30), queue("b", finished=4)],
-    }
+    before = msgspec.structs.replace(seen(), queues=(queue("a", finished=10),))
+    after = msgspec.structs.replace(
+        before,
+        at="2026-01-01T12:00:02.000+00:00",
+        queues=(queue("a", finished=30), queue("b", finished=4)),
+    )
     assert finished_per_second(before, after) == {"a": 10.0, "b": 2.0}
     assert finished_per_second(after, after) == {}
 

@@ -15,7 +15,7 @@ from limpet.domain.event import EventName
 from limpet.domain.job import Job
 from limpet.domain.state import State
 from limpet.domain.transition import Quarantine
-from limpet.ops.inspect import job_record
+from limpet.ops.job_answer import job_answer
 from limpet.ops.quarantine import change_and_release, edit_and_release, release_many
 from limpet.ops.selection import Selection
 from limpet.storage.base import Store
@@ -98,13 +98,13 @@ def test_what_the_code_marks_as_secret_by_now_is_masked_from_now_on(app: App, st
     job = put_aside(store, '{"to": "a", "login": {"user": "u", "password": "hunter2"}}')
     edit_and_release(store, job, None, app)
     assert get(store, job).secrets == ("login/password",)
-    assert "hunter2" not in str(job_record(get(store, job)))
+    assert "hunter2" not in str(job_answer(get(store, job)))
 
 
 def test_stars_of_a_masked_secret_stand_for_the_secret(app: App, store: Store) -> None:
     stored = '{"to": 5, "login": {"user": "u", "password": "hunter2"}}'
     job = put_aside(store, stored, secrets=("login/password",))
-    shown = job_record(get(store, job))["args"]
+    shown = job_answer(get(store, job)).args
     assert shown["login"]["password"] == "***"
     edit_and_release(store, job, {**shown, "to": "a"}, app)
     found = get(store, job)
@@ -199,7 +199,7 @@ def test_bulk_release_lets_go_what_fits_and_tells_why_the_others_stay(
     assert get(store, fits[0]).state is State.QUARANTINED
     tally = release_many(store, ALL, app)
     assert (tally.done, tally.refused) == (2, 2)
-    reasons = dict(tally.refusals)
+    reasons = {each.id: each.why for each in tally.refusals}
     assert "valid string" in reasons[wrong]
     assert "there is no task 'gone'" in reasons[unknown]
     assert [get(store, job).state for job in fits] == [State.READY] * 2

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from limpet.cli.output import note, say, say_json
 from limpet.domain.errors import InvalidOption
-from limpet.ops.bulk import Tally, Tell
+from limpet.ops.bulk import BulkAnswer, Tally, Tell
 
 _TELL_SECONDS = 1.0
 
@@ -22,7 +22,7 @@ def carry_out(
     arguments: argparse.Namespace,
     what: str,
     done: str,
-    do: Callable[[bool, Tell], Tally],
+    do: Callable[[bool, Tell], BulkAnswer],
 ) -> int:
     """Look, ask, do, tell; `what` and `done` are words such as "retry" and "retried"."""
     if arguments.dry_run:
@@ -39,7 +39,7 @@ def carry_out(
     return _told(arguments, done, do(False, _Teller(expected)))
 
 
-def _agreed(arguments: argparse.Namespace, what: str, would: Tally) -> bool:
+def _agreed(arguments: argparse.Namespace, what: str, would: BulkAnswer) -> bool:
     jobs = _jobs(would.done + would.asked)
     if arguments.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidOption(
@@ -49,29 +49,29 @@ def _agreed(arguments: argparse.Namespace, what: str, would: Tally) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _told(arguments: argparse.Namespace, done: str, tally: Tally) -> int:
+def _told(arguments: argparse.Namespace, done: str, answer: BulkAnswer) -> int:
     if arguments.json:
-        say_json(tally.record())
-        return 1 if tally.refused else 0
-    if not tally.matched:
+        say_json(answer)
+        return 1 if answer.refused else 0
+    if not answer.matched:
         say("no job matches")
         return 0
-    say(", ".join(_parts(done, tally)))
-    for job, why in tally.refusals:
-        say(f"  {job}  {why}")
-    if (more := tally.refused - len(tally.refusals)) > 0:
+    say(", ".join(_parts(done, answer)))
+    for job in answer.refusals:
+        say(f"  {job.id}  {job.why}")
+    if (more := answer.refused - len(answer.refusals)) > 0:
         say(f"  … and {more} more")
-    return 1 if tally.refused else 0
+    return 1 if answer.refused else 0
 
 
-def _parts(done: str, tally: Tally) -> list[str]:
-    parts = [f"{_jobs(tally.done)} {done}"] if tally.done or not tally.asked else []
-    if tally.asked:
-        verb = "would be asked" if tally.dry_run else "asked"
-        parts.append(f"{_jobs(tally.asked, 'running ')} {verb} to stop")
-    parts += [f"{count:,} skipped ({why})" for why, count in sorted(tally.skipped.items())]
-    if tally.refused:
-        parts.append(f"{tally.refused:,} refused")
+def _parts(done: str, answer: BulkAnswer) -> list[str]:
+    parts = [f"{_jobs(answer.done)} {done}"] if answer.done or not answer.asked else []
+    if answer.asked:
+        verb = "would be asked" if answer.dry_run else "asked"
+        parts.append(f"{_jobs(answer.asked, 'running ')} {verb} to stop")
+    parts += [f"{count:,} skipped ({why})" for why, count in sorted(answer.skipped.items())]
+    if answer.refused:
+        parts.append(f"{answer.refused:,} refused")
     return parts
 
 

@@ -37,14 +37,14 @@ def _list(arguments: argparse.Namespace) -> int:
     else:
         rows = [
             (
-                each["breaker"],
-                each["state"],
-                each["failed"],
-                each["succeeded"],
-                f"{each['failure_rate']:.0%} of {each['least']} or more",
-                ago(each["opened_at"]),
-                ago(each["probe_at"]),
-                ", ".join(each["tasks"]),
+                each.breaker,
+                each.state,
+                each.failed,
+                each.succeeded,
+                f"{each.failure_rate:.0%} of {each.least} or more",
+                ago(each.opened_at),
+                ago(each.probe_at),
+                ", ".join(each.tasks),
             )
             for each in breakers
         ]
@@ -59,7 +59,7 @@ def _reset(arguments: argparse.Namespace) -> int:
     store = find_store(arguments)
     reset_breaker(store, arguments.name)
     if arguments.json:
-        say_json(next(each for each in list_breakers(store) if each["breaker"] == arguments.name))
+        say_json(next(each for each in list_breakers(store) if each.breaker == arguments.name))
     else:
         say(f"breaker {arguments.name} is closed")
     return 0

@@ -19,7 +19,7 @@ from limpet.domain.duration import duration
 from limpet.domain.errors import InvalidOption, StoreError
 from limpet.domain.size import size
 from limpet.domain.weight import Weight
-from limpet.ops.record import Record
+from limpet.ops.host_answer import GateStatus
 
 _WATCH_SECONDS = 1.0
 # Why it waits is said so often at the most.
@@ -109,7 +109,7 @@ def _status(arguments: argparse.Namespace) -> int:
     else:
         for line in status_lines(status, columns_of(sys.stdout)):
             say(line)
-    return 0 if status["ready"] else 1
+    return 0 if status.ready else 1
 
 
 def _watch(arguments: argparse.Namespace) -> int:
@@ -137,17 +137,17 @@ def _watch(arguments: argparse.Namespace) -> int:
         time.sleep(_WATCH_SECONDS)
 
 
-def _seen(status: Record) -> Any:
+def _seen(status: GateStatus) -> Any:
     """What a change of is worth a line: a busy host has another number each second."""
-    reason = _NUMBER.sub("", status["reason"])
-    return status["ready"], reason, status["warning"], status["permits"]
+    reason = _NUMBER.sub("", status.reason)
+    return status.ready, reason, status.warning, status.permits
 
 
-def _tell(status: Record, *, as_json: bool) -> None:
+def _tell(status: GateStatus, *, as_json: bool) -> None:
     if as_json:
         say_json(status, indent=None)
     else:
-        at = datetime.fromisoformat(status["at"]).astimezone()
+        at = datetime.fromisoformat(status.at).astimezone()
         say(f"{at:%H:%M:%S}  {status_text(status)}")
     sys.stdout.flush()
 

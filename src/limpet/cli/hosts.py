@@ -11,7 +11,7 @@ from limpet.cli.output import say, say_json
 from limpet.cli.style import Line, Style, columns_of
 from limpet.cli.target import add_target, find_store
 from limpet.domain.errors import HostNotFound, InvalidOption, StoreError
-from limpet.ops.record import Record
+from limpet.ops.host_answer import HostAnswer
 from limpet.storage.base import Store
 
 _KEYS_THAT_QUIT = ("q", "Q", "\x1b", "\x03", "\x04")
@@ -62,7 +62,7 @@ class _All:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.seen: list[Record] = []
+        self.seen: list[HostAnswer] = []
 
     def look(self) -> None:
         from limpet.ops.hosts import list_hosts  # which needs what measures hosts
@@ -84,7 +84,7 @@ class _One:
     def __init__(self, store: Store, server: str) -> None:
         self._store = store
         self._server = server
-        self.seen: Record = {}
+        self.seen: HostAnswer | None = None
 
     def look(self) -> None:
         from limpet.ops.hosts import show_host
@@ -92,7 +92,7 @@ class _One:
         self.seen = show_host(self._store, self._server)
 
     def lines(self, width: int) -> list[Line]:
-        return detail_lines(self.seen, width)
+        return [] if self.seen is None else detail_lines(self.seen, width)
 
 
 def _watch(view: _All | _One) -> None:

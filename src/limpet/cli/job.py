@@ -12,8 +12,11 @@ from limpet.domain.printable import printable_json
 from limpet.domain.state import State
 from limpet.ops.control import cancel_job, retry_job
 from limpet.ops.inspect import show_job
+from limpet.ops.job_answer import ChildrenAnswer
 from limpet.ops.quarantine import change_and_release, edit_and_release
-from limpet.ops.why import Kind, why_job
+from limpet.ops.reason import Kind
+from limpet.ops.record import plain
+from limpet.ops.why import why_job
 from limpet.storage.base import Store
 
 _FIRST = ("id", "task", "queue", "state")
@@ -63,47 +66,48 @@ def _show(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(job)
         return 0
+    facts = plain(job)
     for name in _FIRST:
-        _line(name, job[name])
-    if job["why"]["kind"] != Kind.FINISHED:
-        _line("why", job["why"]["text"])
-    for name, value in job.items():
-        plain = value in (None, False, {}, []) or (name, value) == ("payload_version", 1)
-        if name not in _APART and not plain:
+        _line(name, facts[name])
+    if job.why.kind is not Kind.FINISHED:
+        _line("why", job.why.text)
+    for name, value in facts.items():
+        usual = value in (None, False, {}, [], ()) or (name, value) == ("payload_version", 1)
+        if name not in _APART and not usual:
             _line(name, value["text"] if name == "error" else value)
-    if job["error"] and (trace := job["error"].get("traceback")):
+    if job.error and (trace := job.error.traceback):
         say_block("traceback:", f"\n{trace}")
-    _children(job["children"])
+    _children(job.children)
     say("timeline:")
-    for event in job["timeline"]:
-        cause = f"  {event['cause']['text']}" if event["cause"] else ""
-        holder = f"  session {event['session']} token {event['token']}" if event["session"] else ""
-        say_block("", f"  {event['at']}  {event['event']:<16}{holder}{cause}")
-    for line in job["log"]:
-        say_block(f"  {line['at']}  {line['level']}: ", line["message"])
+    for event in job.timeline:
+        cause = f"  {event.cause.text}" if event.cause else ""
+        holder = f"  session {event.session} token {event.token}" if event.session else ""
+        say_block("", f"  {event.at}  {event.event:<16}{holder}{cause}")
+    for line in job.log:
+        say_block(f"  {line.at}  {line.level}: ", line.message)
     return 0
 
 
 def _line(name: str, value: Any) -> None:
-    text = printable_json(value) if isinstance(value, dict | list) else value
+    text = printable_json(value) if isinstance(value, dict | list | tuple) else value
     say_block(f"{name + ':':<20}", text)
 
 
-def _children(children: dict[str, Any] | None) -> None:
+def _children(children: ChildrenAnswer | None) -> None:
     if children is None:
         return
-    _line("children", ", ".join(f"{count} {state}" for state, count in children["counts"].items()))
-    for child in children["failed"]:
-        error = f": {child['error']['text']}" if child["error"] else ""
-        say(f"  {child['id']}  {child['task']} failed{error}")
-    if (more := children["counts"].get("failed", 0) - len(children["failed"])) > 0:
+    _line("children", ", ".join(f"{count} {state}" for state, count in children.counts.items()))
+    for child in children.failed:
+        error = f": {child.error.text}" if child.error else ""
+        say(f"  {child.id}  {child.task} failed{error}")
+    if (more := children.counts.get(State.FAILED, 0) - len(children.failed)) > 0:
         say(f"  … and {more} more; limpet jobs --parent ID --state failed lists them")
 
 
 def _why(arguments: argparse.Namespace) -> int:
     reason = why_job(find_store(arguments), arguments.id)
     if arguments.json:
-        say_json({"id": arguments.id, **reason.record()})
+        say_json({"id": arguments.id, **plain(reason)})
     else:
         say(reason.text)
     return 0

@@ -8,8 +8,10 @@ from limpet.cli.filters import add_filters, selection_of
 from limpet.cli.output import ago, say, say_json, shortened, table
 from limpet.cli.target import add_target, find_store
 from limpet.domain.errors import InvalidOption
+from limpet.domain.state import State
 from limpet.ops.bulk import discard_many, requeue_many, retry_many
 from limpet.ops.inspect import list_jobs
+from limpet.ops.job_answer import JobAnswer
 from limpet.ops.selection import Selection
 
 _TEXTS = {
@@ -61,48 +63,48 @@ def _count(text: str) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     which = selection_of(arguments)
-    jobs, cursor = list_jobs(find_store(arguments), which, arguments.cursor, arguments.limit)
+    page = list_jobs(find_store(arguments), which, arguments.cursor, arguments.limit)
     if arguments.json:
-        say_json({"jobs": jobs, "cursor": cursor})
+        say_json(page)
         return 0
     rows = [
         (
-            job["id"],
-            job["task"],
-            job["queue"],
-            job["state"],
-            ago(job["created_at"]),
-            job["failures"],
-            job["orphans"],
+            job.id,
+            job.task,
+            job.queue,
+            job.state,
+            ago(job.created_at),
+            job.failures,
+            job.orphans,
             _remark(job),
         )
-        for job in jobs
+        for job in page.jobs
     ]
     if not rows:
         say("no jobs")
         return 0
     table(("ID", "TASK", "QUEUE", "STATE", "ENQUEUED", "FAILURES", "ORPHANS", "REMARK"), rows)
-    if cursor:
-        say(f"more: --cursor {cursor}")
+    if page.cursor:
+        say(f"more: --cursor {page.cursor}")
     return 0
 
 
-def _remark(job: dict[str, Any]) -> str:
-    if job["state"] == "scheduled":
-        return f"due {ago(job['ready_at'])}" + (_why(job) and f", after {_why(job)}")
-    if job["state"] == "running" and job["cancel_requested_at"]:
+def _remark(job: JobAnswer) -> str:
+    if job.state is State.SCHEDULED:
+        return f"due {ago(job.ready_at)}" + (_why(job) and f", after {_why(job)}")
+    if job.state is State.RUNNING and job.cancel_requested_at:
         return "cancel requested"
-    if job["pending"]:
-        return f"waits for {job['pending']} {'child' if job['pending'] == 1 else 'children'}"
-    if job["blocked_by"]:
-        return str(job["blocked_by"])
-    if job["relaunch_at"]:
-        return f"relaunched {ago(job['relaunch_at'])}, after {_why(job)}"
+    if job.pending:
+        return f"waits for {job.pending} {'child' if job.pending == 1 else 'children'}"
+    if job.blocked_by:
+        return job.blocked_by
+    if job.relaunch_at:
+        return f"relaunched {ago(job.relaunch_at)}, after {_why(job)}"
     return _why(job)
 
 
-def _why(job: dict[str, Any]) -> str:
-    return shortened(job["error"]["text"], 60) if job["error"] else ""
+def _why(job: JobAnswer) -> str:
+    return shortened(job.error.text, 60) if job.error else ""
 
 
 def _retry(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from limpet.cli.output import say, say_json
 from limpet.cli.rate import add_rate, rate_said
 from limpet.cli.target import add_target, find_store
 from limpet.domain.errors import InvalidOption
-from limpet.ops.queues import limit_key
+from limpet.ops.queues import KeyLimits, limit_key
 
 
 def add(commands: Any) -> None:
@@ -39,22 +39,20 @@ def _limit(arguments: argparse.Namespace) -> int:
     rate = rate_said(arguments)
     if arguments.concurrency is None and rate is None:
         raise InvalidOption("say what to limit: --concurrency, --rate, or both.")
-    limit_key(find_store(arguments), arguments.key, arguments.concurrency, rate)
+    limits = limit_key(find_store(arguments), arguments.key, arguments.concurrency, rate)
     parts = [] if arguments.concurrency is None else [f"{arguments.concurrency} at once"]
     parts += [str(rate)] if rate else []
-    record = {"concurrency": arguments.concurrency, "rate": str(rate) if rate else None}
-    return _done(arguments, record, ", ".join(parts))
+    return _done(arguments, limits, ", ".join(parts))
 
 
 def _unlimit(arguments: argparse.Namespace) -> int:
-    limit_key(find_store(arguments), arguments.key)
-    record = {"concurrency": None, "rate": None}
-    return _done(arguments, record, "as its jobs say themselves")
+    limits = limit_key(find_store(arguments), arguments.key)
+    return _done(arguments, limits, "as its jobs say themselves")
 
 
-def _done(arguments: argparse.Namespace, record: dict[str, Any], text: str) -> int:
+def _done(arguments: argparse.Namespace, limits: KeyLimits, text: str) -> int:
     if arguments.json:
-        say_json({"key": arguments.key, **record})
+        say_json(limits)
     else:
         say(f"key {arguments.key}: {text}")
     return 0

@@ -9,7 +9,7 @@ from limpet.cli.output import note, say, say_json
 from limpet.domain.duration import duration
 from limpet.domain.errors import InvalidOption
 from limpet.domain.plural import number_of
-from limpet.ops.move import Moved, Mover, Progress
+from limpet.ops.move import Mover, Progress
 from limpet.storage.registry import open_store, same_store
 
 _TELL_SECONDS = 1.0
@@ -72,29 +72,27 @@ def _number(text: str) -> str | float:
 
 
 def _move(arguments: argparse.Namespace, mover: Mover, wait: timedelta) -> int:
-    began = time.monotonic()
-    done: Moved = mover.move(wait)
-    seconds = time.monotonic() - began
+    done = mover.move(wait)
     jobs = number_of(done.jobs, "job")
     if arguments.json:
-        say_json({**done._asdict(), "seconds": round(seconds, 3)})
+        say_json(done)
     elif done.already:
         say(f"{done.source} was already moved to {done.target}, which has {jobs}")
     else:
-        say(f"moved {jobs} from {done.source} to {done.target} in {seconds:.1f} s")
+        say(f"moved {jobs} from {done.source} to {done.target} in {done.seconds:.1f} s")
         say("set LIMPET_URL, or the URL of the app, to the new place and start the workers there")
     return 0
 
 
 def _abort(arguments: argparse.Namespace, mover: Mover) -> int:
-    source, undone = mover.abort()
+    done = mover.abort()
     if arguments.json:
-        say_json({"source": source, "aborted": undone})
-    elif undone:
-        say(f"gave up: {source} is open again; start its workers")
+        say_json(done)
+    elif done.aborted:
+        say(f"gave up: {done.source} is open again; start its workers")
     else:
-        say(f"{source} is not being moved there; nothing changed")
-    return 0 if undone else 1
+        say(f"{done.source} is not being moved there; nothing changed")
+    return 0 if done.aborted else 1
 
 
 class _Teller:

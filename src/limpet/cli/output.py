@@ -9,6 +9,7 @@ from limpet.cli.style import Line, Palette, Style, padded, width_of
 from limpet.domain.duration import spoken
 from limpet.domain.printable import MARK, printable, printable_json, printable_lines
 from limpet.host.streams import discard
+from limpet.ops.record import plain
 
 
 class CannotPrint(Exception):
@@ -36,8 +37,8 @@ def say_block(head: str, text: object) -> None:
 
 
 def say_json(value: Any, *, indent: int | None = 2) -> None:
-    """Print JSON, which no terminal obeys either."""
-    _print(_encodable(printable_json(value, indent), sys.stdout))
+    """Print an answer, or plain data, as JSON, which no terminal obeys either."""
+    _print(_encodable(printable_json(plain(value), indent), sys.stdout))
 
 
 def complain(text: object) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from limpet.cli.remark import queue_remark
 from limpet.cli.style import (
@@ -18,6 +17,8 @@ from limpet.cli.style import (
     width_of,
 )
 from limpet.domain.duration import spoken
+from limpet.ops.job_answer import ProgressAnswer
+from limpet.ops.overview import Overview, QueueTotals, RunningJob
 
 _BAR_CELLS = 16
 _STATES = {"live": Style.GOOD, "draining": Style.WARN, "overdue": Style.BAD}
@@ -74,14 +75,14 @@ class _Section:
 
 
 def picture(
-    seen: Mapping[str, Any],
+    seen: Overview,
     rates: Mapping[str, float] | None,
     width: int,
     height: int | None = None,
     trouble: str | None = None,
 ) -> list[Line]:
     """The lines of one look at the store; `trouble` is why it is an old one."""
-    now = datetime.fromisoformat(seen["at"])
+    now = datetime.fromisoformat(seen.at)
     head = _head(seen, width, now, trouble)
     sections = [
         _workers(seen, width),
@@ -97,14 +98,12 @@ def picture(
     return [fitted(line, width) for line in lines][:height]
 
 
-def _head(
-    seen: Mapping[str, Any], width: int, now: datetime, trouble: str | None
-) -> tuple[Line, Line]:
+def _head(seen: Overview, width: int, now: datetime, trouble: str | None) -> tuple[Line, Line]:
     clock = now.astimezone().strftime("%H:%M:%S")
     name = "limpet top  "
-    url = cut(seen["store"]["url"], max(0, width - len(name) - len(clock) - 2))
+    url = cut(seen.store.url, max(0, width - len(name) - len(clock) - 2))
     gap = " " * max(2, width - len(name) - width_of(url) - len(clock)) if width < 1000 else "  "
-    below: Span = (seen["store"]["durability"], Style.FAINT)
+    below: Span = (seen.store.durability, Style.FAINT)
     if trouble is not None:
         below = (f"this is old: {trouble}", Style.BAD)
     return ((name, Style.HEAD), (url, Style.PLAIN), (gap + clock, Style.FAINT)), (below,)
@@ -114,18 +113,18 @@ def _title(name: str, count: int, more: str = "") -> Line:
     return ((name, Style.HEAD), (f"  {count}", Style.PLAIN), (more, Style.FAINT))
 
 
-def _workers(seen: Mapping[str, Any], width: int) -> _Section:
+def _workers(seen: Overview, width: int) -> _Section:
     rows: list[list[Span]] = [
         [
-            (each["name"], Style.PLAIN),
-            (each["host"], Style.PLAIN),
-            (each["state"], _STATES.get(each["state"], Style.PLAIN)),
-            (str(each["holds"]), Style.PLAIN),
-            (f"{_age(each['heard_seconds_ago'])} ago", Style.PLAIN),
-            (_age(each["lease_seconds"]), Style.FAINT),
-            (str(each["pid"]), Style.FAINT),
+            (each.name, Style.PLAIN),
+            (each.host, Style.PLAIN),
+            (each.state, _STATES.get(each.state, Style.PLAIN)),
+            (str(each.holds), Style.PLAIN),
+            (f"{_age(each.heard_seconds_ago)} ago", Style.PLAIN),
+            (_age(each.lease_seconds), Style.FAINT),
+            (str(each.pid), Style.FAINT),
         ]
-        for each in seen["workers"]
+        for each in seen.workers
     ]
     if not rows:
         none: Line = (("  none: nothing is run; start one with limpet worker", Style.WARN),)
@@ -133,85 +132,82 @@ def _workers(seen: Mapping[str, Any], width: int) -> _Section:
     return _Section(_title("WORKERS", len(rows)), columns(_WORKERS, rows, width), 2)
 
 
-def _queues(seen: Mapping[str, Any], rates: Mapping[str, float] | None, width: int) -> _Section:
+def _queues(seen: Overview, rates: Mapping[str, float] | None, width: int) -> _Section:
     rows: list[list[Span]] = []
-    for each in seen["queues"]:
-        rate = None if rates is None else rates.get(each["queue"])
+    for each in seen.queues:
+        rate = None if rates is None else rates.get(each.queue)
         rows.append(
             [
-                (each["queue"], Style.PLAIN),
-                _number(each["ready"]),
-                _number(each["scheduled"]),
-                _number(each["running"]),
-                _number(each["blocked"], Style.WARN),
-                _number(each["failed"], Style.BAD),
+                (each.queue, Style.PLAIN),
+                _number(each.ready),
+                _number(each.scheduled),
+                _number(each.running),
+                _number(each.blocked, Style.WARN),
+                _number(each.failed, Style.BAD),
                 ("-" if rate is None else _rate(rate), Style.PLAIN),
-                _number(each["orphaned"], Style.WARN),
+                _number(each.orphaned, Style.WARN),
                 _remark(each),
             ]
         )
     return _Section(_title("QUEUES", len(rows)), columns(_QUEUES, rows, width) if rows else [], 2)
 
 
-def _remark(queue: Mapping[str, Any]) -> Span:
+def _remark(queue: QueueTotals) -> Span:
     told = [remark] if (remark := queue_remark(queue)) else []
-    if queue["quarantined"]:
-        told.append(f"{queue['quarantined']} quarantined")
+    if queue.quarantined:
+        told.append(f"{queue.quarantined} quarantined")
     return ("; ".join(told), Style.WARN)
 
 
-def _running(seen: Mapping[str, Any], width: int) -> _Section:
+def _running(seen: Overview, width: int) -> _Section:
     rows: list[list[Span]] = []
-    for each in seen["running"]:
-        attempt = each["attempt"]
+    for each in seen.running:
         rows.append(
             [
-                (each["task"], Style.PLAIN),
-                (each["id"], Style.FAINT),
-                (each["worker"] or "?", Style.PLAIN),
-                (str(attempt), Style.PLAIN if attempt == 1 else Style.WARN),
-                ("-" if each["seconds"] is None else _age(each["seconds"]), Style.PLAIN),
-                _progress(each["progress"]),
+                (each.task, Style.PLAIN),
+                (each.id, Style.FAINT),
+                (each.worker or "?", Style.PLAIN),
+                (str(each.attempt), Style.PLAIN if each.attempt == 1 else Style.WARN),
+                ("-" if each.seconds is None else _age(each.seconds), Style.PLAIN),
+                _progress(each.progress),
                 _note(each),
             ]
         )
-    title = _title("RUNNING", seen["running_total"])
+    title = _title("RUNNING", seen.running_total)
     if not rows:
         return _Section(title, [], 0)
     lines = columns(_RUNNING, rows, width)
-    if (more := seen["running_total"] - len(rows)) > 0:
+    if (more := seen.running_total - len(rows)) > 0:
         lines.append(_more(more))
     return _Section(title, lines, 3)
 
 
-def _progress(progress: Mapping[str, Any] | None) -> Span:
+def _progress(progress: ProgressAnswer | None) -> Span:
     if progress is None:
         return "", Style.PLAIN
-    total = progress["total"]
-    if not total:
-        return f"{progress['done']:g}", Style.PLAIN
-    fraction = progress["done"] / total
+    if not progress.total:
+        return f"{progress.done:g}", Style.PLAIN
+    fraction = progress.done / progress.total
     return f"{bar(fraction, _BAR_CELLS)} {min(999, int(fraction * 100)):>3}%", Style.GOOD
 
 
-def _note(job: Mapping[str, Any]) -> Span:
-    if job["cancel_requested"]:
+def _note(job: RunningJob) -> Span:
+    if job.cancel_requested:
         return "cancel requested", Style.WARN
-    return job["progress"]["note"] if job["progress"] else "", Style.PLAIN
+    return job.progress.note if job.progress else "", Style.PLAIN
 
 
-def _events(seen: Mapping[str, Any], width: int, now: datetime) -> _Section:
+def _events(seen: Overview, width: int, now: datetime) -> _Section:
     rows: list[list[Span]] = [
         [
-            (f"{_age((now - datetime.fromisoformat(each['at'])).total_seconds())} ago",
-             Style.FAINT),
-            (each["event"], Style.BAD if each["event"] in _BAD_EVENTS else Style.WARN),
-            (each["task"], Style.PLAIN),
-            (each["job"], Style.FAINT),
-            (each["cause"]["text"] if each["cause"] else "", Style.PLAIN),
+            (f"{_age((now - datetime.fromisoformat(each.at)).total_seconds())} ago", Style.FAINT),
+            (each.event, Style.BAD if each.event in _BAD_EVENTS else Style.WARN),
+            (each.task, Style.PLAIN),
+            (each.job, Style.FAINT),
+            (each.cause.text if each.cause else "", Style.PLAIN),
         ]
-        for each in seen["events"]
-    ]  # fmt: skip
+        for each in seen.events
+    ]
     title: Line = (("LAST EVENTS", Style.HEAD),)
     return _Section(title, columns(_EVENTS, rows, width) if rows else [], 0)
 

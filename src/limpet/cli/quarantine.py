@@ -52,25 +52,25 @@ def _add_listing(parser: argparse.ArgumentParser, *, under: bool = False) -> Non
 
 def _list(arguments: argparse.Namespace) -> int:
     which = selection_of(arguments).within(State.QUARANTINED)
-    jobs, cursor = list_jobs(find_store(arguments), which, arguments.cursor, arguments.limit)
+    page = list_jobs(find_store(arguments), which, arguments.cursor, arguments.limit)
     if arguments.json:
-        say_json({"jobs": jobs, "cursor": cursor})
-    elif not jobs:
+        say_json(page)
+    elif not page.jobs:
         say("nothing is quarantined")
     else:
         rows = [
             (
-                job["id"],
-                job["task"],
-                job["queue"],
-                ago(job["created_at"]),
-                shortened(job["error"]["text"], 120) if job["error"] else None,
+                job.id,
+                job.task,
+                job.queue,
+                ago(job.created_at),
+                shortened(job.error.text, 120) if job.error else None,
             )
-            for job in jobs
+            for job in page.jobs
         ]
         table(("ID", "TASK", "QUEUE", "ENQUEUED", "WHY"), rows)
-        if cursor:
-            say(f"more: --cursor {cursor}")
+        if page.cursor:
+            say(f"more: --cursor {page.cursor}")
     return 0
 
 

@@ -13,7 +13,7 @@ from limpet.domain.duration import duration, spoken
 from limpet.domain.queue import NO_QUEUE_RULES, queue_rules
 from limpet.domain.state import State
 from limpet.ops import queues as ops
-from limpet.ops.inspect import list_queues, rules_of_queue
+from limpet.ops.inspect import limits_of, list_queues
 from limpet.ops.record import iso
 from limpet.storage.base import Store
 
@@ -89,13 +89,12 @@ def _list(arguments: argparse.Namespace) -> int:
     elif not queues:
         say("no queues")
     else:
-        states = [state.value for state in State]
-        head = ["QUEUE", *(state.upper() for state in states), "HEAD READY"]
+        head = ["QUEUE", *(state.upper() for state in State), "HEAD READY"]
         rows: list[list[object]] = [
-            [queue["queue"], *(queue[state] for state in states), ago(queue["head_ready_at"])]
+            [queue.queue, *(queue.in_state(state) for state in State), ago(queue.head_ready_at)]
             for queue in queues
         ]
-        limits = [limits_text(queue["rules"]) for queue in queues]
+        limits = [limits_text(queue.rules) for queue in queues]
         remarks = [queue_remark(queue) or None for queue in queues]
         for name, column in (("LIMITS", limits), ("REMARK", remarks)):
             if any(column):
@@ -152,7 +151,7 @@ def _limit(arguments: argparse.Namespace) -> int:
     rules = queue_rules(arguments.concurrency, rate, arguments.weight, what=arguments.name)
     store = find_store(arguments)
     adjusted = ops.limit_queue(store, arguments.name, rules)
-    return _done(arguments, store, f"is limited to {limits_text(rules_of_queue(adjusted))}")
+    return _done(arguments, store, f"is limited to {limits_text(limits_of(adjusted))}")
 
 
 def _unlimit(arguments: argparse.Namespace) -> int:
@@ -160,7 +159,7 @@ def _unlimit(arguments: argparse.Namespace) -> int:
     only = frozenset(name for name in _RULES if getattr(arguments, name))
     adjusted = ops.unlimit_queue(store, arguments.name, only)
     view = ops.find_queue(store, arguments.name)
-    kept = limits_text(rules_of_queue(adjusted if view is None else view.rules))
+    kept = limits_text(limits_of(adjusted if view is None else view.rules))
     whose = "" if adjusted != NO_QUEUE_RULES else ", as the app declares"
     return _done(arguments, store, f"is limited to {kept}{whose}" if kept else "has no limits")
 
@@ -174,7 +173,7 @@ def _hold(arguments: argparse.Namespace) -> int:
 
 def _done(arguments: argparse.Namespace, store: Store, text: str) -> int:
     name = arguments.name
-    known = [each for each in list_queues(store) if each["queue"] == name]
+    known = [each for each in list_queues(store) if each.queue == name]
     if arguments.json:
         say_json(known[0] if known else {"queue": name})
         return 0

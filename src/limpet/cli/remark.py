@@ -1,20 +1,18 @@
 """What stands beside a queue in a table: what a person should know of it."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from limpet.cli.output import ago
-from limpet.ops.why import Kind
+from limpet.ops.inspect import QueueAnswer, QueueLimits
+from limpet.ops.overview import QueueTotals
+from limpet.ops.reason import BreakerReason, ConcurrencyReason, Kind, RateReason, Reason
 
 
-def queue_remark(queue: Mapping[str, Any]) -> str:
+def queue_remark(queue: QueueAnswer | QueueTotals) -> str:
     """Why nothing, or no more, of it runs; in few words."""
-    told = ["paused"] if queue["paused"] else []
-    told += ["draining"] if queue.get("draining") else []
-    why = queue.get("why")
-    if why is not None and why["kind"] != Kind.PAUSED:
-        told.append(_short(why))
-    told += [_blocked(reason, count) for reason, count in sorted(queue["blocked_by"].items())]
+    told = ["paused"] if queue.paused else []
+    told += ["draining"] if queue.draining else []
+    if queue.why is not None and queue.why.kind is not Kind.PAUSED:
+        told.append(_short(queue.why))
+    told += [_blocked(reason, count) for reason, count in sorted(queue.blocked_by.items())]
     return "; ".join(told)
 
 
@@ -25,25 +23,25 @@ def _blocked(reason: str, count: int) -> str:
     return f"{count} {reason}"
 
 
-def _short(why: Mapping[str, Any]) -> str:
-    then = ago(why["until"]) or ""
+def _short(why: Reason) -> str:
+    then = ago(why.until) or ""
     then = then if then.startswith("in ") else "now"
-    if why["kind"] == Kind.HELD:
+    if why.kind is Kind.HELD:
         return f"held, goes on {then}"
-    if why["kind"] == Kind.CONCURRENCY:
-        return f"{why['running']} of {why['concurrency']} running"
-    if why["kind"] == Kind.RATE:
-        return f"{why['rate']} reached, next {then}"
-    if why["kind"] == Kind.BREAKER:
-        return f"breaker {why['breaker']} open, tries one {then}"
-    if why["kind"] == Kind.NO_WORKER:
+    if isinstance(why, ConcurrencyReason):
+        return f"{why.running} of {why.concurrency} running"
+    if isinstance(why, RateReason):
+        return f"{why.rate} reached, next {then}"
+    if isinstance(why, BreakerReason):
+        return f"breaker {why.breaker} open, tries one {then}"
+    if why.kind is Kind.NO_WORKER:
         return "no worker is live"
-    return str(why["text"])
+    return why.text
 
 
-def limits_text(rules: Mapping[str, Any]) -> str | None:
+def limits_text(limits: QueueLimits) -> str | None:
     """What is limited, in few words; None where nothing is."""
-    parts = [f"{rules['concurrency']} at once"] if "concurrency" in rules else []
-    parts += [rules["rate"]] if "rate" in rules else []
-    parts += [f"weight {rules['weight']}"] if "weight" in rules else []
+    parts = [f"{limits.concurrency} at once"] if limits.concurrency is not None else []
+    parts += [limits.rate] if limits.rate is not None else []
+    parts += [f"weight {limits.weight}"] if limits.weight is not None else []
     return ", ".join(parts) or None

@@ -6,7 +6,8 @@ from typing import Any
 from limpet.cli.output import ago, say, say_json, table
 from limpet.cli.target import add_target, find_store
 from limpet.ops import schedules as ops
-from limpet.ops.record import Record
+from limpet.ops.record import plain
+from limpet.ops.schedules import ScheduleAnswer
 
 
 def add(commands: Any) -> None:
@@ -44,8 +45,8 @@ def _list(arguments: argparse.Namespace) -> int:
             head,
             [
                 (
-                    each["schedule"], each["task"], each["queue"], _when(each), _next(each),
-                    ago(each["last_at"]), each["fired"], each["passed"],
+                    each.schedule, each.task, each.queue, _when(each), _next(each),
+                    ago(each.last_at), each.fired, each.passed,
                 )
                 for each in schedules
             ],
@@ -53,16 +54,16 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _when(schedule: Record) -> str:
-    if schedule["cron"] is None:
-        told = f"every {schedule['every']}"
+def _when(schedule: ScheduleAnswer) -> str:
+    if schedule.cron is None:
+        told = f"every {schedule.every}"
     else:
-        told = f"{schedule['cron']} ({schedule['tz']})"
-    return told + (f" + up to {schedule['jitter']}" if schedule["jitter"] else "")
+        told = f"{schedule.cron} ({schedule.tz})"
+    return told + (f" + up to {schedule.jitter}" if schedule.jitter else "")
 
 
-def _next(schedule: Record) -> str | None:
-    return "paused" if schedule["paused"] else ago(schedule["next_at"])
+def _next(schedule: ScheduleAnswer) -> str | None:
+    return "paused" if schedule.paused else ago(schedule.next_at)
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -70,12 +71,12 @@ def _show(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(schedule)
         return 0
-    for name, value in schedule.items():
+    for name, value in plain(schedule).items():
         if name != "next_runs":
             say(f"{name:<10}  {'-' if value is None else value}")
-    for run in schedule["next_runs"]:
+    for run in schedule.next_runs:
         say(f"{'next run':<10}  {run}")
-    if not schedule["next_runs"]:
+    if not schedule.next_runs:
         say(f"{'next run':<10}  none while it is paused")
     return 0
 
@@ -88,7 +89,7 @@ def _pause(arguments: argparse.Namespace) -> int:
 def _resume(arguments: argparse.Namespace) -> int:
     store = find_store(arguments)
     ops.resume_schedule(store, arguments.id)
-    ahead = ago(ops.show_schedule(store, arguments.id)["next_at"])
+    ahead = ago(ops.show_schedule(store, arguments.id).next_at)
     return _done(arguments, f"goes on: its next tick is {ahead}")
 
 

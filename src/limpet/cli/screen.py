@@ -13,6 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from limpet.cli.style import Line, Palette, fitted, size_of
+from limpet.host import processes
+from limpet.host.signals import SignalPipe
 
 _ENTER = "\033[?1049h\033[?25l"  # the alternate screen, without a cursor
 _LEAVE = "\033[?25h\033[?1049l"
@@ -27,16 +29,10 @@ class Screen:
     def __init__(self) -> None:
         self._palette = Palette.of(sys.stdout)
         self._keys = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
-        self._before: dict[int, Any] = {}
         self._mode: list[Any] | None = None
 
     def __enter__(self) -> "Screen":
-        self._wake, self._woken = os.pipe()
-        for end in (self._wake, self._woken):
-            os.set_blocking(end, False)
-        self._descriptor = signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
-        for number in _HEARD:
-            self._before[number] = signal.signal(number, _heard)
+        self._signals = SignalPipe(*_HEARD)
         self._take()
         return self
 
@@ -47,11 +43,7 @@ class Screen:
         trace: TracebackType | None,
     ) -> None:
         self._give_back()
-        signal.set_wakeup_fd(self._descriptor)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        os.close(self._wake)
-        os.close(self._woken)
+        self._signals.close()
 
     @property
     def size(self) -> tuple[int, int]:
@@ -67,10 +59,11 @@ class Screen:
     def wait(self, seconds: float) -> str | None:
         """A key, `STOP` or `RESIZED`; None when the time is up."""
         until = time.monotonic() + seconds
-        listened = [self._wake] if self._keys is None else [self._wake, self._keys]
+        wake = self._signals.fileno()
+        listened = [wake] if self._keys is None else [wake, self._keys]
         while (left := until - time.monotonic()) > 0:
             ready, _, _ = select.select(listened, [], [], left)
-            if self._wake in ready and (told := self._told()) is not None:
+            if wake in ready and (told := self._told()) is not None:
                 return told
             if self._keys is not None and self._keys in ready:
                 key = os.read(self._keys, 64).decode(errors="replace")
@@ -78,7 +71,7 @@ class Screen:
         return None
 
     def _told(self) -> str | None:
-        numbers = os.read(self._wake, 512)
+        numbers = self._signals.read()
         if any(each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) for each in numbers):
             return STOP
         if signal.SIGTSTP in numbers:
@@ -91,7 +84,7 @@ class Screen:
         self._give_back()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, _heard)
+        processes.withstand(signal.SIGTSTP)
         self._take()
 
     def _take(self) -> None:
@@ -112,7 +105,3 @@ class Screen:
         encoding = sys.stdout.encoding or "utf-8"
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
-
-
-def _heard(number: int, frame: object) -> None:
-    """The wake-up descriptor tells; the handler only keeps the default from happening."""

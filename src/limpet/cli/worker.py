@@ -14,31 +14,6 @@ from limpet.host.shortage import too_little_for_a_worker
 from limpet.storage.registry import open_store
 from limpet.worker.plan import Plan
 
-_TEXTS = (
-    ("--name", "NAME", "how this worker is called (else the host's name)"),
-    ("--lanes", "N", "how many def tasks run at once (else as many as there are cores)"),
-    ("--async-jobs", "N", "how many async def tasks run at once (else 100)"),
-    ("--lease", "TIME", "how long the store waits for a silent worker (else 10s)"),
-    ("--drain", "TIME", "how long running jobs may go on after SIGTERM (else 25s)"),
-    ("--grace", "TIME", "how long a job that was asked to stop may take (else 5s)"),
-    ("--max-jobs", "N", "replace an executor after so many jobs"),
-    ("--max-rss", "SIZE", "end an executor that holds more memory, as in 512MB"),
-    ("--server-id", "NAME", "the name of this host at the gate (else the host's name)"),
-    ("--gate-cpu", "PERCENT", "begin no weighted job where others use more of the CPU (else 80)"),
-    ("--gate-memory", "PERCENT", "begin no weighted job above this use of the memory (else 90)"),
-    (
-        "--gate-pressure",
-        "PERCENT",
-        "nor while work waits for memory for so much of the time (else 10)",
-    ),
-    ("--gate-io", "PERCENT", "nor a heavy one while work waits for a disk so much (else 40)"),
-    ("--gate-rise", "SHARE", "how fast the average of the CPU rises, above 0 to 1 (else 0.7)"),
-    ("--gate-fall", "SHARE", "how slowly the average of the CPU falls (else 0.1)"),
-)
-_GATE = (
-    "server_id", "gate_cpu", "gate_memory", "gate_pressure", "gate_io", "gate_rise", "gate_fall",
-)  # fmt: skip
-
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
@@ -49,18 +24,15 @@ def add(commands: Any) -> None:
         "once. Jobs that are not finished are handed back, uncharged.",
     )
     parser.add_argument("target", nargs="?", metavar="MODULE:APP", help="the app (else LIMPET_APP)")
-    parser.add_argument(
-        "-q", "--queue", action="append", default=[], metavar="NAME[=N]", dest="queues",
-        help="serve this queue, at most N of its jobs at once; may be repeated (else all queues)",
-    )  # fmt: skip
-    for name, metavar, text in _TEXTS:
-        parser.add_argument(name, metavar=metavar, help=text)
-    parser.add_argument(
-        "--burst", action="store_true", default=None, help="stop when nothing is ready to run"
-    )
-    parser.add_argument(
-        "--reload", action="store_true", default=None, help="start anew when the code changes"
-    )
+    for option in settings.worker_options():
+        more: dict[str, Any] = {"dest": option.name, "help": option.help, "default": None}
+        if option.metavar is None:
+            more["action"] = "store_true"
+        else:
+            more["metavar"] = option.metavar
+        if option.repeats:
+            more["action"] = "append"
+        parser.add_argument(*option.flags, **more)
     parser.add_argument("--log", choices=("pretty", "plain", "json"), help="how the log looks")
     parser.add_argument("--verbose", action="store_true", help="log more")
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
@@ -93,28 +65,14 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         )
     if arguments.url is not None:
         open_store(arguments.url).close()
-    names = (
-        "name", "queues", "lanes", "async_jobs", "lease", "drain", "grace", "max_jobs", "max_rss",
-        "burst", "reload", *_GATE,
-    )  # fmt: skip
-    found = settings.load_worker(given={name: getattr(arguments, name) for name in names})
+    given = {each.name: getattr(arguments, each.name) for each in settings.worker_options()}
+    found = settings.load_worker(given=given)
     level = "debug" if arguments.verbose else "warning" if arguments.quiet else "info"
     return Plan(
         app=app,
         url=arguments.url,
         name=found.name or socket.gethostname(),
-        queues=dict(found.queues),
-        lanes=found.lanes,
-        async_jobs=found.async_jobs,
-        lease=found.lease.total_seconds(),
-        drain=found.drain.total_seconds(),
-        grace=found.grace.total_seconds(),
-        max_jobs=found.max_jobs,
-        max_rss=found.max_rss,
-        pid_namespace=found.pid_namespace,
-        burst=found.burst,
-        reload=found.reload,
-        **{name: getattr(found, name) for name in _GATE},
+        settings=found,
         log_level=level,
         debug=arguments.debug,
         log_style=arguments.log or ("pretty" if sys.stderr.isatty() else "plain"),

@@ -5,7 +5,7 @@ from typing import Any
 
 from limpet.cli.output import ago, say, say_json, table
 from limpet.cli.target import add_target, find_store
-from limpet.ops.inspect import list_sessions
+from limpet.ops.inspect import SessionAnswer, list_sessions
 
 
 def add(commands: Any) -> None:
@@ -27,13 +27,13 @@ def run(arguments: argparse.Namespace) -> int:
         head = ("SESSION", "NAME", "HOST", "PID", "STATE", "HOLDS", "LAST HEARD", "CAUSE")
         rows = [
             (
-                each["session"],
-                each["name"],
-                each["host"],
-                each["pid"],
-                each["state"] + (" (overdue)" if each["overdue"] else ""),
-                each["holds"],
-                ago(each["renewed_at"]),
+                each.session,
+                each.name,
+                each.host,
+                each.pid,
+                each.state + (" (overdue)" if each.overdue else ""),
+                each.holds,
+                ago(each.renewed_at),
                 _remark(each),
             )
             for each in sessions
@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _remark(session: dict[str, Any]) -> str | None:
+def _remark(session: SessionAnswer) -> str | None:
     """Why it ended, or what of its row cannot be read."""
-    if session["unreadable"]:
-        return f"unreadable: {', '.join(session['unreadable'])}"
-    return str(session["cause"]["text"]) if session["cause"] else None
+    if session.unreadable:
+        return f"unreadable: {', '.join(session.unreadable)}"
+    return session.cause.text if session.cause else None

@@ -1,7 +1,5 @@
 """Why a job that weighs something does not begin: what each host has to say of it."""
 
-from typing import NamedTuple
-
 import msgspec
 
 from limpet.domain.assessment import Waiting
@@ -13,20 +11,13 @@ from limpet.domain.weight import Weight, weight_of
 from limpet.host.boot import boot_id
 from limpet.host.wire import assess_published
 from limpet.ops.gate import Given, all_given, waits_for
-from limpet.ops.record import Record
+from limpet.ops.reason import GateReason, Kind, WeightAnswer
 from limpet.storage.gating import GateVerbs
 
 # How many hosts are named in a sentence; the facts have all of them.
 MOST_NAMED = 5
 
 _WAITING = "waiting: "
-
-
-class Kept(NamedTuple):
-    """What keeps a job off every host, in words and as plain data."""
-
-    text: str
-    facts: Record
 
 
 def weight_in(job: Job) -> Weight | None:
@@ -43,33 +34,47 @@ def weight_in(job: Job) -> Weight | None:
         return None  # written by a version that means something else by that name
 
 
-def kept_off(store: GateVerbs, job: Job, weight: Weight, now: int) -> Kept | None:
+def kept_off(store: GateVerbs, job: Job, weight: Weight, now: int) -> GateReason | None:
     """Why no host takes a ready job of that weight; None if one would."""
     hosts = store.hosts()
-    facts: Record = {"weight": weight.record(), "hosts": {}}
     if not hosts:
         text = "no host says what it has room for; one does soon after a worker has started there"
-        return Kept(_WAITING + text, facts)
+        return _reason(_WAITING + text, weight, {})
     given = all_given(store.permits(), store.reservations())
     every: list[Waiting] = []
+    reasons: dict[str, str] = {}
     for host in hosts:
         answer = _asked(host, given.get(host.server, Given()), weight, job.id, now)
         if answer is None:
             return None
         every.append(answer)
-        facts["hosts"][host.server] = answer.reason.removeprefix(_WAITING)
-    reasons = list(facts["hosts"].values())
-    told = "; ".join(reasons[:MOST_NAMED])
+        reasons[host.server] = answer.reason.removeprefix(_WAITING)
+    told = "; ".join(list(reasons.values())[:MOST_NAMED])
     if len(reasons) > MOST_NAMED:
         told += f"; and {len(reasons) - MOST_NAMED} hosts more"
     if all(each.never for each in every):
-        return Kept(f"no host can carry it: {told}", facts)
+        return _reason(f"no host can carry it: {told}", weight, reasons)
     reserved = {server: each.reserved for server, each in given.items() if each.reserved}
-    own = [server for server, each in reserved.items() if each.holder == job.id]
-    if own:
-        facts["reserved"] = own[0]
-        told += f"; {own[0]} is reserved for it"
-    return Kept(_WAITING + told, facts)
+    own = next((server for server, each in reserved.items() if each.holder == job.id), None)
+    if own is not None:
+        told += f"; {own} is reserved for it"
+    return _reason(_WAITING + told, weight, reasons, own)
+
+
+def _reason(
+    text: str, weight: Weight, hosts: dict[str, str], reserved: str | None = None
+) -> GateReason:
+    return GateReason(
+        kind=Kind.GATE,
+        text=text,
+        weight=WeightAnswer(
+            cores=weight.cpu or None,
+            memory_bytes=weight.memory or None,
+            heavy=weight.heavy or None,
+        ),
+        hosts=hosts,
+        reserved=msgspec.UNSET if reserved is None else reserved,
+    )
 
 
 def _asked(host: Host, given: Given, weight: Weight, job: str, now: int) -> Waiting | None:

@@ -1,14 +1,35 @@
-"""What holds the work of some tasks back, as plain data, and how a person lets it go on."""
+"""What holds the work of some tasks back, and how a person lets it go on."""
 
-from limpet.domain.breaker import Breaker
+from msgspec import Struct
+
+from limpet.domain.breaker import Breaker, BreakerState
 from limpet.domain.errors import BreakerNotFound
-from limpet.ops.record import Record, iso
+from limpet.ops.record import iso
 from limpet.storage.shaping import BreakerVerbs
 
 
-def list_breakers(store: BreakerVerbs) -> list[Record]:
+class BreakerAnswer(Struct, frozen=True, kw_only=True):
+    """A breaker: how many attempts of its tasks ended how, and when it tries again.
+
+    `failure_rate`: the share (0 to 1) of at least `least` attempts at which it opens.
+    """
+
+    breaker: str
+    state: BreakerState
+    tasks: tuple[str, ...]
+    succeeded: int
+    failed: int
+    failure_rate: float
+    least: int
+    window_seconds: float
+    probe_after_seconds: float
+    opened_at: str | None
+    probe_at: str | None
+
+
+def list_breakers(store: BreakerVerbs) -> list[BreakerAnswer]:
     """Every breaker, by name."""
-    return [_breaker_record(each) for each in store.breakers()]
+    return [_breaker_answer(each) for each in store.breakers()]
 
 
 def reset_breaker(store: BreakerVerbs, name: str) -> None:
@@ -17,18 +38,18 @@ def reset_breaker(store: BreakerVerbs, name: str) -> None:
         raise BreakerNotFound(name, [each.rules.name for each in store.breakers()])
 
 
-def _breaker_record(breaker: Breaker) -> Record:
+def _breaker_answer(breaker: Breaker) -> BreakerAnswer:
     rules = breaker.rules
-    return {
-        "breaker": rules.name,
-        "state": breaker.state.value,
-        "tasks": sorted(rules.tasks),
-        "succeeded": breaker.succeeded,
-        "failed": breaker.failed,
-        "failure_rate": rules.failure_rate,
-        "least": rules.least,
-        "window_seconds": rules.window / 1e6,
-        "probe_after_seconds": rules.probe_after / 1e6,
-        "opened_at": iso(breaker.opened_at),
-        "probe_at": iso(breaker.probe_at),
-    }
+    return BreakerAnswer(
+        breaker=rules.name,
+        state=breaker.state,
+        tasks=tuple(sorted(rules.tasks)),
+        succeeded=breaker.succeeded,
+        failed=breaker.failed,
+        failure_rate=rules.failure_rate,
+        least=rules.least,
+        window_seconds=rules.window / 1e6,
+        probe_after_seconds=rules.probe_after / 1e6,
+        opened_at=iso(breaker.opened_at),
+        probe_at=iso(breaker.probe_at),
+    )

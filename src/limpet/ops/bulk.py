@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import Struct
+
 from limpet.domain.errors import JobNotFound, MoveRefused, QueueDraining
 from limpet.domain.job import Job
 from limpet.domain.queue import checked_name
 from limpet.domain.state import FINAL, WAITING, State
-from limpet.ops.record import Record
 from limpet.ops.selection import Readable, Selection
 from limpet.storage.base import ControlVerbs
 from limpet.storage.shaping import RepairVerbs
@@ -38,22 +39,41 @@ class Workable(Readable, ControlVerbs, RepairVerbs, Protocol):
     """What doing something to many jobs needs of a store."""
 
 
-@dataclass(slots=True)
-class Tally:
+class RefusedJob(Struct, frozen=True, kw_only=True):
+    """A job with which it could not be done."""
+
+    id: str
+    why: str
+
+
+class BulkAnswer(Struct, frozen=True, kw_only=True):
     """What became of the jobs that were chosen.
 
-    `done`: how many were. `asked`: running ones that were asked to stop. `skipped`: reason → how
-    many needed nothing, or had moved on. `refused`: how many could not be; `refusals` tells the
-    first of them, as id and reason. `dry_run`: nothing was written; `done` and `asked` are what
-    would have been.
+    `matched`: how many were. `done`: with how many it was done. `asked`: running ones that were
+    asked to stop. `skipped`: reason → how many needed nothing, or had moved on. `refused`: how many
+    could not be; `refusals` tells the first of them. `dry_run`: nothing was written; `done` and
+    `asked` are what would have been.
     """
+
+    dry_run: bool
+    matched: int
+    done: int
+    asked: int
+    skipped: dict[str, int]
+    refused: int
+    refusals: tuple[RefusedJob, ...]
+
+
+@dataclass(slots=True)
+class Tally:
+    """The same while it is being done."""
 
     dry_run: bool = False
     done: int = 0
     asked: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     refused: int = 0
-    refusals: list[tuple[str, str]] = field(default_factory=list)
+    refusals: list[RefusedJob] = field(default_factory=list)
 
     @property
     def matched(self) -> int:
@@ -63,19 +83,19 @@ class Tally:
     def refuse(self, job: str, why: str) -> None:
         self.refused += 1
         if len(self.refusals) < MOST_TOLD:
-            self.refusals.append((job, why))
+            self.refusals.append(RefusedJob(id=job, why=why))
 
-    def record(self) -> Record:
-        """As plain data."""
-        return {
-            "dry_run": self.dry_run,
-            "matched": self.matched,
-            "done": self.done,
-            "asked": self.asked,
-            "skipped": dict(self.skipped),
-            "refused": self.refused,
-            "refusals": [{"id": job, "why": why} for job, why in self.refusals],
-        }
+    def answer(self) -> BulkAnswer:
+        """What it has come to."""
+        return BulkAnswer(
+            dry_run=self.dry_run,
+            matched=self.matched,
+            done=self.done,
+            asked=self.asked,
+            skipped=dict(self.skipped),
+            refused=self.refused,
+            refusals=tuple(self.refusals),
+        )
 
 
 Tell = Callable[[Tally], None]
@@ -87,7 +107,7 @@ def untold(tally: Tally) -> None:
 
 def retry_many(
     store: Workable, which: Selection, *, dry_run: bool = False, tell: Tell = untold
-) -> Tally:
+) -> BulkAnswer:
     """Open a new round of finished jobs: the failed ones, unless a state is named."""
     chosen = which if which.state is not None else which.within(State.FAILED)
     tally = Tally(dry_run)
@@ -102,7 +122,7 @@ def retry_many(
                     store.retry(job.id, job.round)
                     tally.done += 1
         tell(tally)
-    return tally
+    return tally.answer()
 
 
 def discard_many(
@@ -112,7 +132,7 @@ def discard_many(
     *,
     dry_run: bool = False,
     tell: Tell = untold,
-) -> Tally:
+) -> BulkAnswer:
     """Cancel what waits or is quarantined, ask what runs to stop, and let nothing that failed be
     relaunched; the jobs and their history stay until their retention is over.
     """
@@ -130,7 +150,7 @@ def discard_many(
                 with _Step(tally, job):
                     _discarded(tally, job, store.cancel(job.id, reason))
         tell(tally)
-    return tally
+    return tally.answer()
 
 
 def _discarded(tally: Tally, job: Job, now: State) -> None:
@@ -144,7 +164,7 @@ def _discarded(tally: Tally, job: Job, now: State) -> None:
 
 def requeue_many(
     store: Workable, which: Selection, to: str, *, dry_run: bool = False, tell: Tell = untold
-) -> Tally:
+) -> BulkAnswer:
     """Move what waits to another queue, in the order that it had."""
     queue = checked_name(to)
     if any(view.draining for view in store.queues() if view.name == queue):
@@ -164,7 +184,7 @@ def requeue_many(
         if moved < len(going):
             tally.skipped["moved on meanwhile"] += len(going) - moved
         tell(tally)
-    return tally
+    return tally.answer()
 
 
 def _by_life(store: Readable, which: Selection, states: tuple[State, ...]) -> Iterator[list[Job]]:

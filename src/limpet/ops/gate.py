@@ -1,4 +1,4 @@
-"""What a host has room for, as plain data, and why something may not begin there."""
+"""What a host has room for, and why something may not begin there."""
 
 import time
 from collections.abc import Iterable
@@ -15,7 +15,15 @@ from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Threshold
 from limpet.host.here import Here
 from limpet.host.monitor import Monitor
 from limpet.host.wire import assess_published, published_of
-from limpet.ops.record import Record, iso
+from limpet.ops.host_answer import (
+    GateStatus,
+    MemoryAnswer,
+    PermitAnswer,
+    PressureAnswer,
+    RoomAnswer,
+    ThresholdAnswer,
+)
+from limpet.ops.record import iso
 from limpet.storage.gating import GateVerbs
 
 # What any weighted job takes at the least.
@@ -135,102 +143,91 @@ def waits_for(
     return verdict if isinstance(verdict, Waiting) else None
 
 
-def gate_status(store: GateVerbs, look: Look, now: int) -> Record:
-    """Whether weighted work may begin on a host, and the numbers by which that is decided.
-
-    CPU is percent of all that the host has, as its threshold is; memory is bytes.
-    """
-    server = look.assessment.room.server
-    given = given_by(store, server)
-    return {
-        "server": server,
-        **look_record(look, given, now),
-        **given_record(given),
-        "at": iso(look.reading.at),
-    }
+def gate_status(store: GateVerbs, look: Look, now: int) -> GateStatus:
+    """Whether weighted work may begin on a host; `now` is wall time."""
+    given = given_by(store, look.assessment.room.server)
+    return status_of(look, given, now, at=look.reading.at)
 
 
-def look_record(look: Look, given: Given, now: int) -> Record:
-    """What is known of a host, and whether the least weight may begin there."""
+def status_of(look: Look, given: Given, now: int, at: int) -> GateStatus:
+    """The same, of what was looked at; `at`: when that was."""
     waiting = waits_for(look.assessment, given, LEAST, now)
-    room = look.assessment.room
-    return {
-        "ready": waiting is None,
-        "reason": "" if waiting is None else waiting.reason,
-        "warning": look.assessment.warning,
-        **reading_record(look.reading),
-        "threshold": threshold_record(look.thresholds),
-        "room": {"cpu": room.cpu / 1000, "memory": room.memory},
-        "left": _left(room, given, now) if waiting is None else {"cpu": 0.0, "memory": 0},
-        "source": look.source,
-    }
+    reading, room = look.reading, look.assessment.room
+    pressure, limits = reading.pressure, look.thresholds
+    return GateStatus(
+        server=room.server,
+        ready=waiting is None,
+        reason="" if waiting is None else waiting.reason,
+        warning=look.assessment.warning,
+        cores=reading.cores,
+        cpu_raw_percent=_share(reading.cpu_raw, reading.cores),
+        cpu_ema_percent=_share(reading.cpu_ema, reading.cores),
+        cpu_effective_percent=_share(reading.cpu_effective, reading.cores),
+        cpu_others_percent=_share(reading.cpu_others, reading.cores),
+        throttled_percent=reading.throttled,
+        memory=MemoryAnswer(
+            total_bytes=reading.memory_total,
+            free_bytes=reading.memory_free,
+            used_percent=_used(reading),
+        ),
+        pressure=PressureAnswer(
+            cpu_percent=pressure.cpu, memory_percent=pressure.memory, io_percent=pressure.io
+        ),
+        load=reading.load,
+        disk_free_bytes=reading.disk_free,
+        threshold=_threshold(limits),
+        room=RoomAnswer(cores=room.cpu / 1000, memory_bytes=room.memory),
+        left=_left(room, given, now) if waiting is None else RoomAnswer(cores=0.0, memory_bytes=0),
+        source=look.source,
+        permits=permits_of(given),
+        reserved_for=reserved_for(given),
+        at=iso(at),
+    )
 
 
-def _left(room: Room, given: Given, now: int) -> Record:
-    """The most that one more may take there, of each by itself."""
+def permits_of(given: Given) -> tuple[PermitAnswer, ...]:
+    """The permits that a host has given."""
+    return tuple(_permit(each) for each in given.permits)
+
+
+def reserved_for(given: Given) -> str | None:
+    """The caller, or else the job, for whom a host is reserved."""
+    reserved = given.reserved
+    return None if reserved is None else reserved.caller or reserved.holder
+
+
+def _left(room: Room, given: Given, now: int) -> RoomAnswer:
     beside = taken(given.permits, now, room.unseen)
     memory = room.memory - beside.memory
     if room.free_memory is not None:
         memory = min(memory, room.free_memory - beside.unseen_memory)
     known = room.memory < UNBOUNDED
-    return {
-        "cpu": max(0, room.cpu - beside.cpu) / 1000,
-        "memory": max(0, memory) if known else None,
-    }
+    return RoomAnswer(
+        cores=max(0, room.cpu - beside.cpu) / 1000,
+        memory_bytes=max(0, memory) if known else None,
+    )
 
 
-def given_record(given: Given) -> Record:
-    """What a host has given away."""
-    reserved = given.reserved
-    return {
-        "permits": [permit_record(each) for each in given.permits],
-        "reserved_for": None if reserved is None else reserved.caller or reserved.holder,
-    }
+def _threshold(limits: Thresholds) -> ThresholdAnswer:
+    return ThresholdAnswer(
+        cpu_percent=limits.cpu,
+        memory_percent=limits.memory,
+        pressure_percent=limits.pressure,
+        io_percent=limits.io,
+    )
 
 
-def reading_record(reading: Reading) -> Record:
-    """The numbers of a reading."""
-    pressure = reading.pressure
-    return {
-        "cores": reading.cores,
-        "cpu_raw": _share(reading.cpu_raw, reading.cores),
-        "cpu_ema": _share(reading.cpu_ema, reading.cores),
-        "cpu_effective": _share(reading.cpu_effective, reading.cores),
-        "cpu_others": _share(reading.cpu_others, reading.cores),
-        "throttled": reading.throttled,
-        "memory": {
-            "total": reading.memory_total,
-            "free": reading.memory_free,
-            "used_percent": _used(reading),
-        },
-        "pressure": {"cpu": pressure.cpu, "memory": pressure.memory, "io": pressure.io},
-        "load": reading.load,
-        "disk_free": reading.disk_free,
-    }
-
-
-def threshold_record(limits: Thresholds) -> Record:
-    """From where no more weighted work begins, in percent."""
-    return {
-        "cpu": limits.cpu,
-        "memory": limits.memory,
-        "pressure": limits.pressure,
-        "io": limits.io,
-    }
-
-
-def permit_record(permit: Permit) -> Record:
-    """Who holds what."""
+def _permit(permit: Permit) -> PermitAnswer:
     weight = permit.weight
-    return {
-        "holder": permit.holder,
-        "session": permit.session,
-        "what": permit.what,
-        "cpu": weight.cpu,
-        "memory": weight.memory,
-        "heavy": weight.heavy,
-        "at": iso(permit.at),
-    }
+    return PermitAnswer(
+        holder=permit.holder,
+        session=permit.session,
+        what=permit.what,
+        cores=weight.cpu,
+        memory_bytes=weight.memory,
+        heavy=weight.heavy,
+        at=iso(permit.at),
+    )
 
 
 def _share(cpu: float | None, cores: float) -> float | None:

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.duration import spoken
@@ -34,14 +35,22 @@ class Progress:
     jobs: int
 
 
-class Moved(NamedTuple):
-    """What a move did; `already`: somebody had finished it before."""
+class Moved(Struct, frozen=True, kw_only=True):
+    """What a move did, and how long it took; `already`: somebody had finished it before."""
 
     source: str
     target: str
     move: str
     jobs: int
     already: bool
+    seconds: float
+
+
+class MoveAborted(Struct, frozen=True, kw_only=True):
+    """The store that was to be left; `aborted`: there was something to undo."""
+
+    source: str
+    aborted: bool
 
 
 class Mover:
@@ -66,11 +75,12 @@ class Mover:
 
     def move(self, wait: timedelta) -> Moved:
         """Do it, or what is left of it; `wait`: how long running jobs may take to end."""
+        began = time.monotonic()
         here, there = self._infos()
         left, come = self._source.relocation()[0], self._target.relocation()[0]
         self._refuse_strangers(here, there, left, come)
         if left is not None and left.stage is Stage.MOVED:
-            return self._finish(here, there, left, come)
+            return self._finish(here, there, left, come, began)
         move = self._begin(here, there, left, come)
         self._close(here, _record(move, Stage.CLOSING, there), wait)
         _must(self._source.relocation()[0], _record(move, Stage.CLOSED, there), here)
@@ -80,13 +90,10 @@ class Mover:
         self._compare(here, there, manifest)
         gone = _record(move, Stage.MOVED, there)
         self._step(self._source, here, _record(move, Stage.CLOSED, there), gone)
-        return self._finish(here, there, gone, self._target.relocation()[0])
+        return self._finish(here, there, gone, self._target.relocation()[0], began)
 
-    def abort(self) -> tuple[str, bool]:
-        """Open the source again and empty the target, as long as the target was not opened.
-
-        The answer names the source, and says whether there was anything to undo.
-        """
+    def abort(self) -> MoveAborted:
+        """Open the source again and empty the target, as long as the target was not opened."""
         here, there = self._infos()
         left, come = self._source.relocation()[0], self._target.relocation()[0]
         self._refuse_strangers(here, there, left, come)
@@ -114,7 +121,7 @@ class Mover:
             self._target.discard(emptying.id)  # and what was counted
             self._step(self._target, there, emptying, None)
             undone = True
-        return here.url, undone
+        return MoveAborted(source=here.url, aborted=undone)
 
     # -- whose move it is
 
@@ -247,7 +254,12 @@ class Mover:
             )
 
     def _finish(
-        self, here: StoreInfo, there: StoreInfo, left: Relocation, come: Relocation | None
+        self,
+        here: StoreInfo,
+        there: StoreInfo,
+        left: Relocation,
+        come: Relocation | None,
+        began: float,
     ) -> Moved:
         """Open the target, now that nothing can start at the source any more."""
         arrived = _record(left.id, Stage.ARRIVED, here)
@@ -259,7 +271,14 @@ class Mover:
         already = come == arrived
         if not already:
             self._step(self._target, there, come, arrived)
-        return Moved(here.url, there.url, left.id, self._target.manifest().jobs, already)
+        return Moved(
+            source=here.url,
+            target=there.url,
+            move=left.id,
+            jobs=self._target.manifest().jobs,
+            already=already,
+            seconds=round(time.monotonic() - began, 3),
+        )
 
     def _step(
         self, store: Store, info: StoreInfo, was: Relocation | None, wanted: Relocation | None

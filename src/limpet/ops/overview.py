@@ -1,4 +1,4 @@
-"""The whole store at a glance, as plain data: what a live view draws and a monitor reads.
+"""The whole store at a glance: what a live view draws and a monitor reads.
 
 Arguments and results of jobs are no part of it, so that no secret can be.
 """
@@ -8,14 +8,20 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import urlsplit, urlunsplit
 
+from msgspec import Struct
+
+from limpet.domain.event import JobEvent
 from limpet.domain.job import Job, JobFilter
 from limpet.domain.queue import QueueView
 from limpet.domain.result import COUNT
 from limpet.domain.session import Session, SessionKind
 from limpet.domain.state import Move, State
-from limpet.ops.inspect import cause_record
-from limpet.ops.record import Record, iso
-from limpet.ops.why import Explicable, Reason, blocked_by, queue_reasons
+from limpet.ops.cause_answer import CauseAnswer, short_cause
+from limpet.ops.inspect import counts_by_state
+from limpet.ops.job_answer import ProgressAnswer, progress_answer
+from limpet.ops.reason import Reason
+from limpet.ops.record import iso
+from limpet.ops.why import Explicable, blocked_by, queue_reasons
 from limpet.storage.base import InspectVerbs
 
 # How many running jobs and events are looked at, so that a look stays cheap.
@@ -26,7 +32,96 @@ MOST_EVENTS = 10
 _FINISHING = (Move.COMPLETE, Move.FAIL, Move.CANCEL, Move.EXPIRE, Move.ABANDON)
 
 
-def overview(store: Explicable) -> Record:
+class StoreAnswer(Struct, frozen=True, kw_only=True):
+    """Where the jobs live, and what they survive there."""
+
+    url: str
+    durability: str
+    engine: str
+
+
+class LiveWorker(Struct, frozen=True, kw_only=True):
+    """A session of a worker; `state` is that of the session, or "overdue"."""
+
+    session: str
+    name: str
+    host: str
+    pid: int
+    state: str
+    holds: int
+    heard_seconds_ago: float
+    lease_seconds: float
+    registered_at: str
+
+
+class QueueTotals(Struct, frozen=True, kw_only=True):
+    """A queue: why nothing, or no more, of it runs, and how many jobs are, and were, where.
+
+    `orphaned`: attempts lost with their holder; `recovered`: those of them whose whole worker
+    was dead. `blocked_by`: reason → jobs, of those that were looked at. `counts`: what its jobs
+    have counted with `Result`, and their warnings.
+    """
+
+    queue: str
+    paused: bool
+    draining: bool
+    why: Reason | None
+    scheduled: int
+    ready: int
+    blocked: int
+    running: int
+    quarantined: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    blocked_by: dict[str, int]
+    head_ready_at: str | None
+    finished: int
+    retried: int
+    orphaned: int
+    recovered: int
+    counts: dict[str, int]
+
+
+class RunningJob(Struct, frozen=True, kw_only=True):
+    """A job that runs: on which worker (None: one that is gone), and for how long."""
+
+    id: str
+    task: str
+    queue: str
+    session: str | None
+    worker: str | None
+    attempt: int
+    begun: bool
+    seconds: float | None
+    cancel_requested: bool
+    progress: ProgressAnswer | None
+
+
+class JobEventAnswer(Struct, frozen=True, kw_only=True):
+    """What happened to a job that was not to happen."""
+
+    at: str
+    event: str
+    job: str
+    task: str
+    queue: str
+    cause: CauseAnswer | None
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """One look: `running` has the jobs that run longest, of `running_total`."""
+
+    at: str
+    store: StoreAnswer
+    workers: tuple[LiveWorker, ...]
+    queues: tuple[QueueTotals, ...]
+    running: tuple[RunningJob, ...]
+    running_total: int
+    events: tuple[JobEventAnswer, ...]
+
+
+def overview(store: Explicable) -> Overview:
     """Store, workers, queues, running jobs (longest first) and what went wrong last."""
     now = datetime.now(UTC)
     sessions = [each for each in store.sessions() if each.kind is SessionKind.WORKER]
@@ -35,44 +130,32 @@ def overview(store: Explicable) -> Record:
     running = _some(store, State.RUNNING) if counts[State.RUNNING] else ()
     names = {each.id: each.name for each in sessions}
     info = store.info()
-    return {
-        "at": now.isoformat(timespec="milliseconds"),
-        "store": {
-            "url": without_password(info.url),
-            "durability": info.durability,
-            "engine": info.engine,
-        },
-        "workers": [_worker_record(each, now) for each in sessions],
-        "queues": _queue_records(queues, store, now),
-        "running": [
-            _running_record(job, names, now)
+    return Overview(
+        at=now.isoformat(timespec="milliseconds"),
+        store=StoreAnswer(
+            url=without_password(info.url), durability=info.durability, engine=info.engine
+        ),
+        workers=tuple(_live_worker(each, now) for each in sessions),
+        queues=_queue_totals(queues, store, now),
+        running=tuple(
+            _running_job(job, names, now)
             for job in sorted(running, key=lambda job: (job.claimed_at or 0, job.id))
-        ],
-        "running_total": counts[State.RUNNING],
-        "events": [
-            {
-                "at": iso(each.event.at),
-                "event": str(each.event.event),
-                "job": each.job,
-                "task": each.task,
-                "queue": each.queue,
-                "cause": _short_cause(cause_record(each.event.cause)),
-            }
-            for each in store.latest_events(MOST_EVENTS)
-        ],
-    }
+        ),
+        running_total=counts[State.RUNNING],
+        events=tuple(_event_answer(each) for each in store.latest_events(MOST_EVENTS)),
+    )
 
 
-def finished_per_second(before: Record, after: Record) -> dict[str, float]:
+def finished_per_second(before: Overview, after: Overview) -> dict[str, float]:
     """How many jobs each queue finished per second between two overviews."""
-    gap = datetime.fromisoformat(after["at"]) - datetime.fromisoformat(before["at"])
-    then = {queue["queue"]: queue["finished"] for queue in before["queues"]}
+    gap = datetime.fromisoformat(after.at) - datetime.fromisoformat(before.at)
+    then = {queue.queue: queue.finished for queue in before.queues}
     seconds = gap.total_seconds()
     if seconds <= 0:
         return {}
     return {
-        queue["queue"]: max(0, queue["finished"] - then.get(queue["queue"], 0)) / seconds
-        for queue in after["queues"]
+        queue.queue: max(0, queue.finished - then.get(queue.queue, 0)) / seconds
+        for queue in after.queues
     }
 
 
@@ -91,89 +174,84 @@ def _some(store: InspectVerbs, state: State) -> tuple[Job, ...]:
     return store.jobs(JobFilter(state), limit=MOST_JOBS).jobs
 
 
-def _worker_record(session: Session, now: datetime) -> Record:
-    state = "overdue" if session.overdue else session.state.value
-    return {
-        "session": session.id,
-        "name": session.name,
-        "host": session.host,
-        "pid": session.pid,
-        "state": state,
-        "holds": session.holds,
-        "heard_seconds_ago": _since(session.renewed_at, now),
-        "lease_seconds": session.lease.total_seconds(),
-        "registered_at": iso(session.registered_at),
-    }
+def _live_worker(session: Session, now: datetime) -> LiveWorker:
+    return LiveWorker(
+        session=session.id,
+        name=session.name,
+        host=session.host,
+        pid=session.pid,
+        state="overdue" if session.overdue else session.state.value,
+        holds=session.holds,
+        heard_seconds_ago=_since(session.renewed_at, now),
+        lease_seconds=session.lease.total_seconds(),
+        registered_at=iso(session.registered_at),
+    )
 
 
-def _queue_records(queues: tuple[QueueView, ...], store: Explicable, now: datetime) -> list[Record]:
+def _queue_totals(
+    queues: tuple[QueueView, ...], store: Explicable, now: datetime
+) -> tuple[QueueTotals, ...]:
     moves: dict[str, dict[str, int]] = {}
     for total in store.totals():
         moves.setdefault(total.queue, {})[total.move] = total.count
     reasons = blocked_by(store, queues)
     why = queue_reasons(store, queues, round(now.timestamp() * 1e6))
-    return [
-        _queue_record(
+    return tuple(
+        _totals_of(
             queue, moves.get(queue.name, {}), reasons.get(queue.name, {}), why.get(queue.name)
         )
         for queue in queues
-    ]
+    )
 
 
-def _queue_record(
+def _totals_of(
     queue: QueueView, moves: Mapping[str, int], reasons: Mapping[str, int], why: Reason | None
-) -> Record:
-    """`orphaned`: attempts lost with their holder; `recovered`: those of them whose whole worker
-    was dead. `blocked_by`: reason → jobs, of those that were looked at. `why`: what keeps the
-    queue back. `counts`: what its jobs have counted with `Result`, and their warnings.
-    """
-    return {
-        "queue": queue.name,
-        "paused": queue.paused,
-        "draining": queue.draining,
-        "why": None if why is None else why.record(),
-        **{state.value: queue.counts.get(state, 0) for state in State},
-        "blocked_by": dict(reasons),
-        "head_ready_at": iso(queue.head_ready_at),
-        "finished": sum(moves.get(move, 0) for move in _FINISHING),
-        "retried": moves.get(Move.RETRY, 0),
-        "orphaned": moves.get(Move.ORPHAN, 0) + moves.get(Move.RECOVER, 0),
-        "recovered": moves.get(Move.RECOVER, 0),
-        "counts": {
+) -> QueueTotals:
+    return QueueTotals(
+        queue=queue.name,
+        paused=queue.paused,
+        draining=queue.draining,
+        why=why,
+        **counts_by_state(queue),
+        blocked_by=dict(reasons),
+        head_ready_at=iso(queue.head_ready_at),
+        finished=sum(moves.get(move, 0) for move in _FINISHING),
+        retried=moves.get(Move.RETRY, 0),
+        orphaned=moves.get(Move.ORPHAN, 0) + moves.get(Move.RECOVER, 0),
+        recovered=moves.get(Move.RECOVER, 0),
+        counts={
             move.removeprefix(COUNT): count
             for move, count in sorted(moves.items())
             if move.startswith(COUNT)
         },
-    }
+    )
 
 
-def _running_record(job: Job, names: Mapping[str, str], now: datetime) -> Record:
-    progress = job.progress
-    return {
-        "id": job.id,
-        "task": job.task,
-        "queue": job.queue,
-        "session": job.session,
-        "worker": names.get(job.session or ""),
-        "attempt": job.counters.failures + job.counters.orphans + 1,
-        "begun": job.begun,
-        "seconds": None if job.claimed_at is None else _since(job.claimed_at, now),
-        "cancel_requested": job.cancel_requested_at is not None,
-        "progress": None
-        if progress is None
-        else {
-            "done": progress.done,
-            "total": progress.total,
-            "note": progress.note,
-            "at": iso(progress.at),
-        },
-    }
+def _running_job(job: Job, names: Mapping[str, str], now: datetime) -> RunningJob:
+    return RunningJob(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        session=job.session,
+        worker=names.get(job.session or ""),
+        attempt=job.counters.failures + job.counters.orphans + 1,
+        begun=job.begun,
+        seconds=None if job.claimed_at is None else _since(job.claimed_at, now),
+        cancel_requested=job.cancel_requested_at is not None,
+        progress=progress_answer(job.progress),
+    )
+
+
+def _event_answer(each: JobEvent) -> JobEventAnswer:
+    return JobEventAnswer(
+        at=iso(each.event.at),
+        event=str(each.event.event),
+        job=each.job,
+        task=each.task,
+        queue=each.queue,
+        cause=short_cause(each.event.cause),
+    )
 
 
 def _since(wall: int, now: datetime) -> float:
     return round(max(0.0, now.timestamp() - wall / 1e6), 3)
-
-
-def _short_cause(cause: Record | None) -> Record | None:
-    """Without the traceback, which belongs to the job's own page."""
-    return None if cause is None else {"kind": cause["kind"], "text": cause["text"]}

@@ -16,7 +16,7 @@ from limpet.domain.errors import (
 from limpet.domain.ids import checked_id
 from limpet.domain.job import Job
 from limpet.domain.state import State
-from limpet.ops.bulk import Tally, Tell, Workable, untold
+from limpet.ops.bulk import BulkAnswer, Tally, Tell, Workable, untold
 from limpet.ops.selection import Selection
 
 # What stands where a secret was masked; given back, it means the secret as it is stored.
@@ -93,7 +93,7 @@ def release_many(
     *,
     dry_run: bool = False,
     tell: Tell = untold,
-) -> Tally:
+) -> BulkAnswer:
     """Let go on what fits now, as it is stored; what still does not stays, with the reason."""
     tally = Tally(dry_run)
     for jobs in which.within(State.QUARANTINED).pages(store):
@@ -109,7 +109,7 @@ def release_many(
             except (MoveRefused, JobNotFound):
                 tally.skipped["moved on meanwhile"] += 1
         tell(tally)
-    return tally
+    return tally.answer()
 
 
 def _quarantined(store: Workable, job: str) -> Job:

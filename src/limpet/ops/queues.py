@@ -5,6 +5,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from limpet.domain.checks import MOST, whole
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.duration import Duration, duration, microseconds
@@ -33,6 +35,14 @@ class Left(NamedTuple):
     @property
     def jobs(self) -> int:
         return self.waiting + self.running
+
+
+class KeyLimits(Struct, frozen=True, kw_only=True):
+    """What was set for all jobs of a key; None: what the jobs say themselves holds."""
+
+    key: str
+    concurrency: int | None
+    rate: str | None
 
 
 def find_queue(store: InspectVerbs, queue: str) -> QueueView | None:
@@ -90,13 +100,14 @@ def hold_queue(store: Adjustable, queue: str, time_: Duration, clock: Clock | No
 
 def limit_key(
     store: LimitVerbs, key: str, limit: int | None = None, rate: Rate | None = None
-) -> None:
+) -> KeyLimits:
     """Say for all jobs of a key how many may be under way and how often one begins; with neither,
     what the jobs say themselves holds again.
     """
     if limit is not None:
         whole(limit, "the limit of a key", most=MOST)
     store.limit_key(checked_key(key), limit, rate)
+    return KeyLimits(key=key, concurrency=limit, rate=None if rate is None else str(rate))
 
 
 def left_in(store: InspectVerbs, queue: str) -> Left:

@@ -3,6 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from limpet.client.cron import next_after, zone_of
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.duration import spoken_microseconds
@@ -10,11 +13,43 @@ from limpet.domain.errors import InvalidOption, MoveRefused, QueueDraining, Sche
 from limpet.domain.ids import IdSource
 from limpet.domain.job import masked
 from limpet.domain.schedule import Schedule
-from limpet.ops.inspect import shown
-from limpet.ops.record import Record, iso
+from limpet.ops.job_answer import shown
+from limpet.ops.record import iso
 from limpet.storage.scheduling import ScheduleVerbs
 
 RUNS = 5
+
+
+class ScheduleAnswer(Struct, frozen=True, kw_only=True):
+    """A schedule: when it ticks, and what became of its ticks so far.
+
+    `every` and `jitter` are durations as people say them. `declared`: the app whose code has it.
+    `fired` ticks became a job, `passed` ones did not.
+    """
+
+    schedule: str
+    task: str
+    queue: str
+    args: Any
+    every: str | None
+    cron: str | None
+    tz: str
+    jitter: str | None
+    catch_up: str
+    overlap: bool
+    paused: bool
+    declared: str | None
+    next_at: str | None
+    last_at: str | None
+    last_job: str | None
+    fired: int
+    passed: int
+
+
+class ScheduleDetail(ScheduleAnswer, frozen=True, kw_only=True):
+    """A schedule with its next runs, in its own time zone."""
+
+    next_runs: tuple[str, ...]
 
 
 def find_schedule(store: ScheduleVerbs, id_: str) -> Schedule:
@@ -25,18 +60,18 @@ def find_schedule(store: ScheduleVerbs, id_: str) -> Schedule:
     return found
 
 
-def list_schedules(store: ScheduleVerbs) -> list[Record]:
+def list_schedules(store: ScheduleVerbs) -> list[ScheduleAnswer]:
     """Every schedule, by id."""
-    return [_record(each) for each in store.schedules()]
+    return [_schedule_answer(each) for each in store.schedules()]
 
 
 def show_schedule(
     store: ScheduleVerbs, id_: str, runs: int = RUNS, clock: Clock | None = None
-) -> Record:
+) -> ScheduleDetail:
     """One schedule with its next runs; raises `ScheduleNotFound`."""
     schedule = find_schedule(store, id_)
-    coming = next_runs(schedule, runs, clock)
-    return {**_record(schedule), "next_runs": [each.isoformat() for each in coming]}
+    coming = tuple(each.isoformat() for each in next_runs(schedule, runs, clock))
+    return ScheduleDetail(**asdict(_schedule_answer(schedule)), next_runs=coming)
 
 
 def pause_schedule(store: ScheduleVerbs, id_: str) -> None:
@@ -110,24 +145,24 @@ def next_runs(schedule: Schedule, number: int = RUNS, clock: Clock | None = None
     return found
 
 
-def _record(schedule: Schedule) -> dict[str, Any]:
+def _schedule_answer(schedule: Schedule) -> ScheduleAnswer:
     job, timing = schedule.job, schedule.timing
-    return {
-        "schedule": schedule.id,
-        "task": job.task,
-        "queue": job.queue,
-        "args": masked(shown(job.args), job.secrets),
-        "every": None if timing.every is None else spoken_microseconds(timing.every),
-        "cron": timing.cron,
-        "tz": timing.tz,
-        "jitter": spoken_microseconds(timing.jitter) if timing.jitter else None,
-        "catch_up": str(schedule.catch_up),
-        "overlap": schedule.overlap,
-        "paused": schedule.paused,
-        "declared": schedule.declared or None,
-        "next_at": iso(schedule.next_at),
-        "last_at": iso(schedule.last_at),
-        "last_job": schedule.last_job,
-        "fired": schedule.fired,
-        "passed": schedule.passed,
-    }
+    return ScheduleAnswer(
+        schedule=schedule.id,
+        task=job.task,
+        queue=job.queue,
+        args=masked(shown(job.args), job.secrets),
+        every=None if timing.every is None else spoken_microseconds(timing.every),
+        cron=timing.cron,
+        tz=timing.tz,
+        jitter=spoken_microseconds(timing.jitter) if timing.jitter else None,
+        catch_up=str(schedule.catch_up),
+        overlap=schedule.overlap,
+        paused=schedule.paused,
+        declared=schedule.declared or None,
+        next_at=iso(schedule.next_at),
+        last_at=iso(schedule.last_at),
+        last_job=schedule.last_job,
+        fired=schedule.fired,
+        passed=schedule.passed,
+    )

@@ -5,10 +5,8 @@ Where several hold at once, the one that a person must deal with first is told.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from limpet.domain.breaker import Breaker, BreakerState
 from limpet.domain.clock import SystemClock
@@ -21,7 +19,21 @@ from limpet.domain.session import Session, SessionKind, SessionState
 from limpet.domain.state import FINAL, State
 from limpet.ops.admission import kept_off, weight_in
 from limpet.ops.queues import find_queue
-from limpet.ops.record import Record, iso
+from limpet.ops.reason import (
+    BreakerReason,
+    ChildrenReason,
+    ConcurrencyReason,
+    KeyReason,
+    Kind,
+    LineReason,
+    MovingReason,
+    RateReason,
+    Reason,
+    RunningReason,
+    TaskReason,
+    TurnHolder,
+)
+from limpet.ops.record import iso
 from limpet.ops.selection import Readable, Selection
 from limpet.storage.base import CHUNK
 from limpet.storage.gating import GateVerbs
@@ -37,43 +49,6 @@ MOST_BLOCKED = 100
 MOST_READY = 20
 
 _NEEDS_TASK = "needs task "
-
-
-class Kind(StrEnum):
-    """What keeps a job, or a queue, from running."""
-
-    SCHEDULED = "scheduled"
-    KEY = "key"
-    CHILDREN = "children"
-    TASK = "task"
-    MOVING = "moving"
-    PAUSED = "paused"
-    HELD = "held"
-    CONCURRENCY = "concurrency"
-    RATE = "rate"
-    BREAKER = "breaker"
-    NO_WORKER = "no_worker"
-    GATE = "gate"
-    IN_LINE = "in_line"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    QUARANTINED = "quarantined"
-    RELAUNCH = "relaunch"
-    FINISHED = "finished"
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One reason. `until`: when it will be over by itself, where that is known (wall time)."""
-
-    kind: Kind
-    text: str
-    until: int | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    def record(self) -> Record:
-        """As plain data."""
-        return {"kind": str(self.kind), "text": self.text, "until": iso(self.until), **self.facts}
 
 
 class Explicable(Readable, BreakerVerbs, LimitVerbs, MoveVerbs, GateVerbs, Protocol):
@@ -100,7 +75,7 @@ def reason_of(store: Explicable, job: Job, now: int) -> Reason:
         return _running(store, job, now)
     if job.state is State.QUARANTINED:
         told = f"its arguments do not fit: {job.error}" if job.error else "its arguments do not fit"
-        return Reason(Kind.QUARANTINED, f"quarantined, because {told}")
+        return Reason(kind=Kind.QUARANTINED, text=f"quarantined, because {told}")
     return _finished(job, now)
 
 
@@ -146,7 +121,7 @@ def _scheduled(job: Job, now: int) -> Reason:
     text = f"scheduled until {_when(job.ready_at, now)}{after}"
     if job.ready_at <= now:
         text = f"due since {_clock(job.ready_at)}; the next worker to look makes it ready"
-    return Reason(Kind.SCHEDULED, text, job.ready_at)
+    return Reason(kind=Kind.SCHEDULED, text=text, until=iso(job.ready_at))
 
 
 def _blocked(store: Explicable, job: Job, now: int) -> Reason:
@@ -155,14 +130,12 @@ def _blocked(store: Explicable, job: Job, now: int) -> Reason:
     told = job.blocked_by or ""
     if told.startswith(_NEEDS_TASK):
         task = told.removeprefix(_NEEDS_TASK)
-        return Reason(
-            Kind.TASK,
-            f"no live worker knows its task {task}; start one whose app has it",
-            facts={"task": task},
-        )
+        text = f"no live worker knows its task {task}; start one whose app has it"
+        return TaskReason(kind=Kind.TASK, text=text, task=task)
     if job.key is not None:
         return _waits_for_key(store, job, job.key)
-    return Reason(Kind.TASK, f"blocked: {told or 'for a reason that this version does not know'}")
+    text = f"blocked: {told or 'for a reason that this version does not know'}"
+    return Reason(kind=Kind.TASK, text=text)
 
 
 def _waits_for_key(store: Explicable, job: Job, key: str) -> Reason:
@@ -188,14 +161,15 @@ def _waits_for_key(store: Explicable, job: Job, key: str) -> Reason:
     if (given.rate if by_rate else given.limit) is not None:
         said = "that rate" if by_rate else f"its limit of {limit}"
         end = f"; {said} was set at run time, `limpet keys unlimit {key}` takes it back"
-    facts = {
-        "key": key,
-        "limit": limit,
-        "rate": None if rate is None else str(rate),
-        "holders": [{"id": each.id, "state": each.state.value} for each in holders],
-        "ahead": ahead,
-    }
-    return Reason(Kind.KEY, f"blocked by key {key}: {', '.join(told)}{end}", facts=facts)
+    return KeyReason(
+        kind=Kind.KEY,
+        text=f"blocked by key {key}: {', '.join(told)}{end}",
+        key=key,
+        limit=limit,
+        rate=None if rate is None else str(rate),
+        holders=tuple(TurnHolder(id=each.id, state=each.state) for each in holders),
+        ahead=ahead,
+    )
 
 
 def _with_a_turn(store: Explicable, key: str, limit: int) -> list[Job]:
@@ -221,12 +195,13 @@ def _waits_for_children(store: Explicable, job: Job) -> Reason:
     if failed:
         more = ", …" if len(failed) > MOST_NAMED else ""
         text += f"; failed: {', '.join(failed[:MOST_NAMED])}{more}"
-    facts = {
-        "pending": job.pending,
-        "children": children,
-        "failed": failed[:CHUNK],
-    }
-    return Reason(Kind.CHILDREN, text, facts=facts)
+    return ChildrenReason(
+        kind=Kind.CHILDREN,
+        text=text,
+        pending=job.pending,
+        children=children,
+        failed=tuple(failed[:CHUNK]),
+    )
 
 
 def _ready(store: Explicable, job: Job, now: int) -> Reason:
@@ -243,22 +218,22 @@ def _ready(store: Explicable, job: Job, now: int) -> Reason:
 def _running(store: Explicable, job: Job, now: int) -> Reason:
     names = {each.id: each.name for each in store.sessions(with_dead=True)}
     worker = names.get(job.session or "", "a worker that is gone")
-    facts = {"session": job.session, "worker": worker}
     if job.cancel_requested_at is not None:
         gap = _gap(now - job.cancel_requested_at)
-        text = f"it runs on {worker}, which was asked to stop it {gap} ago"
-        return Reason(Kind.STOPPING, text, facts=facts)
-    since = "" if job.claimed_at is None else f" since {_clock(job.claimed_at)}"
-    return Reason(Kind.RUNNING, f"it runs on {worker}{since}", facts=facts)
+        kind, text = Kind.STOPPING, f"it runs on {worker}, which was asked to stop it {gap} ago"
+    else:
+        since = "" if job.claimed_at is None else f" since {_clock(job.claimed_at)}"
+        kind, text = Kind.RUNNING, f"it runs on {worker}{since}"
+    return RunningReason(kind=kind, text=text, session=job.session, worker=worker)
 
 
 def _finished(job: Job, now: int) -> Reason:
     if job.state is State.FAILED and job.relaunch_at is not None:
         text = f"failed ({job.error}); relaunched at {_when(job.relaunch_at, now)}"
-        return Reason(Kind.RELAUNCH, text, job.relaunch_at)
+        return Reason(kind=Kind.RELAUNCH, text=text, until=iso(job.relaunch_at))
     told = "" if job.error is None or job.state is State.SUCCEEDED else f": {job.error}"
     assert job.state in FINAL
-    return Reason(Kind.FINISHED, f"it is {job.state}{told}")
+    return Reason(kind=Kind.FINISHED, text=f"it is {job.state}{told}")
 
 
 # -- what keeps back what is ready
@@ -269,34 +244,33 @@ def _moving(store: Explicable) -> Reason | None:
     if part is None or part.stage is Stage.ARRIVED:
         return None
     told = f"moved to {part.place}" if part.stage is Stage.MOVED else f"being moved ({part.place})"
-    return Reason(
-        Kind.MOVING, f"the store is {told}; nothing starts here", facts={"place": part.place}
-    )
+    text = f"the store is {told}; nothing starts here"
+    return MovingReason(kind=Kind.MOVING, text=text, place=part.place)
 
 
 def _held_back(view: QueueView, now: int) -> Reason | None:
     """What keeps a whole queue back, whoever would take its jobs."""
     name, rules, running = view.name, view.rules, view.counts.get(State.RUNNING, 0)
     if view.paused:
-        return Reason(
-            Kind.PAUSED, f"queue {name} is paused; `limpet queues resume {name}` lets it go on"
-        )
+        text = f"queue {name} is paused; `limpet queues resume {name}` lets it go on"
+        return Reason(kind=Kind.PAUSED, text=text)
     if view.held_until is not None and view.held_until > now:
         text = f"queue {name} is held until {_when(view.held_until, now)}"
-        return Reason(Kind.HELD, text, view.held_until)
+        return Reason(kind=Kind.HELD, text=text, until=iso(view.held_until))
     if rules.concurrency is not None and running >= rules.concurrency:
-        return Reason(
-            Kind.CONCURRENCY,
-            f"queue {name} is at its concurrency, {running} of {rules.concurrency}",
-            facts={"running": running, "concurrency": rules.concurrency},
+        return ConcurrencyReason(
+            kind=Kind.CONCURRENCY,
+            text=f"queue {name} is at its concurrency, {running} of {rules.concurrency}",
+            running=running,
+            concurrency=rules.concurrency,
         )
     if rules.rate is not None and view.next_at is not None and view.next_at > now:
-        return Reason(
-            Kind.RATE,
-            f"queue {name} has reached its rate of {rules.rate}; the next one begins "
+        return RateReason(
+            kind=Kind.RATE,
+            text=f"queue {name} has reached its rate of {rules.rate}; the next one begins "
             f"at {_when(view.next_at, now)}",
-            view.next_at,
-            {"rate": str(rules.rate)},
+            until=iso(view.next_at),
+            rate=str(rules.rate),
         )
     return None
 
@@ -326,9 +300,13 @@ def _open(breakers: Sequence[Breaker], now: int) -> Reason | None:
             then = "one job is tried when a worker next asks"
         else:
             then = f"one job is tried at {_when(breaker.probe_at, now)}"
-        text = f"breaker {name} is open{since}; {then}"
-        facts = {"breaker": name, "opened_at": iso(breaker.opened_at)}
-        return Reason(Kind.BREAKER, text, breaker.probe_at, facts)
+        return BreakerReason(
+            kind=Kind.BREAKER,
+            text=f"breaker {name} is open{since}; {then}",
+            until=iso(breaker.probe_at),
+            breaker=name,
+            opened_at=iso(breaker.opened_at),
+        )
     return None
 
 
@@ -338,14 +316,14 @@ def _deserted(sessions: Sequence[Session]) -> Reason | None:
         return None
     left = sum(each.state is SessionState.DRAINING for each in workers)
     told = f" ({left} on the way out)" if left else ""
-    return Reason(Kind.NO_WORKER, f"no worker is live{told}; start one with limpet worker")
+    text = f"no worker is live{told}; start one with limpet worker"
+    return Reason(kind=Kind.NO_WORKER, text=text)
 
 
 def _at_the_gate(store: Explicable, job: Job, now: int) -> Reason | None:
     """No host has room for what it weighs."""
     weight = weight_in(job)
-    kept = None if weight is None else kept_off(store, job, weight, now)
-    return None if kept is None else Reason(Kind.GATE, kept.text, facts=kept.facts)
+    return None if weight is None else kept_off(store, job, weight, now)
 
 
 def _first_at_the_gate(store: Explicable, view: QueueView, now: int) -> Reason | None:
@@ -370,7 +348,7 @@ def _in_line(store: Explicable, job: Job, ready: int) -> Reason:
         text = f"ready, and first in queue {job.queue}; a worker of that queue with room takes it"
     if job.suspect:
         text += "; it runs alone, because a process that ran it died"
-    return Reason(Kind.IN_LINE, text, facts={"ahead": ahead})
+    return LineReason(kind=Kind.IN_LINE, text=text, ahead=ahead)
 
 
 def _place(job: Job) -> tuple[int, int, str]:
