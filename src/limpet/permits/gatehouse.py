@@ -2,17 +2,24 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from limpet.client.client import Client
 from limpet.context import current
 from limpet.domain.duration import Duration
 from limpet.domain.errors import InvalidOption
 from limpet.domain.size import Size
 from limpet.domain.weight import Weight
+from limpet.storage.base import Store
 
 if TYPE_CHECKING:
     from limpet.permits.permit import Permit
+
+
+class Way(Protocol):
+    """What a permit needs of an app's way to its store."""
+
+    store: Store
+    inside_worker: bool
 
 
 class Gatehouse(ABC):
@@ -20,8 +27,8 @@ class Gatehouse(ABC):
 
     @property
     @abstractmethod
-    def client(self) -> Client:
-        """What hands in jobs and follows them."""
+    def client(self) -> Way:
+        """The way to the store."""
 
     def permit(
         self,
