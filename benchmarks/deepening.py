@@ -4,7 +4,7 @@ import time
 
 from holder import Holder, fill, new_jobs
 
-from limpet.storage.base import CHUNK
+from limpet.storage.contract.store import CHUNK
 
 
 def deepen(holder: Holder, count: int) -> None:

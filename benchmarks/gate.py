@@ -30,7 +30,7 @@ from memory_group import MemoryGroup, memory_group
 
 from limpet.domain.job import JobFilter
 from limpet.domain.state import FINAL, State
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 RESULTS = HERE / "results"

@@ -8,7 +8,7 @@ from limpet.domain.ids import IdSource
 from limpet.domain.job import ClaimedJob, NewJob
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Complete
-from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Store, Want
+from limpet.storage.contract.store import ANY_QUEUE, CHUNK, Pool, Store, Want
 
 IDS = IdSource(SystemClock())
 TASK = "email.send"

@@ -10,7 +10,7 @@ from engines import Engine
 
 from limpet.domain.errors import InvalidOption
 from limpet.domain.state import FINAL
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 LIMPET = str(Path(sys.executable).parent / "limpet")

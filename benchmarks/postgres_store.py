@@ -23,7 +23,7 @@ from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Complete
-from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Store, Want
+from limpet.storage.contract.store import ANY_QUEUE, CHUNK, Pool, Store, Want
 from limpet.storage.registry import open_store
 
 SCHEMA = "limpet_bench"

@@ -33,7 +33,7 @@ from limpet.domain.job import ClaimedJob, NewJob
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, RetryAt, Settlement
-from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
+from limpet.storage.contract.store import ANY_QUEUE, CHUNK, Pool, Want
 from limpet.storage.sqlite.store import SqliteStore
 
 # A new file after so many kills, so that making the tables is interrupted too.

@@ -24,14 +24,14 @@ from limpet.domain.permit import Room
 from limpet.domain.reading import Executor
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
+from limpet.gate.assess import LIFETIME_MICROSECONDS, USUAL_THRESHOLDS
+from limpet.gate.measure.history import History
+from limpet.gate.measure.holders import Holders
+from limpet.gate.measure.monitor import Monitor
+from limpet.gate.measure.trees import SessionTrees
+from limpet.gate.published import Published, written
 from limpet.host.boot import boot_id
-from limpet.host.gate import LIFETIME_MICROSECONDS, USUAL_THRESHOLDS
-from limpet.host.history import History
-from limpet.host.holders import Holders
 from limpet.host.marks import MARK
-from limpet.host.monitor import Monitor
-from limpet.host.trees import SessionTrees
-from limpet.host.wire import Published, written
 from limpet.storage.registry import open_store
 
 EXECUTORS = 20

@@ -17,9 +17,9 @@ from limpet.domain.assessment import Waiting, admit
 from limpet.domain.clock import SystemClock
 from limpet.domain.permit import Taken
 from limpet.domain.weight import Weight
-from limpet.host.capacity import bounds_of_self
-from limpet.host.gate import assess
-from limpet.host.monitor import Monitor
+from limpet.gate.assess import assess
+from limpet.gate.measure.capacity import bounds_of_self
+from limpet.gate.measure.monitor import Monitor
 
 TREE = Path("/sys/fs/cgroup")
 CORES, MEMORY, HELD = 0.5, 300_000_000, 100_000_000

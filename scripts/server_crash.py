@@ -29,7 +29,7 @@ from limpet.domain.lease import Lease
 from limpet.domain.session import NewSession, SessionKind, Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Settlement
-from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Store, Want
+from limpet.storage.contract.store import ANY_QUEUE, CHUNK, Pool, Store, Want
 from limpet.storage.registry import open_store
 
 KINDS = ("redis", "valkey", "postgres")

@@ -23,7 +23,7 @@ from limpet.domain.ids import IdSource
 from limpet.domain.job import JobFilter, NewJob
 from limpet.domain.schedule import Schedule, Timing
 from limpet.maintenance.scheduler import Scheduler
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 SCHEDULERS = 2

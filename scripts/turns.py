@@ -28,7 +28,7 @@ from limpet.domain.job import JobFilter, NewJob
 from limpet.domain.session import NewSession, SessionKind, Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import ANY_QUEUE, Pool, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Want
 from limpet.storage.sqlite.store import SqliteStore
 
 TASK = "work"

@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from limpet.app import App
-    from limpet.client.breaker import Breaker
+    from limpet.app.app import App
+    from limpet.app.breaker import Breaker
+    from limpet.app.flows import Child, Flow
+    from limpet.app.task import AsyncTask, Call, SyncTask, Task
+    from limpet.app.unique import Unique
     from limpet.client.group import GroupHandle
     from limpet.client.handle import JobHandle
-    from limpet.client.secret import Secret
-    from limpet.client.unique import Unique
-    from limpet.context import Context, current
     from limpet.domain.cause import Cause
     from limpet.domain.child import ChildResult
     from limpet.domain.errors import (
@@ -63,38 +63,38 @@ if TYPE_CHECKING:
     from limpet.domain.schedule import Schedule
     from limpet.domain.state import State
     from limpet.domain.weight import Weight
-    from limpet.flow import Child, Flow
-    from limpet.permits.permit import Permit
-    from limpet.task import AsyncTask, Call, SyncTask, Task
+    from limpet.gate.permits.permit import Permit
+    from limpet.payload.context import Context, current
+    from limpet.payload.secret import Secret
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "App": "limpet.app",
-    "AsyncTask": "limpet.task",
-    "Breaker": "limpet.client.breaker",
-    "Call": "limpet.task",
+    "App": "limpet.app.app",
+    "AsyncTask": "limpet.app.task",
+    "Breaker": "limpet.app.breaker",
+    "Call": "limpet.app.task",
     "Cause": "limpet.domain.cause",
-    "Child": "limpet.flow",
+    "Child": "limpet.app.flows",
     "ChildResult": "limpet.domain.child",
-    "Context": "limpet.context",
-    "Flow": "limpet.flow",
+    "Context": "limpet.payload.context",
+    "Flow": "limpet.app.flows",
     "GroupHandle": "limpet.client.group",
     "JobHandle": "limpet.client.handle",
-    "Permit": "limpet.permits.permit",
+    "Permit": "limpet.gate.permits.permit",
     "QueueLimit": "limpet.domain.queue",
     "Relaunch": "limpet.domain.relaunch",
     "Result": "limpet.domain.result",
     "Retry": "limpet.domain.retry",
     "ScanReport": "limpet.domain.scan",
     "Schedule": "limpet.domain.schedule",
-    "Secret": "limpet.client.secret",
+    "Secret": "limpet.payload.secret",
     "State": "limpet.domain.state",
-    "SyncTask": "limpet.task",
-    "Task": "limpet.task",
-    "Unique": "limpet.client.unique",
+    "SyncTask": "limpet.app.task",
+    "Task": "limpet.app.task",
+    "Unique": "limpet.app.unique",
     "Weight": "limpet.domain.weight",
-    "current": "limpet.context",
+    "current": "limpet.payload.context",
 }
 
 __all__ = [

@@ -12,7 +12,7 @@ from acceptance.operations import Said, Say
 from contract.driver import Holder
 
 from limpet.cli.main import main
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 

@@ -22,7 +22,7 @@ from limpet.domain.rules import ChildFailure, Rules, UniqueUntil
 from limpet.domain.session import NewSession, SessionKind, Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, FanOut, Release, RetryAt, Settlement, Snooze
-from limpet.storage.base import ANY_QUEUE, Pool, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Want
 from limpet.storage.postgres.store import PostgresStore
 
 KEYS = [f"key-{number}" for number in range(6)]

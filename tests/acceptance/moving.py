@@ -21,9 +21,9 @@ from limpet.domain.clock import SystemClock
 from limpet.domain.errors import StoreMoved, StoreNotMoved
 from limpet.domain.ids import IdSource
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.base import Store
+from limpet.storage.contract.relocation import Stage
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
-from limpet.storage.relocation import Stage
 from limpet.testing.clock import FakeClock
 
 PAIRS = [("sqlite", "redis"), ("redis", "postgres"), ("postgres", "sqlite")]

@@ -10,7 +10,7 @@ from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
 from limpet.domain.job import NewJob
 from limpet.domain.transition import Fail
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 SECOND = 1_000_000
 IDS = IdSource(SystemClock())

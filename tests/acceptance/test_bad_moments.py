@@ -21,7 +21,7 @@ from limpet.domain.clock import SystemClock
 from limpet.domain.errors import StoreBusy, StoreRefused, StoreUnavailable
 from limpet.domain.session import SessionState, Standing
 from limpet.domain.state import State
-from limpet.storage.base import ANY_QUEUE, Pool, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Want
 from limpet.storage.sqlite import connection, database
 from limpet.storage.sqlite import connection as connections
 from limpet.storage.sqlite.store import SqliteStore

@@ -18,7 +18,7 @@ from acceptance.moving import fresh_stores, fresh_url
 from contract.driver import add, new_job
 
 from limpet.domain.errors import SchemaMismatch
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 SENTENCE = (

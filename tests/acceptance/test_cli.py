@@ -14,7 +14,7 @@ from limpet import App
 from limpet.domain.cause import Raised
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Fail
-from limpet.storage.base import ANY_QUEUE, Pool, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Want
 from limpet.storage.registry import open_store
 
 

@@ -24,7 +24,7 @@ from limpet.domain.permit import Room
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
 from limpet.ops.record import iso
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 SERVER = "web-2"

@@ -14,7 +14,7 @@ from contract.families import KEEP, flow
 from limpet.domain.clock import SystemClock
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 # -- jobs
 

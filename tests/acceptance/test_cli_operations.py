@@ -10,7 +10,7 @@ from contract.driver import Holder, get
 from limpet.domain.cause import Raised
 from limpet.domain.state import State
 from limpet.domain.transition import Quarantine
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 # -- quarantine
 

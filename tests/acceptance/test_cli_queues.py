@@ -7,7 +7,7 @@ from limpet.domain.breaker import BreakerRules, Observed
 from limpet.domain.queue import QueueRules
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 
 def test_queue_is_paused_drained_and_resumed(store: Store, limpet_here: Say) -> None:

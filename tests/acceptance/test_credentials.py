@@ -19,7 +19,7 @@ from limpet.cli import target
 from limpet.cli.main import main
 from limpet.domain.errors import LimpetError
 from limpet.host.arguments import without_credentials
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 USER, PASSWORD = "limpet-words", "p@ss:w/rd%#?é s3cret"

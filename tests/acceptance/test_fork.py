@@ -15,7 +15,7 @@ import pytest
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
 from limpet.domain.job import NewJob
-from limpet.storage.base import CHUNK
+from limpet.storage.contract.store import CHUNK
 from limpet.storage.sqlite.store import SqliteStore
 
 # Python 3.12 and later warn of what these tests are about: that a program with threads forks.

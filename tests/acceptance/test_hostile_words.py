@@ -21,7 +21,7 @@ from limpet.domain.schedule import Schedule, Timing
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Complete, Fail, Quarantine, RetryAt
 from limpet.domain.weight import Weight
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 # All that a terminal, or a reader of lines, takes for something else than a letter.
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F)]

@@ -16,7 +16,7 @@ from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Complete
-from limpet.storage.base import ANY_QUEUE, Pool, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Want
 from limpet.storage.sqlite import late_sync
 from limpet.storage.sqlite.store import SqliteStore
 from limpet.storage.sqlite.transaction import Transaction

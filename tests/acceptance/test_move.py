@@ -42,9 +42,9 @@ from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.ops.move import Mover
-from limpet.storage.base import Store
+from limpet.storage.contract.relocation import Relocation, Stage
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
-from limpet.storage.relocation import Relocation, Stage
 from limpet.testing.clock import FakeClock
 
 

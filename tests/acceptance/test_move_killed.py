@@ -36,9 +36,9 @@ from limpet.domain.errors import StoreMoved, StoreNotMoved
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.ops.move import Mover
-from limpet.storage.base import Store
+from limpet.storage.contract.relocation import Stage
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
-from limpet.storage.relocation import Stage
 from limpet.testing.clock import FakeClock
 
 KINDS = ("sqlite", "redis", "postgres")

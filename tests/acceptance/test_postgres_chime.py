@@ -14,7 +14,7 @@ from contract.driver import BACKENDS, BOOM, Holder, add, new_job
 from limpet.domain.cause import Drained
 from limpet.domain.job import NewJob
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.answers import Receipt
+from limpet.storage.contract.answers import Receipt
 from limpet.storage.postgres.chime import _PAUSE_SECONDS
 from limpet.storage.postgres.enqueue import enqueue as write
 from limpet.storage.postgres.store import PostgresStore

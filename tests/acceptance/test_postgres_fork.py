@@ -10,7 +10,7 @@ from contract.driver import BACKENDS, Holder, add, get
 
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import Topic
+from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.store import PostgresStore
 
 PATIENCE = timedelta(seconds=10)

@@ -14,7 +14,7 @@ from contract.test_permits import caller
 
 from limpet.domain.cause import Drained
 from limpet.domain.transition import Complete, RetryAt
-from limpet.storage.base import Want
+from limpet.storage.contract.store import Want
 from limpet.storage.postgres.gate import take_permit
 from limpet.storage.postgres.store import PostgresStore
 

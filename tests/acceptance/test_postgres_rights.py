@@ -24,7 +24,7 @@ from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Complete, Fail, Quarantine
-from limpet.storage.base import Want
+from limpet.storage.contract.store import Want
 from limpet.storage.postgres import schema
 from limpet.storage.postgres.store import PostgresStore
 

@@ -29,7 +29,7 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
-from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Store, Want
 from limpet.storage.postgres.store import PostgresStore
 
 SECONDS = 5.0

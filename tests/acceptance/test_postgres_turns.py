@@ -19,7 +19,7 @@ from limpet.domain.rules import Rules
 from limpet.domain.session import Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Rejected
-from limpet.storage.base import ANY_QUEUE
+from limpet.storage.contract.store import ANY_QUEUE
 from limpet.storage.postgres import database, exchange, session
 from limpet.storage.postgres.enqueue import enqueue_capped, enqueue_under
 from limpet.storage.postgres.store import PostgresStore

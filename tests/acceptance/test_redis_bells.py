@@ -12,7 +12,7 @@ from acceptance.redis_place import KINDS, QUICK, raw, running
 from contract.driver import add, add_many
 from servers import RedisServer
 
-from limpet.storage.base import Store, Topic
+from limpet.storage.contract.store import Store, Topic
 from limpet.storage.registry import open_store
 
 

@@ -15,7 +15,7 @@ from servers import RedisServer
 
 from limpet.domain.host import Sample, Span
 from limpet.domain.transition import Complete
-from limpet.storage.gating import SAMPLES_KEPT
+from limpet.storage.contract.gating import SAMPLES_KEPT
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

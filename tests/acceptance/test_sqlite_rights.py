@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from acceptance.place import assert_sound, made, new_job, url_of
 
-from limpet.storage.base import Topic
+from limpet.storage.contract.store import Topic
 from limpet.storage.sqlite import rights
 from limpet.storage.sqlite.store import SqliteStore
 

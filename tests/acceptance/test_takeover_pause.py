@@ -14,7 +14,7 @@ from servers import PostgresServer, RedisServer
 
 from limpet.domain.cause import Drained
 from limpet.domain.session import NewSession, SessionKind
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 SHORT, MIDDLE, LONG = timedelta(seconds=1), timedelta(seconds=2.5), timedelta(hours=1)

@@ -22,7 +22,7 @@ from limpet.domain.cause import Raised
 from limpet.domain.job import Progress, Report
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Fail
-from limpet.storage.base import ANY_QUEUE, Pool, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Want
 
 COMMAND = [sys.executable, "-m", "limpet.cli.main", "top", "--url", "sqlite:///jobs.db"]
 ENVIRONMENT = {

@@ -8,7 +8,7 @@ from contract.driver import Holder, add_many
 from limpet.domain.cause import Drained
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import Store, Topic
+from limpet.storage.contract.store import Store, Topic
 
 
 def live(store: Store) -> None:

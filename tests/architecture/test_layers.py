@@ -144,6 +144,7 @@ def test_the_state_chart_is_up_to_date() -> None:
 
 STORAGE = SOURCE / "storage"
 SQL = sorted(path for path in STORAGE.glob("*/sql/*.sql"))
+SHARED_SQL = STORAGE / "sql"
 FUNCTIONS = sorted(STORAGE.glob("postgres/functions/*.sql"))
 MIGRATIONS = sorted(STORAGE.glob("*/migrations/*.sql"))
 
@@ -173,7 +174,7 @@ def test_every_statement_is_used(path: Path) -> None:
     store, verb = path.parents[1], path.stem
     if verb in ("invariants", "mend"):
         return  # each is run because it is there
-    shared = (STORAGE / "relocation.py", STORAGE / "ticks.py")
+    shared = (*SHARED_SQL.glob("*.py"), STORAGE / "contract" / "relocation.py")
     code = "\n".join(each.read_text() for each in (*store.glob("*.py"), *shared))
     statements = script(f"limpet.storage.{store.name}", "sql", verb).statements
     assert [name for name in statements if f'"{name}"' not in code] == []

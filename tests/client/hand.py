@@ -3,8 +3,8 @@
 from limpet import App
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Settlement
-from limpet.storage.answers import Exchanged
-from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
+from limpet.storage.contract.answers import Exchanged
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Store, Want
 
 
 class Hand:

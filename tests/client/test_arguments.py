@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretBytes, SecretStr
 
 from limpet import App, InvalidOption, PayloadInvalid, PayloadTooLarge, Secret
-from limpet.client.json_text import from_text, to_text
-from limpet.client.signature import Signature
 from limpet.domain.job import masked
 from limpet.domain.transition import Complete
 from limpet.ops.inspect import show_job
+from limpet.payload.json_text import from_text, to_text
+from limpet.payload.signature import Signature
 
 
 class Colour(Enum):

@@ -9,12 +9,12 @@ from client.waiting import PUBLIC, members_that_wait, waiting
 from contract.driver import Holder
 
 from limpet import App, BreakerNotFound, InvalidOption, JobNotFound, Unique
+from limpet.app.task import Task
 from limpet.domain.breaker import BreakerState, Observed
 from limpet.domain.errors import DuplicateJob
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import rate_of
 from limpet.domain.state import State
-from limpet.task import Task
 
 
 @pytest.fixture

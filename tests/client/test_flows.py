@@ -7,10 +7,10 @@ from client.families import Work, run_all
 from client.hand import Hand
 
 from limpet import App, Child, Flow, JobCancelled, JobFailed, State
+from limpet.app.flows import Failed, Layout, each_a_child
 from limpet.domain.cause import ChildFailed, ParentGone, Raised
 from limpet.domain.rules import ChildFailure
 from limpet.domain.transition import Complete, Fail, FanOut
-from limpet.flow import Failed, Layout, each_a_child
 
 
 def test_a_parent_runs_after_its_children(app: App, work: Work, total: Work) -> None:

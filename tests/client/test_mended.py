@@ -15,7 +15,7 @@ from limpet import App, JobFailed, QueueFull, QueueLimit, State, StoreUnavailabl
 from limpet.domain.cause import Raised, WorkerVanished
 from limpet.domain.errors import LeaseLost, LimpetError, SchemaMismatch
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.base import Topic
+from limpet.storage.contract.store import Topic
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from limpet import App, InvalidOption, MoveRefused, PayloadInvalid, ScanReport, ScheduleNotFound
+from limpet.app.task import Task
 from limpet.domain.job import JobFilter
 from limpet.domain.schedule import CatchUp, Timing
 from limpet.domain.state import State
-from limpet.task import Task
 from limpet.testing.clock import FakeClock
 
 MINUTE = 60_000_000

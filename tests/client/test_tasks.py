@@ -11,10 +11,10 @@ import pytest
 
 import limpet
 from limpet import App, Cause, Context, InvalidOption, PayloadInvalid, Retry
-from limpet.client.signature import Signature
-from limpet.context import JobView
 from limpet.domain.cause import Drained, TooManyOrphans
 from limpet.domain.child import ChildResult
+from limpet.payload.context import JobView
+from limpet.payload.signature import Signature
 
 
 class NoLink:

@@ -7,9 +7,9 @@ import pytest
 
 from limpet import App, InvalidOption, Weight
 from limpet.domain.weight import HEAVY
-from limpet.worker.catalog import Catalog
-from limpet.worker.frames import FROM_ZYGOTE, CatalogFrame, pack
-from limpet.worker.registry import Registry
+from limpet.worker.executor.registry import Registry
+from limpet.worker.wire.catalog import Catalog
+from limpet.worker.wire.frames import FROM_ZYGOTE, CatalogFrame, pack
 
 FULL = Weight(cpu=1.5, memory="2GiB")
 

@@ -21,7 +21,7 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
-from limpet.storage.base import ANY_QUEUE
+from limpet.storage.contract.store import ANY_QUEUE
 
 # A number that chooses and which kind of lease; the same with an outcome and a delay in seconds.
 Pick: TypeAlias = tuple[int, str]

@@ -8,7 +8,7 @@ from contract.driver import BACKENDS, Holder
 from contract.opened import opened
 from contract.racers import dismiss
 
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

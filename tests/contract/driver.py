@@ -18,8 +18,8 @@ from limpet.domain.queue import QueueView
 from limpet.domain.session import DEFAULT_LEASE, NewSession, Session, SessionKind, SessionLock
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
-from limpet.storage.answers import Exchanged, Renewed
-from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
+from limpet.storage.contract.answers import Exchanged, Renewed
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Store, Want
 
 # Every store that keeps the contract: its name, and its URL in a fresh folder.
 EVERY_BACKEND: dict[str, Callable[[Path], str]] = {

@@ -23,8 +23,8 @@ from limpet.domain.transition import (
     RetryAt,
     Settlement,
 )
-from limpet.storage.answers import Total
-from limpet.storage.base import Store
+from limpet.storage.contract.answers import Total
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 HOUR = 3600 * SECOND

@@ -7,7 +7,7 @@ from contract.driver import new_job
 
 from limpet.domain.job import Job, NewJob
 from limpet.domain.rules import ChildFailure, Rules
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 WAITS = "waits for its children"
 FAIL, SKIP, KEEP = (Rules(child_failure=each) for each in ChildFailure)

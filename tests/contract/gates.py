@@ -8,7 +8,7 @@ from limpet.domain.job import ClaimedJob
 from limpet.domain.permit import PATIENCE, Gate, Room
 from limpet.domain.transition import Settlement
 from limpet.domain.weight import Weight
-from limpet.storage.base import Store, Want
+from limpet.storage.contract.store import Store, Want
 
 GIB = 1 << 30
 CORE = Weight(cpu=1.0)

@@ -9,7 +9,7 @@ import msgspec
 import psycopg
 import redis
 
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.postgres.store import PostgresStore
 from limpet.storage.redis.store import RedisStore
 from limpet.storage.sqlite.store import SqliteStore

@@ -4,7 +4,7 @@ from typing import Any
 
 from contract.driver import new_job
 
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 KEY = "customer:42"
 WAITS = f"waits for its turn of key {KEY}"

@@ -1,7 +1,7 @@
 """The contract as a small pure model: plain values, no SQL, no clever indexes.
 
-It is written from the docstrings of `limpet.storage.base` and from DESIGN, sections 2, 4, 5 and 7;
-what becomes of an attempt is in `contract.model_outcome`, what shapes the work in
+It is written from the docstrings of `limpet.storage.contract` and from DESIGN, sections 2, 4, 5 and
+7; what becomes of an attempt is in `contract.model_outcome`, what shapes the work in
 `contract.model_shape`.
 """
 
@@ -18,7 +18,7 @@ from limpet.domain.lease import Lease
 from limpet.domain.queue import DEFAULT_RETENTION, REPEAT_WINDOW
 from limpet.domain.state import FINAL, WAITING, State
 from limpet.domain.transition import Answer, Release, Settlement
-from limpet.storage.base import ANY_QUEUE, Pool
+from limpet.storage.contract.store import ANY_QUEUE, Pool
 
 DAY = microseconds(timedelta(days=1))
 

@@ -1,7 +1,7 @@
 """What shapes the work, in the model: after the moves of a step, everything that follows from them.
 
-Written from the docstring of `limpet.storage.shaping`. Nothing is kept but what the jobs say of
-themselves, so that whatever order a store has for it, this is where it must arrive.
+Written from the docstring of `limpet.storage.contract.shaping`. Nothing is kept but what the jobs
+say of themselves, so that whatever order a store has for it, this is where it must arrive.
 """
 
 from collections.abc import Callable, Iterable

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from limpet.storage.base import Store
-from limpet.storage.relocation import Cargo, Relocation, Stage
+from limpet.storage.contract.relocation import Cargo, Relocation, Stage
+from limpet.storage.contract.store import Store
 
 MOVE = "m" * 26
 

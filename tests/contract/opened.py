@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 
 from servers.warm import warmed
 
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.postgres.store import PostgresStore
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock

@@ -21,7 +21,7 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 LATER = 2**60
 

@@ -20,8 +20,8 @@ from limpet.domain.queue import DEFAULT_RETENTION, QueueRules
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Rejected, Settlement
-from limpet.storage.base import Pool, Want
-from limpet.storage.texts import reason_of
+from limpet.storage.contract.store import Pool, Want
+from limpet.storage.records.texts import reason_of
 from limpet.testing.clock import FakeClock
 
 # Of the sessions in turn; most have the usual one.

@@ -19,8 +19,8 @@ from limpet.domain.permit import PATIENCE, Room
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Settlement
 from limpet.domain.weight import Weight
-from limpet.storage.answers import Exchanged, Receipt, Recovered
-from limpet.storage.base import Store, Want
+from limpet.storage.contract.answers import Exchanged, Receipt, Recovered
+from limpet.storage.contract.store import Store, Want
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

@@ -2,7 +2,7 @@
 
 from limpet.ops.reason import Reason
 from limpet.ops.why import queue_reasons, why_job
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

@@ -12,7 +12,7 @@ from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules, UniqueUntil
 from limpet.domain.transition import Complete, Fail, RetryAt
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 FOR_A_DAY = Rules(unique_until=UniqueUntil.TIME, unique_for=24 * 60 * MINUTE)

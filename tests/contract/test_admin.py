@@ -6,7 +6,7 @@ from contract.driver import Holder, add, get
 
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import Store, Topic
+from limpet.storage.contract.store import Store, Topic
 
 NOW = timedelta()
 

@@ -9,7 +9,7 @@ from limpet.domain.job import Counters
 from limpet.domain.lease import Lease, digest
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Rejected, RetryAt, Settlement
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 LONG = "x" * 100_000

@@ -11,7 +11,7 @@ from limpet.domain.breaker import MOST_TRIES, Breaker, BreakerRules, BreakerStat
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 CLOSED, OPEN, PROBING = BreakerState

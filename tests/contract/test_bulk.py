@@ -16,7 +16,7 @@ from limpet.domain.transition import Complete, Fail, Quarantine, RetryAt
 from limpet.ops.bulk import MOST_TOLD, discard_many, requeue_many, retry_many
 from limpet.ops.record import plain
 from limpet.ops.selection import Selection
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 ANY = Selection()

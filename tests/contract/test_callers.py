@@ -13,7 +13,7 @@ from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation, Room
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.domain.weight import HEAVY, Weight
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 ALL = Weight(cpu=4.0)

@@ -11,8 +11,8 @@ from limpet.domain.errors import JobNotFound
 from limpet.domain.event import EventName
 from limpet.domain.state import State
 from limpet.domain.transition import Cancel, Complete, Fail, Quarantine
-from limpet.storage.answers import Promoted
-from limpet.storage.base import Store, Topic
+from limpet.storage.contract.answers import Promoted
+from limpet.storage.contract.store import Store, Topic
 from limpet.testing.clock import FakeClock
 
 

@@ -21,14 +21,10 @@ from limpet.domain.job import LogLine, Report
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.answers import Total
-from limpet.storage.base import Store, Topic
+from limpet.storage.contract.answers import Total
+from limpet.storage.contract.relocation import CARGO_BYTES, CarriedEvent, Manifest
+from limpet.storage.contract.store import Store, Topic
 from limpet.storage.registry import open_store
-from limpet.storage.relocation import (
-    CARGO_BYTES,
-    CarriedEvent,
-    Manifest,
-)
 from limpet.testing.clock import FakeClock
 
 HEAVY = '{"text": "' + "x" * 300_000 + '"}'

@@ -25,7 +25,7 @@ from limpet.domain.lease import Lease
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Orphan, Release, RetryAt
-from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Store, Want
+from limpet.storage.contract.store import ANY_QUEUE, CHUNK, Pool, Store, Want
 from limpet.testing.clock import FakeClock
 
 

@@ -7,7 +7,7 @@ from contract.driver import LEASE, Holder, add, session_of
 
 from limpet.domain.duration import microseconds
 from limpet.domain.session import SessionState, Standing
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 STEP = timedelta(seconds=30)

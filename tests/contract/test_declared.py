@@ -9,8 +9,8 @@ from contract.driver import KILLED, MINUTE, Holder, session_of
 from limpet.domain.job import NewJob
 from limpet.domain.schedule import Schedule, Timing
 from limpet.maintenance.declared import Declarer
-from limpet.storage.base import Store
-from limpet.storage.furniture import SchedulePiece
+from limpet.storage.contract.store import Store
+from limpet.storage.records.store_settings import SchedulePiece
 from limpet.testing.clock import FakeClock
 
 

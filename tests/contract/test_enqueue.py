@@ -10,8 +10,8 @@ from limpet.domain.rate import Rate
 from limpet.domain.rules import NO_RULES, ChildFailure, Rules, UniqueUntil
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.answers import Receipt
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 EVERY_RULE = Rules(

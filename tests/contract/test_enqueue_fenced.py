@@ -14,8 +14,8 @@ from limpet.domain.lease import Lease
 from limpet.domain.queue import DEFAULT_RETENTION
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.answers import Receipt
-from limpet.storage.base import Store
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

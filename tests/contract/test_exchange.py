@@ -10,7 +10,7 @@ from limpet.domain.lease import digest
 from limpet.domain.session import Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Rejected
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

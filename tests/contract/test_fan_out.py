@@ -28,7 +28,7 @@ from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.rules import Rules
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Cancel, Complete, Fail, FanOut, RetryAt
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 BLOCKED, READY = State.BLOCKED, State.READY

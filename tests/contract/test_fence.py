@@ -11,7 +11,7 @@ from limpet.domain.event import EventName
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 Late = Callable[[Stage], tuple[Holder, Lease]]
 

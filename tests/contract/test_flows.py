@@ -20,7 +20,7 @@ from limpet.domain.errors import UnknownParent
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Complete, Fail, Quarantine, RetryAt
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 BLOCKED, READY, RUNNING = State.BLOCKED, State.READY, State.RUNNING

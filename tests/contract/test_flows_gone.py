@@ -24,7 +24,7 @@ from limpet.domain.job import NewJob
 from limpet.domain.rules import Rules
 from limpet.domain.state import State
 from limpet.domain.transition import Cancel, Complete, Fail, Quarantine
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 BLOCKED, READY, RUNNING = State.BLOCKED, State.READY, State.RUNNING

@@ -36,7 +36,7 @@ from limpet.domain.transition import (
     Snooze,
 )
 from limpet.domain.weight import HEAVY, Weight
-from limpet.storage.base import Store, Topic, Want
+from limpet.storage.contract.store import Store, Topic, Want
 from limpet.testing.clock import FakeClock
 
 READY, RUNNING = State.READY, State.RUNNING

@@ -13,7 +13,7 @@ from contract.test_permits import caller
 from limpet.domain.errors import StoreMoved
 from limpet.domain.host import Sample, Span
 from limpet.domain.transition import Complete
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

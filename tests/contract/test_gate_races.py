@@ -15,7 +15,7 @@ from contract.test_permits import caller
 
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import Store, Want
+from limpet.storage.contract.store import Store, Want
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

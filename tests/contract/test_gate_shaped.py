@@ -11,7 +11,7 @@ from limpet.domain.queue import QueueRules
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.domain.weight import Weight
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 READY, RUNNING = State.READY, State.RUNNING

@@ -17,7 +17,7 @@ from limpet.domain.transition import (
     RetryAt,
     Snooze,
 )
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 MOVES: dict[str, Callable[[Store, Holder, Lease], object]] = {
     "complete": lambda _, holder, lease: holder.settle(Complete(lease)),

@@ -32,7 +32,7 @@ from limpet.maintenance.sweeper import Sweeper
 from limpet.ops.hosts import list_hosts
 from limpet.ops.inspect import list_queues, list_sessions, show_job
 from limpet.ops.schedules import list_schedules
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 EXAMPLES = int(os.environ.get("LIMPET_TEST_FUZZ", "4"))

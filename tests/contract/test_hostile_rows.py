@@ -41,8 +41,8 @@ from limpet.domain.transition import Complete, Quarantine, RetryAt
 from limpet.maintenance.declared import Declarer
 from limpet.maintenance.scheduler import Scheduler
 from limpet.maintenance.sweeper import Sweeper
-from limpet.storage import unreadable
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
+from limpet.storage.records import unreadable
 from limpet.testing.clock import FakeClock
 
 FAILED, QUARANTINED, READY, RUNNING = State.FAILED, State.QUARANTINED, State.READY, State.RUNNING

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from limpet.domain.host import Host, Sample, Span
-from limpet.storage.base import Store
-from limpet.storage.gating import SAMPLES_KEPT
+from limpet.storage.contract.gating import SAMPLES_KEPT
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 LIFETIME = timedelta(seconds=10)

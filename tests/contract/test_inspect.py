@@ -10,7 +10,7 @@ from limpet.domain.event import EventName
 from limpet.domain.job import JobFilter
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, RetryAt
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 ALL = JobFilter()

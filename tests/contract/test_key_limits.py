@@ -9,7 +9,7 @@ from limpet.domain.rate import rate_of
 from limpet.domain.rules import Rules
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, RetryAt
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 BLOCKED, READY, RUNNING = State.BLOCKED, State.READY, State.RUNNING

@@ -11,7 +11,7 @@ from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Release, RetryAt
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 BLOCKED, READY = State.BLOCKED, State.READY

@@ -22,10 +22,10 @@ from limpet.domain.lease import Lease
 from limpet.domain.raised import LONGEST_MESSAGE, LONGEST_TRACEBACK
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Settlement
-from limpet.storage.base import Store
-from limpet.storage.bounds import LINE_KEPT, NOTE_KEPT
-from limpet.worker import frames
-from limpet.worker.bounds import (
+from limpet.storage.contract.bounds import LINE_KEPT, NOTE_KEPT
+from limpet.storage.contract.store import Store
+from limpet.worker.wire import frames
+from limpet.worker.wire.bounds import (
     LONGEST_DELAY_US,
     LONGEST_WORD,
     MOST_CHILDREN,
@@ -33,7 +33,7 @@ from limpet.worker.bounds import (
     MOST_LINES_EACH,
     fit,
 )
-from limpet.worker.endings import (
+from limpet.worker.wire.endings import (
     CompleteFrame,
     EndingFrame,
     FailFrame,

@@ -41,7 +41,7 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
-from limpet.storage.base import Store, Topic
+from limpet.storage.contract.store import Store, Topic
 from limpet.testing.clock import FakeClock
 
 READY, RUNNING = State.READY, State.RUNNING

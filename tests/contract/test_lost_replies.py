@@ -19,7 +19,7 @@ from limpet.domain.queue import DEFAULT_RETENTION
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, RetryAt
-from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Store, Want
 from limpet.testing.clock import FakeClock
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.session import NewSession, SessionKind, Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Fail, Orphan, Rejected, RetryAt
-from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Store, Want
 from limpet.testing.clock import FakeClock
 
 

@@ -14,7 +14,7 @@ from limpet.domain.duration import microseconds
 from limpet.domain.session import SessionState, Standing
 from limpet.domain.state import State
 from limpet.maintenance.sweeper import Sweeper
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 SHORT, LONG = timedelta(seconds=5), timedelta(minutes=10)

@@ -38,7 +38,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from limpet.domain.job import NewJob
 from limpet.domain.rules import Rules
 from limpet.domain.transition import Orphan
-from limpet.storage.base import ANY_QUEUE, Pool
+from limpet.storage.contract.store import ANY_QUEUE, Pool
 
 MODELLED = sorted(BACKENDS)
 RUNS, STEPS = 220 if LONG else 60, 50

@@ -27,11 +27,8 @@ from limpet.domain.queue import DEFAULT_RETENTION, QueueRules
 from limpet.domain.schedule import Schedule, Timing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.base import Store
-from limpet.storage.relocation import (
-    Relocation,
-    Stage,
-)
+from limpet.storage.contract.relocation import Relocation, Stage
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 LIMIT = QueueRules(concurrency=1)

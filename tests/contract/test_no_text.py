@@ -13,7 +13,7 @@ from limpet.domain.schedule import Schedule, Timing
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 HALF = "a\ud800b"
 

@@ -10,7 +10,7 @@ from limpet.domain.clock import SystemClock
 from limpet.domain.errors import LimpetError
 from limpet.domain.ids import IdSource
 from limpet.domain.job import NewJob
-from limpet.storage.base import Store, Topic
+from limpet.storage.contract.store import Store, Topic
 
 IDS = IdSource(SystemClock())
 

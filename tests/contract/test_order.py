@@ -6,7 +6,7 @@ from contract.driver import BOOM, MINUTE, SECOND, Holder, add, add_many, get
 
 from limpet.domain.cause import Drained
 from limpet.domain.transition import Release, RetryAt
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 MOMENT = timedelta(seconds=1)

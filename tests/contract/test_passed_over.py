@@ -14,8 +14,8 @@ from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
 from limpet.domain.transition import Complete
 from limpet.domain.weight import HEAVY, Weight
-from limpet.storage.answers import Exchanged
-from limpet.storage.base import Store, Want
+from limpet.storage.contract.answers import Exchanged
+from limpet.storage.contract.store import Store, Want
 from limpet.storage.postgres.store import PostgresStore
 from limpet.testing.clock import FakeClock
 

@@ -4,7 +4,7 @@ from contract.driver import Holder, add, add_many, counts, get
 
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 
 def paused(store: Store) -> dict[str, bool]:

@@ -11,7 +11,7 @@ from limpet.domain.errors import SessionLost, StoreRolledBack
 from limpet.domain.permit import Permit
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import HEAVY
-from limpet.storage.base import Store, Topic
+from limpet.storage.contract.store import Store, Topic
 from limpet.testing.clock import FakeClock
 
 

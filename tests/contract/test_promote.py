@@ -8,8 +8,8 @@ from limpet.domain.cause import DeadlinePassed, Expired
 from limpet.domain.event import EventName
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.answers import Promoted
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.answers import Promoted
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 

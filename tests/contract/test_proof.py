@@ -13,11 +13,11 @@ from machine import crowded
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
 from limpet.domain.session import SessionLock, SessionState
-from limpet.host import locks, neighbours
+from limpet.host import locks, proofs
 from limpet.host.boot import boot_id
-from limpet.host.neighbours import forget, proof
+from limpet.host.proofs import forget, proof
 from limpet.maintenance.sweeper import Sweeper
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 # No id of another run: these files are in the run directory of this user.
 IDS = IdSource(SystemClock())
@@ -78,7 +78,7 @@ def test_free_locks_on_a_clone_of_the_machine_prove_nothing(
 ) -> None:
     """The same files, by path, inode and nonce, on a machine that was started another time."""
     session = registered(store, of(dead), name_of(dead))
-    monkeypatch.setattr(neighbours, "boot_id", lambda: ANOTHER_BOOT)
+    monkeypatch.setattr(proofs, "boot_id", lambda: ANOTHER_BOOT)
     assert proved(store) == 0
     assert state(store, session) is SessionState.LIVE
     assert os.path.exists(dead.path)

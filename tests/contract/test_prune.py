@@ -11,8 +11,8 @@ from limpet.domain.queue import DEFAULT_RETENTION, REPEAT_WINDOW
 from limpet.domain.rules import Rules, UniqueUntil
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Complete, Fail, Quarantine
-from limpet.storage.answers import Pruned
-from limpet.storage.base import CHUNK, Store, Want
+from limpet.storage.contract.answers import Pruned
+from limpet.storage.contract.store import CHUNK, Store, Want
 from limpet.testing.clock import FakeClock
 
 AT_ONCE = dict.fromkeys(FINAL, timedelta())

@@ -18,7 +18,7 @@ from limpet.domain.event import EventName
 from limpet.domain.job import Counters
 from limpet.domain.state import State
 from limpet.domain.transition import Cancel
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 pytestmark = on_processes
 

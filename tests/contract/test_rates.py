@@ -16,7 +16,7 @@ from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate, rate_of
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Release, RetryAt
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 LONG = timedelta(hours=1)

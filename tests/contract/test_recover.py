@@ -25,8 +25,8 @@ from limpet.domain.lease import Digest
 from limpet.domain.session import SessionState
 from limpet.domain.state import State
 from limpet.domain.transition import MOST_ORPHANS, Complete, Fail, Orphan, RetryAt
-from limpet.storage.answers import Recovered
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.answers import Recovered
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 HOUR = timedelta(hours=1)

@@ -27,7 +27,7 @@ from limpet.domain.job import Counters
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 FAILED, READY = State.FAILED, State.READY

@@ -8,7 +8,7 @@ from limpet.domain.job import Counters
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

@@ -12,7 +12,7 @@ from limpet.domain.lease import Digest, digest
 from limpet.domain.session import SessionState, Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Release
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

@@ -6,7 +6,7 @@ from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Rejected, RetryAt
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 HALF = Progress(done=5, total=10, note="half", at=7)

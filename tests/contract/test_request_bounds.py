@@ -11,8 +11,8 @@ from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules, UniqueUntil
 from limpet.domain.transition import Complete
-from limpet.storage.base import Store
-from limpet.worker.task_requests import Enqueue, LimitKey, LimitQueue, read_request
+from limpet.storage.contract.store import Store
+from limpet.worker.wire.task_requests import Enqueue, LimitKey, LimitQueue, read_request
 
 MOMENT = (1 << 53) - 1
 LONGEST = 36_500 * 86_400_000_000

@@ -25,7 +25,7 @@ from limpet.domain.event import EventName
 from limpet.domain.queue import QueueRules
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Quarantine
-from limpet.storage.base import CHUNK, Store, Topic
+from limpet.storage.contract.store import CHUNK, Store, Topic
 from limpet.testing.clock import FakeClock
 
 

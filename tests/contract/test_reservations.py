@@ -14,7 +14,7 @@ from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.domain.weight import HEAVY, Weight
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 WEIGHTS = {"big": Weight(cpu=4.0), "small": CORE}

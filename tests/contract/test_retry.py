@@ -22,7 +22,7 @@ from limpet.domain.event import EventName
 from limpet.domain.job import Counters
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Orphan, Quarantine
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

@@ -17,7 +17,7 @@ from limpet.domain.schedule import CatchUp, Schedule, Timing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Quarantine
 from limpet.maintenance.scheduler import Scheduler
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

@@ -13,7 +13,7 @@ from limpet.domain.job import NewJob
 from limpet.domain.rules import Rules
 from limpet.domain.schedule import CatchUp, Schedule, Timing
 from limpet.maintenance.scheduler import Scheduler
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

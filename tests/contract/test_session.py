@@ -24,7 +24,7 @@ from limpet.domain.errors import SessionLost
 from limpet.domain.event import EventName
 from limpet.domain.session import NewSession, SessionKind, SessionLock, SessionState
 from limpet.domain.state import State
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 

@@ -39,7 +39,7 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

@@ -28,7 +28,7 @@ from limpet.domain.errors import FlowIncomplete, StoreMoved
 from limpet.domain.queue import QueueRules
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, FanOut
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

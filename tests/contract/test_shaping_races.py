@@ -45,8 +45,8 @@ from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules, UniqueUntil
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, FanOut
-from limpet.storage.answers import Receipt
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 BLOCKED, READY, RUNNING = State.BLOCKED, State.READY, State.RUNNING

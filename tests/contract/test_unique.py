@@ -27,8 +27,8 @@ from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.rules import Rules, UniqueUntil
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Cancel, Complete, Fail, Quarantine, RetryAt
-from limpet.storage.answers import Receipt
-from limpet.storage.base import Store
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 READY, RUNNING = State.READY, State.RUNNING

@@ -7,7 +7,7 @@ from contract.driver import Holder, add, add_many
 
 from limpet.domain.queue import QueueRules
 from limpet.domain.transition import Complete
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 
 def weigh(store: Store, **weights: int) -> None:

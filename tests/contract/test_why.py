@@ -18,8 +18,8 @@ from limpet.domain.transition import Complete, Fail, Orphan, Quarantine, RetryAt
 from limpet.ops.reason import ChildrenReason, KeyReason, Kind, Reason, RunningReason
 from limpet.ops.record import iso, plain
 from limpet.ops.why import why_job
-from limpet.storage.base import Store
-from limpet.storage.relocation import Relocation, Stage
+from limpet.storage.contract.relocation import Relocation, Stage
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 BREAKER = BreakerRules("stripe", frozenset({"task"}), 0.5, 2, 60 * SECOND, 30 * SECOND)

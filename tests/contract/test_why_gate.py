@@ -12,12 +12,12 @@ from limpet.domain.assessment import Capacity
 from limpet.domain.permit import PATIENCE
 from limpet.domain.reading import Reading
 from limpet.domain.weight import HEAVY, Weight
-from limpet.host.gate import Thresholds
-from limpet.host.wire import Published, written
+from limpet.gate.assess import Thresholds
+from limpet.gate.published import Published, written
 from limpet.ops.reason import GateReason, Kind
 from limpet.ops.record import plain
-from limpet.storage.base import Store
-from limpet.storage.texts import to_json
+from limpet.storage.contract.store import Store
+from limpet.storage.records.texts import to_json
 from limpet.testing.clock import FakeClock
 
 

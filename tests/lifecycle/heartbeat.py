@@ -7,7 +7,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 EVERY_SECONDS = 0.02
 

@@ -29,7 +29,7 @@ from limpet.domain.event import Event, EventName, timeline
 from limpet.domain.job import Job, JobFilter
 from limpet.domain.session import Session, SessionState
 from limpet.domain.state import FINAL
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 ALLOWANCE_SECONDS = 0.5
 # A job that has begun is known to have within this time.

@@ -21,7 +21,7 @@ from machine_tree import MachineTree, pressure
 
 from limpet.domain.event import EventName
 from limpet.domain.state import State
-from limpet.host.wire import Published, published_of
+from limpet.gate.published import Published, published_of
 
 EVERY_STORE = True
 pytestmark = pytest.mark.timeout(120)

@@ -14,7 +14,7 @@ from lifecycle.tasks import quick
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
 from limpet.domain.session import SessionLock
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 EVERY_STORE = True
 pytestmark = [

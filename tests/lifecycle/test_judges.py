@@ -38,7 +38,7 @@ from limpet.domain.cause import WorkerKilled
 from limpet.domain.lease import Lease
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Complete
-from limpet.storage.base import ANY_QUEUE, Pool, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Want
 
 SLEEP = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
 PARENT = [

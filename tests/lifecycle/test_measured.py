@@ -8,7 +8,7 @@ from lifecycle.tree import Settings
 from lifecycle.weighted import computes, holds_memory
 
 from limpet.domain.reading import Reading
-from limpet.host.wire import published_of
+from limpet.gate.published import published_of
 
 pytestmark = pytest.mark.timeout(120)
 

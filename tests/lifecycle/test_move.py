@@ -16,7 +16,7 @@ from lifecycle.tree import Settings
 from limpet import JobHandle
 from limpet.domain.errors import StoreMoved
 from limpet.domain.state import State
-from limpet.storage.relocation import Stage
+from limpet.storage.contract.relocation import Stage
 
 EVERY_STORE = True
 pytestmark = pytest.mark.timeout(120)

@@ -195,7 +195,11 @@ def test_a_driver_that_is_slow_to_import_stops_no_worker(request: pytest.Fixture
 
 
 def notices(place: Place) -> list[int]:
-    return [each.pid for each in place.living() if "limpet.worker.notice" in command(each.pid)]
+    return [
+        each.pid
+        for each in place.living()
+        if "limpet.worker.supervisor.death_notice" in command(each.pid)
+    ]
 
 
 def test_a_notice_that_is_slow_to_start_keeps_no_neighbour_from_finding_out(

@@ -17,7 +17,7 @@ from lifecycle import processes
 from lifecycle.modes import TESTS, Mode
 from lifecycle.processes import Process, everything, look, send
 
-from limpet.worker.gatekeeper import ROOT_VARIABLE
+from limpet.worker.supervisor.gatekeeper import ROOT_VARIABLE
 
 MARK = "LIMPET_TEST_MARK"
 WORKER = "LIMPET_TEST_WORKER"

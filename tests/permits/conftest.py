@@ -14,7 +14,7 @@ from servers import shared_url
 
 from limpet import App
 from limpet.domain.permit import Permit
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 STORES = ("sqlite", "redis", "postgres")

@@ -7,8 +7,8 @@ import sys
 from datetime import timedelta
 
 from limpet.domain.weight import Weight
-from limpet.host.here import here
-from limpet.permits.permit import Permit
+from limpet.gate.permits.permit import Permit
+from limpet.gate.this_host import here
 from limpet.storage.registry import open_store
 
 

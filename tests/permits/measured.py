@@ -8,10 +8,10 @@ from types import TracebackType
 from limpet.domain.assessment import Capacity
 from limpet.domain.clock import SystemClock
 from limpet.domain.reading import Reading
+from limpet.gate.assess import Thresholds
+from limpet.gate.published import Published, written
 from limpet.host.boot import boot_id
-from limpet.host.gate import Thresholds
-from limpet.host.wire import Published, written
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 GIB = 1 << 30
 _EVERY_SECONDS = 0.5

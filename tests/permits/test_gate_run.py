@@ -13,7 +13,7 @@ from permits.measured import Measure
 from limpet.domain.cause import Requested
 from limpet.domain.session import SessionState
 from limpet.domain.weight import Weight
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 # A tree of three: one that ends at once, and left a daemon in a session of its own.
 TREE = "setsid sh -c 'sleep 300 & sleep 300' & sleep 300 & echo started; wait"

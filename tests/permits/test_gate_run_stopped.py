@@ -12,7 +12,7 @@ from machine import crowded
 from permits.front import LEASE_SECONDS, Front, Run, until
 from permits.measured import Measure
 
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 # A tree of three: one that ends at once, and left a daemon in a session of its own.
 TREE = "setsid sh -c 'sleep 300 & sleep 300' & sleep 300 & echo started; wait"

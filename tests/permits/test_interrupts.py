@@ -22,9 +22,9 @@ from servers.proxy import Proxy
 import limpet
 from limpet import App
 from limpet.domain.clock import SystemClock
-from limpet.host.neighbours import forget, proof
+from limpet.host.proofs import forget, proof
 from limpet.maintenance.sweeper import Sweeper
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 PROGRAM = str(Path(__file__).parent / "interrupted.py")
 # So long the thread that renews an abandoned permit may sleep.

@@ -16,10 +16,10 @@ from servers.proxy import Proxy
 
 from limpet import App
 from limpet.domain.weight import Weight
+from limpet.gate.permits.permit import Permit
+from limpet.gate.permits.stop import Stop
+from limpet.gate.this_host import Here
 from limpet.host import locks
-from limpet.host.here import Here
-from limpet.permits.permit import Permit
-from limpet.permits.stop import Stop
 from limpet.storage.registry import open_store
 
 PATIENCE_SECONDS = 30.0

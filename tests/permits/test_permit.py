@@ -17,11 +17,11 @@ from limpet.domain.cause import Requested
 from limpet.domain.errors import StoreRefused, StoreUnreachable
 from limpet.domain.session import SessionKind, SessionState
 from limpet.domain.weight import Weight
+from limpet.gate.permits.permit import Permit
+from limpet.gate.this_host import Here
 from limpet.host import locks
-from limpet.host.here import Here
-from limpet.permits.permit import Permit
-from limpet.storage.answers import Renewed
-from limpet.storage.base import Store
+from limpet.storage.contract.answers import Renewed
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 

@@ -14,7 +14,7 @@ from permits.measured import Measure
 
 from limpet import App
 from limpet.domain.session import SessionState
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 ASKERS, FIT = 20, 3
 SHORT_LEASE = 2.0

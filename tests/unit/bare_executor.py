@@ -16,16 +16,16 @@ from limpet.domain.cause import NotStarted, Requested
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete, Release, Settlement
-from limpet.worker.catalog import TaskFacts
-from limpet.worker.crew import Crew
-from limpet.worker.demand import Demand
-from limpet.worker.dispatcher import Dispatcher
-from limpet.worker.executor_link import Executor
-from limpet.worker.frames import LOOP
-from limpet.worker.holds import Ledger
-from limpet.worker.placement import Placement
-from limpet.worker.plan import Plan
-from limpet.worker.scope import SessionScope
+from limpet.worker.supervisor.demand import Demand
+from limpet.worker.supervisor.dispatcher import Dispatcher
+from limpet.worker.supervisor.executor_link import Executor
+from limpet.worker.supervisor.executors import Crew
+from limpet.worker.supervisor.ledger import Ledger
+from limpet.worker.supervisor.placement import Placement
+from limpet.worker.supervisor.scope import SessionScope
+from limpet.worker.wire.catalog import TaskFacts
+from limpet.worker.wire.frames import LOOP
+from limpet.worker.wire.plan import Plan
 
 SESSION = "0" * 25 + "s"
 LEASES = [Lease(f"{n:026d}", SESSION, n) for n in range(1, 6)]

@@ -7,7 +7,7 @@ from limpet.domain.job import NewJob
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Quarantine, RetryAt, Settlement
-from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Store, Want
 
 
 def furnish(store: Store) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from limpet.domain.cause import Cause, Unknown
 from limpet.domain.rate import Rate
 from limpet.domain.schedule import Timing
-from limpet.worker.request_bounds import bounded
+from limpet.worker.wire.request_bounds import bounded
 
 JOB_ID = st.from_regex(r"[0-7][0-9a-v]{25}", fullmatch=True)
 NAME = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,9}", fullmatch=True)

@@ -7,11 +7,12 @@ import pytest
 
 from limpet import App
 from limpet.domain.job import NewJob
-from limpet.storage import bounds
-from limpet.storage.base import CHUNK
-from limpet.storage.bounds import batches
-from limpet.worker import children, request_bounds
-from limpet.worker.task_requests import Enqueue, request_bytes
+from limpet.storage.contract import bounds
+from limpet.storage.contract.bounds import batches
+from limpet.storage.contract.store import CHUNK
+from limpet.worker.executor import fan_out
+from limpet.worker.wire import request_bounds
+from limpet.worker.wire.task_requests import Enqueue, request_bytes
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_large_children_are_staged_in_parts(app: App, monkeypatch: pytest.Monkey
     monkeypatch.setattr(bounds, "MOST_PER_BATCH", 1_000)
     parent = app.find("keep").enqueue("parent").id
     fan = FanOut([app.find("keep").call("x" * 300) for _ in range(8)])
-    _, chunks, count = children.stage(app, parent, fan)
+    _, chunks, count = fan_out.stage(app, parent, fan)
     assert (chunks, count) == (3, 8)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from limpet.domain.session import NewSession, SessionKind, SessionLock
-from limpet.host import locks, neighbours
+from limpet.host import locks, proofs
 from limpet.host.bounded import Bounded
 from limpet.storage.sqlite.store import SqliteStore
 
@@ -94,6 +94,6 @@ def test_values_of_another_type_in_a_row_prove_nothing(
     store.register(new)
     (session,) = store.sessions()
     told = replace(session, lock=SessionLock(path, inode, nonce))
-    assert not neighbours.proof(told)
-    neighbours.forget(told)
+    assert not proofs.proof(told)
+    proofs.forget(told)
     assert asked == []

@@ -28,7 +28,7 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
-from limpet.worker.observer import Observer
+from limpet.worker.supervisor.breaker_observer import Observer
 
 LEASE = Lease("job", "s", 1)
 ERROR = Raised("ValueError", "x")

@@ -9,10 +9,10 @@ import pytest
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
+from limpet.gate.measure.callers import Callers
+from limpet.gate.measure.trees import SessionTrees
 from limpet.host import locks
-from limpet.host.callers import Callers
 from limpet.host.run_directory import run_directory
-from limpet.host.trees import SessionTrees
 
 SECOND = 1_000_000
 MEBIBYTE = 1 << 20

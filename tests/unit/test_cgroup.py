@@ -8,8 +8,8 @@ import pytest
 from machine_tree import GIB, MachineTree, cpu_stat, pressure
 
 from limpet.domain.reading import Reading
-from limpet.host.cgroup import cpu_list, groups_of_self
-from limpet.host.monitor import Monitor
+from limpet.gate.measure.cgroup import cpu_list, groups_of_self
+from limpet.gate.measure.monitor import Monitor
 from limpet.testing.clock import FakeClock
 
 SECOND = 1_000_000

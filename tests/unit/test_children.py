@@ -8,9 +8,9 @@ import pytest
 from limpet import App, Breaker, Flow, LimpetError, QueueLimit, Result, State
 from limpet.domain.errors import FanOut, Snooze
 from limpet.domain.rules import ChildFailure
-from limpet.worker import children
-from limpet.worker.frames import FROM_ZYGOTE, CatalogFrame, pack
-from limpet.worker.registry import Registry
+from limpet.worker.executor import fan_out
+from limpet.worker.executor.registry import Registry
+from limpet.worker.wire.frames import FROM_ZYGOTE, CatalogFrame, pack
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def staged(app: App, fan: FanOut) -> tuple[str, tuple[str, int, int], list[list[
     parent = app.find("leaf").enqueue(0).id
     store = Staged(app.client.store)
     app.client.store = store  # type: ignore[assignment]
-    answer = children.stage(app, parent, fan)
+    answer = fan_out.stage(app, parent, fan)
     parts = [store.parts[answer[0], place] for place in range(answer[1])]
     assert len(parts) == len(store.parts)
     return parent, answer, parts
@@ -80,9 +80,9 @@ def test_each_attempt_has_a_flow_of_its_own(app: App) -> None:
 def test_a_wish_to_fan_out_does_not_hide_a_failure(wrap: bool) -> None:
     fan = FanOut(["a"])
     alone: BaseException = BaseExceptionGroup("one", [fan]) if wrap else fan
-    assert children.fan_out_of(alone) is fan
-    assert children.fan_out_of(BaseExceptionGroup("two", [fan, ValueError()])) is None
-    assert children.fan_out_of(Snooze(1)) is None
+    assert fan_out.fan_out_of(alone) is fan
+    assert fan_out.fan_out_of(BaseExceptionGroup("two", [fan, ValueError()])) is None
+    assert fan_out.fan_out_of(Snooze(1)) is None
 
 
 # -- what the supervisor hears of the app

@@ -17,18 +17,18 @@ from limpet.domain.rate import rate_of
 from limpet.domain.session import Standing
 from limpet.domain.transition import Complete
 from limpet.domain.worker_settings import WorkerSettings
-from limpet.storage.answers import Exchanged
+from limpet.storage.contract.answers import Exchanged
 from limpet.storage.registry import open_store
-from limpet.worker import claimer as claimer_module
-from limpet.worker import services as services_module
-from limpet.worker.claimer import Claimer
-from limpet.worker.demand import Demand
-from limpet.worker.frames import LOOP
-from limpet.worker.holds import Hold, Ledger
-from limpet.worker.parts import Parts
-from limpet.worker.plan import Plan
-from limpet.worker.scope import SessionScope
-from limpet.worker.services import Services
+from limpet.worker.supervisor import claimer as claimer_module
+from limpet.worker.supervisor import services as services_module
+from limpet.worker.supervisor.claimer import Claimer
+from limpet.worker.supervisor.demand import Demand
+from limpet.worker.supervisor.ledger import Hold, Ledger
+from limpet.worker.supervisor.scope import SessionScope
+from limpet.worker.supervisor.services import Services
+from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.wire.frames import LOOP
+from limpet.worker.wire.plan import Plan
 
 CLAIMED = ClaimedJob(
     Lease("job", "s", 1), "task", "q", 1, 1, Counters(), False, False, 1, "{}", "{}", (), None

@@ -11,7 +11,7 @@ from contract.driver import BACKENDS
 
 from limpet.domain.clock import SystemClock
 from limpet.storage.assets import script
-from limpet.storage.rows import JobRow, SessionRow
+from limpet.storage.sql.rows import JobRow, SessionRow
 from limpet.storage.sqlite.location import parse
 from limpet.storage.sqlite.schema import apply
 

@@ -22,9 +22,9 @@ from limpet import (
     Unrecoverable,
     current,
 )
-from limpet.context import JobLogHandler, JobView, running
 from limpet.domain.cause import Cause, Drained
 from limpet.domain.child import ChildResult
+from limpet.payload.context import JobLogHandler, JobView, running
 
 JOB = JobView("id", "send", "email", round=1, failures=0, orphans=0, strikes=0)
 

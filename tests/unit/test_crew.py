@@ -12,13 +12,13 @@ import pytest
 from unit.bare_executor import RUNNING, bare, claimed
 
 from limpet.domain.cause import Unknown, cause_of
-from limpet.worker import frames
-from limpet.worker.bounds import NotUnderstood
-from limpet.worker.crew import Crew
-from limpet.worker.holds import Ledger
-from limpet.worker.line import SessionOver
-from limpet.worker.parts import Parts
-from limpet.worker.plan import ANEW, Plan
+from limpet.worker.supervisor.executors import Crew
+from limpet.worker.supervisor.ledger import Ledger
+from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.supervisor.store_line import SessionOver
+from limpet.worker.wire import frames
+from limpet.worker.wire.bounds import NotUnderstood
+from limpet.worker.wire.plan import ANEW, Plan
 
 
 class Moving:

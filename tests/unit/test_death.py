@@ -12,7 +12,7 @@ from limpet.domain.cause import (
     WorkerFrozen,
     WorkerKilled,
 )
-from limpet.worker import death
+from limpet.worker.supervisor import death
 
 
 @pytest.mark.parametrize(

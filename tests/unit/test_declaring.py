@@ -11,14 +11,14 @@ from limpet.domain.breaker import Breaker, BreakerRules, BreakerState
 from limpet.domain.cause import WorkerKilled
 from limpet.domain.session import NewSession, SessionKind
 from limpet.maintenance.declared import Declarer
-from limpet.storage.furniture import SchedulePiece
+from limpet.storage.records.store_settings import SchedulePiece
 from limpet.storage.registry import open_store
-from limpet.worker import services
-from limpet.worker.declaring import breakers_to_declare
-from limpet.worker.holds import Ledger
-from limpet.worker.parts import Parts
-from limpet.worker.plan import Plan
-from limpet.worker.scope import SessionScope
+from limpet.worker.supervisor import services
+from limpet.worker.supervisor.declaring import breakers_to_declare
+from limpet.worker.supervisor.ledger import Ledger
+from limpet.worker.supervisor.scope import SessionScope
+from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.wire.plan import Plan
 
 
 def rules(name: str, *tasks: str) -> BreakerRules:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from limpet.storage.pipe_bell import PipeBell
-from limpet.worker.exchanger import Exchange, Exchanger
+from limpet.worker.supervisor.exchanger import Exchange, Exchanger
 
 _SECONDS = 10
 

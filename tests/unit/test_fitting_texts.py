@@ -4,18 +4,18 @@ from typing import Any, cast
 
 import pytest
 
-from limpet.context import Context, JobView
 from limpet.domain.cause import Raised
 from limpet.domain.ending import Ending
 from limpet.domain.job import LONGEST_LINE, LONGEST_NOTE, ClaimedJob, Counters
 from limpet.domain.lease import Lease
 from limpet.domain.raised import LONGEST_MESSAGE, LONGEST_TRACEBACK, raised, sendable
 from limpet.domain.transition import Complete, Fail, Quarantine, RetryAt
-from limpet.worker import frames
-from limpet.worker.attempt import Attempt
-from limpet.worker.bounds import LONGEST_PLACE, LONGEST_REASON, LONGEST_WORD, fit
-from limpet.worker.endings import frame_of
-from limpet.worker.executor import unfit_frame
+from limpet.payload.context import Context, JobView
+from limpet.worker.executor.attempt import Attempt
+from limpet.worker.executor.executor import unfit_frame
+from limpet.worker.wire import frames
+from limpet.worker.wire.bounds import LONGEST_PLACE, LONGEST_REASON, LONGEST_WORD, fit
+from limpet.worker.wire.endings import frame_of
 
 LEASE = Lease("0" * 26, "0" * 26, 1)
 CHARACTERS = ["x", "\ud800", "x\udfff", "\U0010ffff", "\0"]

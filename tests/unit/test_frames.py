@@ -36,12 +36,12 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
-from limpet.worker import frames
-from limpet.worker.bounds import NotUnderstood
-from limpet.worker.endings import CancelFrame, ending_of, frame_of
-from limpet.worker.frames import LANE, LOOP
-from limpet.worker.given import Arrival
-from limpet.worker.page import now
+from limpet.worker.supervisor.given import Arrival
+from limpet.worker.wire import frames
+from limpet.worker.wire.bounds import NotUnderstood
+from limpet.worker.wire.endings import CancelFrame, ending_of, frame_of
+from limpet.worker.wire.frames import LANE, LOOP
+from limpet.worker.wire.page import now
 
 NOW = 1_790_000_000_000_000
 ODD: list[Any] = [

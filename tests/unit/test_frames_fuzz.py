@@ -16,8 +16,8 @@ from unit.bare_executor import OTHER, PAST, RUNNING, STOPPING, STRANGER, WAITING
 from unit.test_frames import assert_honest, replaced, valid_of_each_kind
 from worker.forgeries import frame
 
-from limpet.worker import frames
-from limpet.worker.bounds import NotUnderstood
+from limpet.worker.wire import frames
+from limpet.worker.wire.bounds import NotUnderstood
 
 pytestmark = pytest.mark.timeout(3_000)  # at length, on a machine that others use too
 

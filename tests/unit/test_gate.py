@@ -11,7 +11,7 @@ from limpet.domain.errors import InvalidOption
 from limpet.domain.permit import Permit, Taken, fits, taken
 from limpet.domain.reading import Pressure, Reading
 from limpet.domain.weight import HEAVY, Weight
-from limpet.host.gate import LIFETIME_MICROSECONDS, Thresholds, assess
+from limpet.gate.assess import LIFETIME_MICROSECONDS, Thresholds, assess
 
 GIB = 1 << 30
 SECOND = 1_000_000

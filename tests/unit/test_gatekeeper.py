@@ -19,17 +19,17 @@ from limpet.domain.reading import Reading
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import HEAVY, Weight
 from limpet.domain.worker_settings import WorkerSettings
+from limpet.gate.published import Published, published_of
 from limpet.host.marks import ZYGOTE
-from limpet.host.wire import Published, published_of
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
-from limpet.worker import gatekeeper as module
-from limpet.worker.catalog import Catalog, TaskFacts
-from limpet.worker.gatekeeper import Gatekeeper
-from limpet.worker.holds import Ledger
-from limpet.worker.page import now
-from limpet.worker.plan import Plan
-from limpet.worker.scope import SessionScope
+from limpet.worker.supervisor import gatekeeper as module
+from limpet.worker.supervisor.gatekeeper import Gatekeeper
+from limpet.worker.supervisor.ledger import Ledger
+from limpet.worker.supervisor.scope import SessionScope
+from limpet.worker.wire.catalog import Catalog, TaskFacts
+from limpet.worker.wire.page import now
+from limpet.worker.wire.plan import Plan
 
 POLL_SECONDS = 0.06
 WEIGHT = Weight(cpu=1)

@@ -9,13 +9,13 @@ import pytest
 from limpet.domain.lease import Digest
 from limpet.domain.session import Standing
 from limpet.domain.worker_settings import WorkerSettings
-from limpet.storage.answers import Renewed
-from limpet.worker.heart import Heart
-from limpet.worker.holds import Ledger
-from limpet.worker.line import SessionOver
-from limpet.worker.page import Page, create, now
-from limpet.worker.plan import Plan
-from limpet.worker.scope import SessionScope
+from limpet.storage.contract.answers import Renewed
+from limpet.worker.supervisor.heartbeat import Heart
+from limpet.worker.supervisor.ledger import Ledger
+from limpet.worker.supervisor.scope import SessionScope
+from limpet.worker.supervisor.store_line import SessionOver
+from limpet.worker.wire.page import Page, create, now
+from limpet.worker.wire.plan import Plan
 
 
 class Line:

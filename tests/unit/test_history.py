@@ -4,7 +4,7 @@ import json
 
 from limpet.domain.host import Sample, Span
 from limpet.domain.reading import Pressure, Reading
-from limpet.host.history import History
+from limpet.gate.measure.history import History
 
 START = 1_893_456_000
 SECOND = 1_000_000

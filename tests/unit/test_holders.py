@@ -10,10 +10,10 @@ from limpet.domain.load import Smoothing
 from limpet.domain.permit import Permit, Room, fits, taken
 from limpet.domain.reading import Reading, Use
 from limpet.domain.weight import HEAVY, Weight
-from limpet.host.gate import assess
-from limpet.host.holders import Holders
+from limpet.gate.assess import assess
+from limpet.gate.measure.holders import Holders
+from limpet.gate.measure.trees import Tree, Trees
 from limpet.host.marks import LANE, LOOP, lane_with
-from limpet.host.trees import Tree, Trees
 
 GIB = 1 << 30
 SECOND = 1_000_000

@@ -7,8 +7,8 @@ import pytest
 from machine_tree import GIB, MachineTree
 
 from limpet.domain.errors import InvalidOption
-from limpet.host.capacity import Bounds, bounds_of_self
-from limpet.host.identity import capacity_id, in_container, server_id
+from limpet.gate.identity import capacity_id, in_container, server_id
+from limpet.gate.measure.capacity import Bounds, bounds_of_self
 
 BOOT = "01234567-89ab-cdef-0123-456789abcdef"
 

@@ -17,9 +17,13 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 def test_a_guardian_loads_the_standard_library_and_empty_packages() -> None:
-    found = {name for name in loaded("import limpet.worker.guardian") if "limpet." in name}
+    found = {name for name in loaded("import limpet.worker.guardian.guardian") if "limpet." in name}
     assert not found & set(HEAVY)
     assert {name.split(".")[1] for name in found} == {"domain", "host", "worker"}
+    assert {name for name in found if name.startswith("limpet.worker.wire.")} == {
+        "limpet.worker.wire.page",
+        "limpet.worker.wire.plan",
+    }
     assert {name for name in found if name.startswith("limpet.host.")} == {
         "limpet.host.locks",
         "limpet.host.marks",
@@ -42,14 +46,16 @@ def test_an_app_of_plain_tasks_needs_no_pydantic() -> None:
 
 
 def test_the_guardian_of_a_command_loads_as_little() -> None:
-    found = {name for name in loaded("import limpet.cli.run_guardian") if "limpet." in name}
+    found = {name for name in loaded("import limpet.gate.run.guardian") if "limpet." in name}
     assert found == {
-        "limpet.cli",
-        "limpet.cli.run_guardian",
+        "limpet.gate",
+        "limpet.gate.run",
+        "limpet.gate.run.guardian",
         "limpet.host",
         "limpet.host.marks",
         "limpet.host.processes",
         "limpet.host.signals",
         "limpet.worker",
-        "limpet.worker.page",
+        "limpet.worker.wire",
+        "limpet.worker.wire.page",
     }

@@ -7,7 +7,7 @@ from limpet.domain.job import NewJob
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Fail
 from limpet.ops.inspect import show_job
-from limpet.storage.base import ANY_QUEUE, Pool, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Want
 from limpet.storage.registry import open_store
 
 

@@ -2,8 +2,8 @@
 
 from limpet.domain.job import ClaimedJob, Counters, LogLine, Progress, Report
 from limpet.domain.lease import Lease
-from limpet.storage.bounds import MOST_LINES
-from limpet.worker.holds import Ledger
+from limpet.storage.contract.bounds import MOST_LINES
+from limpet.worker.supervisor.ledger import Ledger
 
 LEASE = Lease("1" * 26, "s", 1)
 

@@ -12,7 +12,7 @@ from contract.driver import BACKENDS
 from unit.furnished import furnish
 
 from limpet.domain.job import JobFilter
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.redis.layout import in_numbers
 from limpet.storage.registry import open_store
 

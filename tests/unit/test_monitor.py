@@ -14,9 +14,9 @@ from limpet.domain.assessment import Capacity
 from limpet.domain.clock import SystemClock
 from limpet.domain.load import Smoothing
 from limpet.domain.reading import Executor
-from limpet.host.gate import Thresholds
-from limpet.host.monitor import Monitor
-from limpet.host.wire import Published, published_of, written
+from limpet.gate.assess import Thresholds
+from limpet.gate.measure.monitor import Monitor
+from limpet.gate.published import Published, published_of, written
 from limpet.testing.clock import FakeClock
 
 SECOND = timedelta(seconds=1)

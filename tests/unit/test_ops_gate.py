@@ -21,15 +21,16 @@ from limpet.domain.assessment import Assessment, Capacity
 from limpet.domain.reading import Executor, Pressure, Reading
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
+from limpet.gate.assess import LIFETIME_MICROSECONDS, Thresholds
+from limpet.gate.gauge import Gauge, Look, given_by, told_by, waits_for
+from limpet.gate.published import Published, written
+from limpet.gate.this_host import Here
 from limpet.host.boot import boot_id
-from limpet.host.gate import LIFETIME_MICROSECONDS, Thresholds
-from limpet.host.here import Here
-from limpet.host.wire import Published, written
-from limpet.ops.gate import Gauge, Look, gate_status, given_by, told_by, waits_for
+from limpet.ops.gate import gate_status
 from limpet.ops.host_answer import HistoryAnswer, SampleAnswer
 from limpet.ops.hosts import list_hosts, show_host
 from limpet.ops.record import plain
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.sqlite.store import SqliteStore
 from limpet.testing.clock import FakeClock
 

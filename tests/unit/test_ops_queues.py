@@ -18,7 +18,7 @@ from limpet.ops.inspect import list_queues, show_job
 from limpet.ops.overview import overview
 from limpet.ops.reason import Kind
 from limpet.ops.record import plain
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import pytest
 
 from limpet import InvalidOption, PayloadInvalid, Result, Secret
-from limpet.client.signature import Packed, Signature
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete
-from limpet.worker import frames
+from limpet.payload.signature import Packed, Signature
+from limpet.worker.wire import frames
 
 DECODER = frames.from_executor(1_000_000)
 

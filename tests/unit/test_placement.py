@@ -4,9 +4,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from limpet.domain.worker_settings import WorkerSettings
-from limpet.worker.frames import LANE, LOOP
-from limpet.worker.placement import Placement
-from limpet.worker.plan import Plan
+from limpet.worker.supervisor.placement import Placement
+from limpet.worker.wire.frames import LANE, LOOP
+from limpet.worker.wire.plan import Plan
 
 
 def executor(kind: str, *jobs: str, for_suspect: bool = False) -> Any:

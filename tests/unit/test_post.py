@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from limpet.gate.monitor_lock import Post
 from limpet.host import locks
-from limpet.host.post import Post
 
 LONG_AGO = 1_000_000
 

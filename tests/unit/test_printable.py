@@ -13,7 +13,7 @@ from limpet.domain.printable import (
     printable_json,
     printable_lines,
 )
-from limpet.worker.voice import JSON, PLAIN, PRETTY, formatter_of
+from limpet.log.output import JSON, PLAIN, PRETTY, formatter_of
 
 TURNING = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
 

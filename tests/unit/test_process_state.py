@@ -13,11 +13,11 @@ from limpet.host.dying import is_dying
 
 _SCRIPT = """
 import importlib, os, pickle, resource, signal, sys
-from limpet.worker import watched_calls as calls
+from limpet.worker.executor import watched_calls as calls
 calls.watch()
 calls.watch()  # a second time changes nothing
 from limpet.host.itself import c_environment
-from limpet.worker.process_state import ProcessState
+from limpet.worker.executor.process_state import ProcessState
 
 state = ProcessState()
 assert not calls.made
@@ -59,9 +59,9 @@ def test_each_watched_call_is_seen_and_what_an_import_adds_is_known(tmp_path: ob
 
 _REMOVED = """
 import os, sys
-from limpet.worker import watched_calls as calls
+from limpet.worker.executor import watched_calls as calls
 calls.watch()
-from limpet.worker.process_state import ProcessState
+from limpet.worker.executor.process_state import ProcessState
 
 os.chdir(sys.argv[1])
 os.rmdir(sys.argv[1])
@@ -82,9 +82,9 @@ def test_a_process_may_begin_in_a_folder_that_is_gone(tmp_path: Path) -> None:
 
 _FROM_OUTSIDE = """
 import os, resource, subprocess, sys
-from limpet.worker import watched_calls as calls
+from limpet.worker.executor import watched_calls as calls
 calls.watch()
-from limpet.worker.process_state import ProcessState
+from limpet.worker.executor.process_state import ProcessState
 
 one = sorted(os.sched_getaffinity(0))[0]
 state = ProcessState()

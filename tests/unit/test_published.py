@@ -7,8 +7,8 @@ import pytest
 from limpet.domain.assessment import Assessment, Capacity
 from limpet.domain.host import Host
 from limpet.domain.reading import Reading
-from limpet.host.gate import Thresholds
-from limpet.host.wire import Published, assess_published, published_of, written
+from limpet.gate.assess import Thresholds
+from limpet.gate.published import Published, assess_published, published_of, written
 from limpet.testing.clock import FakeClock
 
 SECOND = 1_000_000

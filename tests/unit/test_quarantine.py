@@ -18,7 +18,7 @@ from limpet.domain.transition import Quarantine
 from limpet.ops.job_answer import job_answer
 from limpet.ops.quarantine import change_and_release, edit_and_release, release_many
 from limpet.ops.selection import Selection
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 MISFIT = Raised("PayloadInvalid", "it does not fit")
 ALL = Selection()

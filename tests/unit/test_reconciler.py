@@ -9,12 +9,12 @@ from unit.bare_executor import OTHER, RUNNING, SESSION, claimed
 from limpet.domain.cause import Drained, NotStarted, Requested
 from limpet.domain.lease import Digest, Lease
 from limpet.domain.session import Standing
-from limpet.storage.answers import Renewed
-from limpet.worker.holds import Hold, Ledger
-from limpet.worker.parts import Parts
-from limpet.worker.plan import Plan
-from limpet.worker.reconciler import Reconciler
-from limpet.worker.scope import SessionScope
+from limpet.storage.contract.answers import Renewed
+from limpet.worker.supervisor.ledger import Hold, Ledger
+from limpet.worker.supervisor.reconciler import Reconciler
+from limpet.worker.supervisor.scope import SessionScope
+from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.wire.plan import Plan
 
 
 class Line:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from limpet.client.options import JobOptions
+from limpet.app.options import JobOptions
 from limpet.domain.cause import DeadlinePassed, Stalled, TimedOut
 from limpet.domain.ending import Ending
 from limpet.domain.errors import AttemptStopped, InvalidOption, Unrecoverable
@@ -16,9 +16,9 @@ from limpet.domain.lease import Lease
 from limpet.domain.relaunch import Relaunch
 from limpet.domain.retry import Retry
 from limpet.domain.transition import Fail, RetryAt
-from limpet.worker.holds import Hold
-from limpet.worker.policy import judged, relaunch_of, stopped
-from limpet.worker.settler import logged
+from limpet.worker.supervisor.ledger import Hold
+from limpet.worker.supervisor.settling import logged
+from limpet.worker.wire.policy import judged, relaunch_of, stopped
 
 ONCE = Retry(attempts=1)
 POLICY = Relaunch(every="30m", at_most=2)

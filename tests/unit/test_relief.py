@@ -13,11 +13,11 @@ from limpet.domain.permit import Permit
 from limpet.domain.reading import Pressure, Reading
 from limpet.domain.transition import Release
 from limpet.domain.weight import Weight
-from limpet.host.gate import Thresholds
-from limpet.worker import relief as relief_module
-from limpet.worker.holds import Hold
-from limpet.worker.relief import Relief
-from limpet.worker.settler import after_death
+from limpet.gate.assess import Thresholds
+from limpet.worker.supervisor import pressure_relief as relief_module
+from limpet.worker.supervisor.ledger import Hold
+from limpet.worker.supervisor.pressure_relief import Relief
+from limpet.worker.supervisor.settling import after_death
 
 SECOND = 1_000_000
 CALM = Reading(

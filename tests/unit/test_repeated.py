@@ -8,7 +8,7 @@ import pytest
 
 from limpet.domain.errors import SessionLost, StoreUnreachable
 from limpet.storage.idle import Idle
-from limpet.worker.repeated import MOST_AT_ONCE, first_answer
+from limpet.worker.supervisor.hedged import MOST_AT_ONCE, first_answer
 
 LATE_SECONDS = 0.01
 

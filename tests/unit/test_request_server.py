@@ -20,20 +20,21 @@ from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.transition import Complete
-from limpet.storage.base import ANY_QUEUE, Pool, Store, Want
+from limpet.storage.contract.store import ANY_QUEUE, Pool, Store, Want
 from limpet.storage.registry import open_store
-from limpet.worker import page, request_server
-from limpet.worker.frames import HEADER_BYTES, header, size_after
-from limpet.worker.heart import Heart
-from limpet.worker.holds import Ledger
-from limpet.worker.line import StoreLine
-from limpet.worker.parts import Defect, Parts
-from limpet.worker.plan import Plan
-from limpet.worker.request_answers import read_answer
-from limpet.worker.request_bounds import LARGEST_REQUEST_BYTES
-from limpet.worker.request_server import RequestServer
-from limpet.worker.scope import SessionScope
-from limpet.worker.task_requests import (
+from limpet.worker.supervisor import request_server
+from limpet.worker.supervisor.heartbeat import Heart
+from limpet.worker.supervisor.ledger import Ledger
+from limpet.worker.supervisor.request_server import RequestServer
+from limpet.worker.supervisor.scope import SessionScope
+from limpet.worker.supervisor.session_parts import Defect, Parts
+from limpet.worker.supervisor.store_line import StoreLine
+from limpet.worker.wire import page
+from limpet.worker.wire.frames import HEADER_BYTES, header, size_after
+from limpet.worker.wire.plan import Plan
+from limpet.worker.wire.request_answers import read_answer
+from limpet.worker.wire.request_bounds import LARGEST_REQUEST_BYTES
+from limpet.worker.wire.task_requests import (
     REQUESTS,
     Cancel,
     Commit,

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import pytest
 
 from limpet import InvalidOption, PayloadInvalid, Result, Secret
-from limpet.client.json_text import from_text
-from limpet.client.signature import Signature
+from limpet.payload.json_text import from_text
+from limpet.payload.signature import Signature
 
 
 @dataclass

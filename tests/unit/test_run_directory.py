@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
+from limpet.gate.monitor_lock import Post
 from limpet.host import locks, run_directory
-from limpet.host.post import Post
 
 OTHER = 4242
 IDS = IdSource(SystemClock())

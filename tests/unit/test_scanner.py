@@ -13,7 +13,7 @@ from limpet.domain.errors import InvalidOption
 from limpet.maintenance.scanner import FSCK, Scanner
 from limpet.maintenance.scheduler import Scheduler
 from limpet.ops.schedules import trigger_schedule
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from limpet.client.cron import last_until, next_after, timing_of
 from limpet.domain.errors import InvalidOption
 from limpet.domain.ids import derived_id, is_id
 from limpet.domain.job import NewJob
 from limpet.domain.schedule import CatchUp, Schedule, Timing
+from limpet.maintenance.cron import last_until, next_after, timing_of
 from limpet.maintenance.scheduler import Scheduler, Step, step_of
-from limpet.storage.answers import Ticked
+from limpet.storage.contract.answers import Ticked
 from limpet.testing.clock import FakeClock
 
 SECOND = 1_000_000

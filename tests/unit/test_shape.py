@@ -3,7 +3,7 @@
 import pytest
 
 from limpet import InvalidOption, QueueLimit, State, Unique
-from limpet.client.options import JobOptions
+from limpet.app.options import JobOptions
 from limpet.domain.queue import QueueRules, queue_rules
 from limpet.domain.rate import Rate, rate_of
 from limpet.domain.rules import Rules, UniqueUntil

@@ -13,8 +13,8 @@ import pytest
 
 from limpet.cli import main as cli
 from limpet.host.shortage import is_lack
-from limpet.worker.begin import LACKED
-from limpet.worker.parts import Defect, Parts
+from limpet.worker.supervisor.session_parts import Defect, Parts
+from limpet.worker.wire.begin import LACKED
 
 LACKS = [
     OSError(errno.EMFILE, "Too many open files"),
@@ -84,7 +84,7 @@ def test_a_process_that_ends_by_a_defect_has_its_traceback(
 ) -> None:
     (tmp_path / "failing.py").write_text(f"raise {raised}\n")
     done = subprocess.run(
-        [sys.executable, "-m", "limpet.worker.begin", "failing"],
+        [sys.executable, "-m", "limpet.worker.wire.begin", "failing"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip

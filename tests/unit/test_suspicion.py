@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from limpet.domain.cause import Cause, ExecutorExited, OutOfMemory, WorkerKilled
-from limpet.worker.page import now
-from limpet.worker.suspicion import Suspicion
+from limpet.worker.supervisor.suspects import Suspicion
+from limpet.worker.wire.page import now
 
 KILLED = WorkerKilled(signal.SIGKILL, "executor")
 FAULTED = WorkerKilled(signal.SIGSEGV, "executor")

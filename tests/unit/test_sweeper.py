@@ -17,11 +17,11 @@ from limpet.domain.session import (
     Standing,
 )
 from limpet.host import locks
-from limpet.host.neighbours import forget, proof
+from limpet.host.proofs import forget, proof
 from limpet.maintenance.clock_watch import ClockWatch
 from limpet.maintenance.sweeper import Sweeper
-from limpet.storage.answers import Outlook
-from limpet.storage.base import Store
+from limpet.storage.contract.answers import Outlook
+from limpet.storage.contract.store import Store
 from limpet.storage.sqlite.store import SqliteStore
 from limpet.testing.clock import FakeClock
 

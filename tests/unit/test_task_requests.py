@@ -16,12 +16,12 @@ from limpet.domain.errors import LimpetError, StoreUnavailable
 from limpet.domain.job import NewJob
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
-from limpet.storage.base import CHUNK, Store
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.storage.sqlite.boot import ForeignSessions
-from limpet.worker import request_answers, request_bounds
-from limpet.worker.request_answers import ERRORS, answer_bytes, read_answer, refusal_bytes
-from limpet.worker.request_bounds import bounded
-from limpet.worker.task_requests import (
+from limpet.worker.wire import request_answers, request_bounds
+from limpet.worker.wire.request_answers import ERRORS, answer_bytes, read_answer, refusal_bytes
+from limpet.worker.wire.request_bounds import bounded
+from limpet.worker.wire.task_requests import (
     REQUESTS,
     Cancel,
     Enqueue,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from machine_tree import MachineTree
 
+from limpet.gate.measure.trees import SessionTrees, Trees
 from limpet.host.marks import MARK, ZYGOTE
-from limpet.host.trees import SessionTrees, Trees
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK = os.sysconf("SC_CLK_TCK")

@@ -6,15 +6,15 @@ from typing import Any, get_type_hints
 import pytest
 
 from limpet import App, Breaker, InvalidOption, SyncTask, Task
-from limpet.client.options import JobOptions
-from limpet.client.typed_options import (
+from limpet.app.options import JobOptions
+from limpet.app.task import AsyncTask
+from limpet.app.typed_options import (
     OF_A_TASK,
     BreakerOptions,
     ScannerOptions,
     TaskOptions,
     UsingOptions,
 )
-from limpet.task import AsyncTask
 
 
 def hints_of(kind: Any) -> dict[str, Any]:

@@ -27,11 +27,11 @@ from limpet.domain.transition import Complete
 from limpet.domain.worker_settings import WorkerSettings
 from limpet.host import locks, marks, processes
 from limpet.log import WORDING
-from limpet.worker import frames, page
-from limpet.worker.crew import Crew
-from limpet.worker.endings import RaisedRecord, RetryFrame
-from limpet.worker.executor_link import Executor
-from limpet.worker.plan import VARIABLE, Plan, from_environment
+from limpet.worker.supervisor.executor_link import Executor
+from limpet.worker.supervisor.executors import Crew
+from limpet.worker.wire import frames, page
+from limpet.worker.wire.endings import RaisedRecord, RetryFrame
+from limpet.worker.wire.plan import VARIABLE, Plan, from_environment
 
 SOURCES = Path(__file__).parents[2] / "src" / "limpet"
 

@@ -10,7 +10,7 @@ from limpet import InvalidOption, settings
 from limpet.cli.main import parser
 from limpet.cli.worker import plan_of
 from limpet.domain.load import Smoothing
-from limpet.host.gate import Thresholds
+from limpet.gate.assess import Thresholds
 from limpet.settings import WorkerSettings, load_worker, worker_options
 from limpet.settings.worker import declared
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from limpet.domain.lease import Lease
-from limpet.worker.frames import header
+from limpet.worker.wire.frames import header
 
 Forgery = Callable[[Lease], list[Any]]
 

@@ -17,7 +17,7 @@ from limpet import App, JobHandle, Task
 from limpet.domain.event import Event, timeline
 from limpet.domain.job import Job, LogLine, NewJob
 from limpet.domain.state import FINAL, State
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 TESTS = Path(__file__).parents[1]
 MARK = "LIMPET_TEST_MARK"

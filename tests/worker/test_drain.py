@@ -153,7 +153,7 @@ def test_ctrl_c_while_it_starts_ends_it_without_a_traceback(place: Place, after:
     """From the moment on at which the command has become the guardian."""
     worker = place.begin_worker()
     command = Path(f"/proc/{worker.pid}/cmdline")
-    until(lambda: b"limpet.worker.guardian" in command.read_bytes())
+    until(lambda: b"limpet.worker.guardian.guardian" in command.read_bytes())
     time.sleep(0.1 + after)
     os.killpg(worker.pid, signal.SIGINT)
     assert worker.wait(10) in (0, 1, 130)

@@ -87,7 +87,7 @@ SPOILS_THE_ZYGOTE = """
 import gc, struct
 import msgspec
 from limpet import App
-from limpet.worker.frames import Channel
+from limpet.worker.wire.frames import Channel
 
 app = App("sqlite:///jobs.db")
 

@@ -10,7 +10,7 @@ from worker.place import Handle, Place, until
 from worker.tasks import attacks, reports, results
 
 from limpet import State, Task
-from limpet.worker import frames
+from limpet.worker.wire import frames
 
 _FRAME = bytearray(frames.pack(frames.DoneFrame([])))
 GARBAGE = {

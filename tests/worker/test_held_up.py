@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from limpet.worker.dispatcher import Dispatcher
-from limpet.worker.executor_link import Executor
+from limpet.worker.supervisor.dispatcher import Dispatcher
+from limpet.worker.supervisor.executor_link import Executor
 
 _TICK = 50_000  # microseconds
 

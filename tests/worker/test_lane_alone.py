@@ -15,8 +15,8 @@ from worker.place import TESTS
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
 from limpet.host import marks
-from limpet.worker import frames, page
-from limpet.worker.plan import Plan
+from limpet.worker.wire import frames, page
+from limpet.worker.wire.plan import Plan
 
 
 class Lane:
@@ -41,7 +41,7 @@ class Lane:
             marks.MARK: "session", "PYTHONPATH": str(TESTS),
         }  # fmt: skip
         kept = (*given, sheet, int(str(order["lock"])))
-        command = [sys.executable, "-m", "limpet.worker.executor"]
+        command = [sys.executable, "-m", "limpet.worker.executor.executor"]
         self.process = subprocess.Popen(command, env=environment, pass_fds=kept)
         for descriptor in (permits, notes, sheet, int(str(order["lock"]))):
             os.close(descriptor)

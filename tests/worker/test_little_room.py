@@ -11,7 +11,7 @@ from lifecycle.modes import Mode
 from machine import crowded
 from worker.place import MARK, TESTS, Place, Worker, until
 
-from limpet.worker.plan import Plan
+from limpet.worker.wire.plan import Plan
 
 SOURCE = """
 import os, sys, time
@@ -27,7 +27,7 @@ def speaks(path: str) -> list[str]:
 LIMPET = (sys.executable, "-m", "limpet.cli.main")
 HASTY_GUARDIAN = """
 import sys
-from limpet.worker import guardian
+from limpet.worker.guardian import guardian
 guardian._LONGEST_PAUSE_SECONDS = 0.1
 sys.exit(guardian.main())
 """

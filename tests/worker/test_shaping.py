@@ -11,7 +11,7 @@ from worker.tasks import shaping
 from limpet import JobFailed, Result, State, Task
 from limpet.domain.breaker import BreakerState
 from limpet.domain.cause import Raised, TimedOut
-from limpet.storage.answers import Total
+from limpet.storage.contract.answers import Total
 
 
 def test_a_task_that_is_rate_limited_holds_its_queue_for_all_and_spends_nothing(

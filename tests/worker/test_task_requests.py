@@ -15,7 +15,7 @@ from worker.place import Handle, Place, until
 from worker.tasks import attacks, inside
 
 from limpet import State, Task
-from limpet.worker.frames import header
+from limpet.worker.wire.frames import header
 
 JOB = "01k7h7egouaedbkfnefms35cmt"
 NESTED = b"\x92\xa3job" + b"\x91" * 50_000 + b"\x90"

@@ -99,8 +99,9 @@ def _add_run(actions: Any) -> None:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from limpet.host.here import here
-    from limpet.ops.gate import Gauge, gate_status
+    from limpet.gate.gauge import Gauge
+    from limpet.gate.this_host import here
+    from limpet.ops.gate import gate_status
 
     store, host = find_store(arguments), here(arguments.server_id)
     status = gate_status(store, Gauge(store, host).look(), SystemClock().wall())
@@ -113,8 +114,9 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
-    from limpet.host.here import here
-    from limpet.ops.gate import Gauge, gate_status
+    from limpet.gate.gauge import Gauge
+    from limpet.gate.this_host import here
+    from limpet.ops.gate import gate_status
 
     store, host = find_store(arguments), here(arguments.server_id)
     gauge, clock = Gauge(store, host), SystemClock()
@@ -156,12 +158,12 @@ def _tell(status: GateStatus, *, as_json: bool) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from limpet.cli.contained import Asked, Lease, run_contained
-    from limpet.cli.run_guardian import CANNOT_BE_RUN
+    from limpet.gate.permits.permit import Permit, as_name
+    from limpet.gate.permits.stop import Stopped
+    from limpet.gate.run.contained import Asked, Lease, run_contained
+    from limpet.gate.run.guardian import CANNOT_BE_RUN
+    from limpet.gate.this_host import here
     from limpet.host import marks, processes
-    from limpet.host.here import here
-    from limpet.permits.permit import Permit, as_name
-    from limpet.permits.stop import Stopped
 
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     if not words:
@@ -201,7 +203,7 @@ def _run(arguments: argparse.Namespace) -> int:
     store.info()  # one that is not there is not made: nobody else would keep to its room
     try:
         with permit:
-            return run_contained(permit, lease, words, asked)
+            return run_contained(permit, lease, words, asked, complain)
     except Stopped:
         return asked.code
 

@@ -12,7 +12,7 @@ from limpet.cli.style import Line, Style, columns_of
 from limpet.cli.target import add_target, find_store
 from limpet.domain.errors import HostNotFound, InvalidOption, StoreError
 from limpet.ops.host_answer import HostAnswer
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 _KEYS_THAT_QUIT = ("q", "Q", "\x1b", "\x03", "\x04")
 

@@ -17,7 +17,7 @@ from limpet.ops.quarantine import change_and_release, edit_and_release
 from limpet.ops.reason import Kind
 from limpet.ops.record import plain
 from limpet.ops.why import why_job
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 _FIRST = ("id", "task", "queue", "state")
 _APART = {*_FIRST, "why", "blocked_by", "children", "timeline", "log"}

@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Move, or give up."""
-    from limpet.host.neighbours import forget, proof
+    from limpet.host.proofs import forget, proof
     from limpet.maintenance.sweeper import Sweeper
 
     wait = duration(_number(arguments.wait), what="--wait")

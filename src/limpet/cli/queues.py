@@ -15,7 +15,7 @@ from limpet.domain.state import State
 from limpet.ops import queues as ops
 from limpet.ops.inspect import limits_of, list_queues
 from limpet.ops.record import iso
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 _TELL_SECONDS = 1.0
 _RULES = ("concurrency", "rate", "weight")

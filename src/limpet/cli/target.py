@@ -4,10 +4,10 @@ import argparse
 from typing import Any
 
 from limpet import settings
-from limpet.app import App
+from limpet.app.app import App
+from limpet.app.locate import load_app
 from limpet.domain.errors import InvalidOption
-from limpet.locate import load_app
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 

@@ -13,7 +13,7 @@ from limpet.cli.target import add_target, find_store
 from limpet.domain.duration import duration
 from limpet.domain.errors import InvalidOption, StoreError
 from limpet.ops.overview import finished_per_second, overview
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 _SHORTEST = timedelta(milliseconds=100)
 _KEYS_THAT_QUIT = ("q", "Q", "\x1b", "\x03", "\x04")

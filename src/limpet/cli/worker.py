@@ -12,7 +12,7 @@ from limpet.domain.errors import InvalidOption
 from limpet.host import processes
 from limpet.host.shortage import too_little_for_a_worker
 from limpet.storage.registry import open_store
-from limpet.worker.plan import Plan
+from limpet.worker.wire.plan import Plan
 
 
 def add(commands: Any) -> None:
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = plan_of(arguments)
     processes.hold_signals()
     environment = {**os.environ, **plan.environment()}
-    os.execve(sys.executable, [*processes.BEGIN, "limpet.worker.guardian"], environment)
+    os.execve(sys.executable, [*processes.BEGIN, "limpet.worker.guardian.guardian"], environment)
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:

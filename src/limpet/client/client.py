@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import ParamSpec, TypeVar
 
 from limpet.client.coalescer import Coalescer
-from limpet.client.signature import Signature
 from limpet.client.staging import hand_in, without_room
 from limpet.client.waiter import Waiter
 from limpet.domain.clock import Clock, SystemClock
@@ -29,9 +28,10 @@ from limpet.domain.ids import IdSource
 from limpet.domain.job import Job, NewJob
 from limpet.domain.queue import QueueLimit
 from limpet.domain.state import FINAL, State
-from limpet.storage.answers import Receipt
-from limpet.storage.base import CHUNK, AwaitedWithin, Store, at_once
-from limpet.storage.bounds import batches
+from limpet.payload.signature import Signature
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.bounds import batches
+from limpet.storage.contract.store import CHUNK, AwaitedWithin, Store, at_once
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from limpet.domain.fork import anew_in_child
 from limpet.domain.job import NewJob
-from limpet.storage.answers import Receipt
-from limpet.storage.base import CHUNK
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.store import CHUNK
 
 Answer = Receipt | BaseException
 

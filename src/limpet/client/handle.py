@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from limpet.client.client import Client
-from limpet.client.json_text import from_text
-from limpet.client.signature import Signature
 from limpet.domain.duration import Duration, duration
 from limpet.domain.errors import DuplicateJob, JobCancelled, JobFailed
 from limpet.domain.job import Job
 from limpet.domain.state import State
+from limpet.payload.json_text import from_text
+from limpet.payload.signature import Signature
 
 R = TypeVar("R")
 

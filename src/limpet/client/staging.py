@@ -13,8 +13,8 @@ from limpet.domain.errors import QueueDraining, StoreError, StoreUnavailable, St
 from limpet.domain.job import NewJob
 from limpet.domain.queue import QueueView
 from limpet.domain.state import WAITING
-from limpet.storage.base import Store
-from limpet.storage.bounds import batches
+from limpet.storage.contract.bounds import batches
+from limpet.storage.contract.store import Store
 
 _PAUSE = 0.01
 # Without any progress; then the workers are left to it.

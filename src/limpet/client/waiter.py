@@ -10,7 +10,7 @@ from datetime import timedelta
 from limpet.domain.errors import StoreError
 from limpet.domain.fork import anew_in_child
 from limpet.domain.state import FINAL
-from limpet.storage.base import CHUNK, Bell, Store, Topic
+from limpet.storage.contract.store import CHUNK, Bell, Store, Topic
 
 # The bell does the waking; this is for a ring that was missed.
 _SLOW_POLL = timedelta(seconds=1)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.app import App
+from limpet.app.app import App
 from limpet.client.handle import JobHandle
 from limpet.demo.checks import Fate
 from limpet.domain.state import State

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from limpet.context import Context
 from limpet.domain.clock import SystemClock
+from limpet.payload.context import Context
 
 # Names the demo's folder to its workers and all below them; who carries it belongs to the demo.
 VARIABLE = "LIMPET_DEMO_FOLDER"

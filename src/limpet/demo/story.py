@@ -17,7 +17,7 @@ from limpet.domain.job import Job
 from limpet.domain.lease import Lease
 from limpet.domain.plural import number_of
 from limpet.domain.state import FINAL, State
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 # DESIGN section 4: how soon a job is ready again.
 EXECUTOR_PROMISE_SECONDS = 0.1

@@ -105,7 +105,7 @@ def thread_count() -> int:
 # -- starting
 
 # The words before a module that is to be run as a process of the worker.
-BEGIN = (sys.executable, "-m", "limpet.worker.begin")
+BEGIN = (sys.executable, "-m", "limpet.worker.wire.begin")
 # What a terminal or a service manager sends to the whole group.
 GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -1,6 +1,6 @@
 """What a sweeper knows of the store's clock, by its own, which nobody can step."""
 
-from limpet.storage.answers import Outlook
+from limpet.storage.contract.answers import Outlook
 
 # Less than the margin by which a worker ends its jobs before its lease does.
 _TOLERANCE = 250_000

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from limpet import log
-from limpet.client.cron import next_after
 from limpet.domain.clock import Clock, SystemClock
-from limpet.storage.base import Store
-from limpet.storage.furniture import SchedulePiece, read
+from limpet.maintenance.cron import next_after
+from limpet.storage.contract.store import Store
+from limpet.storage.records.store_settings import SchedulePiece, read
 
 
 class Declarer:

@@ -1,6 +1,6 @@
 """Makes scheduled jobs ready when they are due, and drops what came too late."""
 
-from limpet.storage.base import SweepVerbs
+from limpet.storage.contract.store import SweepVerbs
 
 
 class Promoter:

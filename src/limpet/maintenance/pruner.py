@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from limpet.domain.state import State
-from limpet.storage.answers import Pruned
-from limpet.storage.base import SweepVerbs
+from limpet.storage.contract.answers import Pruned
+from limpet.storage.contract.store import SweepVerbs
 
 # Between two steps others get their turn.
 _BREATH = timedelta(milliseconds=20)

@@ -5,12 +5,12 @@ job, because it is about the store, not about the app.
 """
 
 from limpet import log
-from limpet.client.cron import next_after
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.job import NewJob
 from limpet.domain.schedule import RESERVED, Schedule, Timing
-from limpet.storage.answers import Broken, Mended
-from limpet.storage.base import Store
+from limpet.maintenance.cron import next_after
+from limpet.storage.contract.answers import Broken, Mended
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 FSCK = f"{RESERVED}fsck"

@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 from limpet import log
-from limpet.client.cron import last_until, next_after
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import InvalidOption, PayloadInvalid
 from limpet.domain.job import NewJob
 from limpet.domain.schedule import CatchUp, Schedule
-from limpet.storage.base import CHUNK
-from limpet.storage.scheduling import ScheduleVerbs
+from limpet.maintenance.cron import last_until, next_after
+from limpet.storage.contract.scheduling import ScheduleVerbs
+from limpet.storage.contract.store import CHUNK
 
 # A tick is on time for a quarter of the time to the next one, within these.
 _LEAST_LATE, _MOST_LATE = 1_000_000, 60_000_000

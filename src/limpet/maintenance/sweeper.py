@@ -9,8 +9,8 @@ from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import LimpetError, StoreBusy, StoreUnreachable
 from limpet.domain.session import Session
 from limpet.maintenance.clock_watch import ClockWatch
-from limpet.storage.answers import Recovered
-from limpet.storage.base import Store
+from limpet.storage.contract.answers import Recovered
+from limpet.storage.contract.store import Store
 
 # A store that took this long for one answer may have kept others from renewing too; on a line that
 # is always slow, so many times as long as its usual answer, because a verb is several of them.

@@ -8,11 +8,11 @@ from limpet.domain.errors import InvalidOption
 from limpet.domain.host import Host
 from limpet.domain.job import Job
 from limpet.domain.weight import Weight, weight_of
+from limpet.gate.gauge import Given, all_given, waits_for
+from limpet.gate.published import assess_published
 from limpet.host.boot import boot_id
-from limpet.host.wire import assess_published
-from limpet.ops.gate import Given, all_given, waits_for
 from limpet.ops.reason import GateReason, Kind, WeightAnswer
-from limpet.storage.gating import GateVerbs
+from limpet.storage.contract.gating import GateVerbs
 
 # How many hosts are named in a sentence; the facts have all of them.
 MOST_NAMED = 5

@@ -5,7 +5,7 @@ from msgspec import Struct
 from limpet.domain.breaker import Breaker, BreakerState
 from limpet.domain.errors import BreakerNotFound
 from limpet.ops.record import iso
-from limpet.storage.shaping import BreakerVerbs
+from limpet.storage.contract.shaping import BreakerVerbs
 
 
 class BreakerAnswer(Struct, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ from limpet.domain.job import Job
 from limpet.domain.queue import checked_name
 from limpet.domain.state import FINAL, WAITING, State
 from limpet.ops.selection import Readable, Selection
-from limpet.storage.base import ControlVerbs
-from limpet.storage.shaping import RepairVerbs
+from limpet.storage.contract.shaping import RepairVerbs
+from limpet.storage.contract.store import ControlVerbs
 
 # How many refusals are told one by one; the others are counted.
 MOST_TOLD = 20

@@ -3,7 +3,7 @@
 from limpet.domain.errors import JobNotFound
 from limpet.domain.ids import checked_id
 from limpet.domain.state import State
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 
 def cancel_job(store: Store, job: str, reason: str = "") -> State:

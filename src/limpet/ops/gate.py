@@ -1,20 +1,10 @@
-"""What a host has room for, and why something may not begin there."""
+"""Whether weighted work may begin on a host, as every front end shows it."""
 
-import time
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from limpet.domain.assessment import UNBOUNDED, Assessment, Capacity, Waiting, admit
-from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.host import Host
-from limpet.domain.permit import Permit, Reservation, Room, taken
+from limpet.domain.assessment import UNBOUNDED
+from limpet.domain.permit import Permit, Room, taken
 from limpet.domain.reading import Reading
-from limpet.domain.weight import Weight
-from limpet.host.boot import boot_id
-from limpet.host.gate import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
-from limpet.host.here import Here
-from limpet.host.monitor import Monitor
-from limpet.host.wire import assess_published, published_of
+from limpet.gate.assess import Thresholds
+from limpet.gate.gauge import LEAST, Given, Look, given_by, waits_for
 from limpet.ops.host_answer import (
     GateStatus,
     MemoryAnswer,
@@ -24,123 +14,7 @@ from limpet.ops.host_answer import (
     ThresholdAnswer,
 )
 from limpet.ops.record import iso
-from limpet.storage.gating import GateVerbs
-
-# What any weighted job takes at the least.
-LEAST = Weight(cpu=0.001)
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What is known of a host at one moment; `measured_here`: nobody has published it."""
-
-    reading: Reading
-    assessment: Assessment
-    thresholds: Thresholds
-    measured_here: bool = False
-
-    @property
-    def source(self) -> str:
-        """Where the numbers come from."""
-        if not self.measured_here:
-            return self.reading.source
-        return f"measured here, as no monitor tells of this server; {self.reading.source}"
-
-
-class Gauge:
-    """Looks at a host: what its monitor has published where that is fresh, else with its own eyes.
-
-    For one thread.
-    """
-
-    def __init__(
-        self, store: GateVerbs, here: Here, clock: Clock | None = None, first: float = 1.0
-    ) -> None:
-        """`first`: for how many seconds it measures before it knows the CPU."""
-        self._store = store
-        self._here = here
-        self._clock = clock or SystemClock()
-        self._first = first
-        self._monitor: Monitor | None = None
-        self._measured: Reading | None = None
-
-    def look(self) -> Look:
-        """Look now; the first time that may take as long as it must measure."""
-        for host in self._store.hosts(self._here.server):
-            if look := told_by(host, self._clock):
-                return look
-        reading, here = self._measure(), self._here
-        capacity = Capacity(reading.cores, reading.memory_total)
-        judged = assess(here.server, reading, capacity, self._clock.boot(), here.thresholds)
-        return Look(reading, judged, here.thresholds, measured_here=True)
-
-    def _measure(self) -> Reading:
-        if self._monitor is None:
-            self._monitor = Monitor(self._here.server, self._clock, smoothing=self._here.smoothing)
-        last, now = self._measured, self._clock.boot()
-        if last is None or now - last.at_boot >= LIFETIME_MICROSECONDS:
-            self._monitor.poll()  # of which the CPU is that of a time long past
-            time.sleep(self._first)
-        elif now - last.at_boot < POLL_MICROSECONDS:
-            return last  # the average is one of seconds
-        self._measured = self._monitor.poll()
-        return self._measured
-
-    def close(self) -> None:
-        """Let go of what it looks at."""
-        if self._monitor is not None:
-            self._monitor.close()
-
-
-def told_by(host: Host, clock: Clock) -> Look | None:
-    """What the monitor of a host tells of it; None if that is old, or cannot be read."""
-    told = published_of(host.body)
-    now = clock.boot()
-    # On another machine the store decides how long it holds.
-    if told is None or (
-        told.boot == boot_id() and now - told.reading.at_boot >= LIFETIME_MICROSECONDS
-    ):
-        return None
-    judged = assess_published(host, clock.wall(), boot_id(), now)
-    return None if judged is None else Look(told.reading, judged, told.thresholds)
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What a host has given away: its permits, and for whom it is reserved."""
-
-    permits: tuple[Permit, ...] = ()
-    reserved: Reservation | None = None
-
-
-def given_by(store: GateVerbs, server: str) -> Given:
-    """What one host has given away."""
-    return all_given(store.permits(server), store.reservations()).get(server, Given())
-
-
-def all_given(permits: Iterable[Permit], reservations: Iterable[Reservation]) -> dict[str, Given]:
-    """What each host has given away, by server."""
-    reserved = {each.server: each for each in reservations}
-    held: dict[str, list[Permit]] = {server: [] for server in reserved}
-    for each in permits:
-        held.setdefault(each.server, []).append(each)
-    return {server: Given(tuple(them), reserved.get(server)) for server, them in held.items()}
-
-
-def waits_for(
-    assessment: Assessment, given: Given, weight: Weight, now: int, holder: str | None = None
-) -> Waiting | None:
-    """What keeps this weight off a host, in words; None if nothing does by now.
-
-    The only judgement of that outside of a store. `now` is wall time. `holder`: the job, or the
-    session of a caller, for whom the host may be reserved; None for anybody.
-    """
-    room, reserved = assessment.room, given.reserved
-    verdict = admit(weight, assessment, taken(given.permits, now, room.unseen))
-    never = isinstance(verdict, Waiting) and verdict.never
-    if reserved is not None and reserved.holder != holder and not never:
-        return Waiting(f"waiting: {room.server} is reserved for {reserved.whom}")
-    return verdict if isinstance(verdict, Waiting) else None
+from limpet.storage.contract.gating import GateVerbs
 
 
 def gate_status(store: GateVerbs, look: Look, now: int) -> GateStatus:

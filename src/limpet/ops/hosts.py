@@ -7,16 +7,9 @@ from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import HostNotFound
 from limpet.domain.host import Host, Span
 from limpet.domain.reading import Reading
-from limpet.host.wire import published_of
-from limpet.ops.gate import (
-    Given,
-    all_given,
-    given_by,
-    permits_of,
-    reserved_for,
-    status_of,
-    told_by,
-)
+from limpet.gate.gauge import Given, all_given, given_by, told_by
+from limpet.gate.published import published_of
+from limpet.ops.gate import permits_of, reserved_for, status_of
 from limpet.ops.host_answer import (
     ExecutorAnswer,
     HistoryAnswer,
@@ -26,8 +19,8 @@ from limpet.ops.host_answer import (
     UnmeasuredHost,
 )
 from limpet.ops.record import iso
-from limpet.storage.base import Store
-from limpet.storage.gating import GateVerbs
+from limpet.storage.contract.gating import GateVerbs
+from limpet.storage.contract.store import Store
 
 _VALUES = msgspec.json.Decoder(dict[str, float | None])
 

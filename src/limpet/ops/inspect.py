@@ -26,7 +26,7 @@ from limpet.ops.reason import Reason
 from limpet.ops.record import iso
 from limpet.ops.selection import Readable, Selection
 from limpet.ops.why import Explicable, blocked_by, queue_reasons, reason_of
-from limpet.storage.base import InspectVerbs
+from limpet.storage.contract.store import InspectVerbs
 
 
 class JobPage(Struct, frozen=True, kw_only=True):

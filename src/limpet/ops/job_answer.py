@@ -17,7 +17,7 @@ from limpet.ops.cause_answer import CauseAnswer, cause_answer
 from limpet.ops.reason import Reason
 from limpet.ops.record import iso
 from limpet.ops.selection import Readable, Selection
-from limpet.storage.unreadable import NONSENSE, why
+from limpet.storage.records.unreadable import NONSENSE, why
 
 # How many failed children are told one by one; the others are counted.
 MOST_FAILED = 20

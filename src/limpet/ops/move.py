@@ -1,7 +1,7 @@
 """Moves a store to another place: every job once, whatever ends the mover, and whenever.
 
-The order is what makes it safe (see `limpet.storage.relocation`): the target is closed, the source
-is closed for all that is new, what runs comes to its end, the source is closed for everything, the
+The order is what makes it safe (see `limpet.storage.contract.relocation`): the target is closed,
+the source is closed for all that is new, what runs comes to its end, the source is closed for everything, the
 jobs are copied and counted; then the source is given up for ever, and only then the target opens.
 Each step is one atomic write that may be said again, so a mover that is killed is started again
 and goes on; two at a time do the same twice, which changes nothing.
@@ -19,9 +19,9 @@ from limpet.domain.duration import spoken
 from limpet.domain.errors import InvalidOption, StoreBusy, StoreError, StoreNotMoved
 from limpet.domain.ids import IdSource
 from limpet.domain.plural import number_of
-from limpet.storage.answers import StoreInfo
-from limpet.storage.base import Store
-from limpet.storage.relocation import Manifest, Relocated, Relocation, Stage
+from limpet.storage.contract.answers import StoreInfo
+from limpet.storage.contract.relocation import Manifest, Relocated, Relocation, Stage
+from limpet.storage.contract.store import Store
 
 _LOOK_SECONDS = 0.2
 

@@ -22,7 +22,7 @@ from limpet.ops.job_answer import ProgressAnswer, progress_answer
 from limpet.ops.reason import Reason
 from limpet.ops.record import iso
 from limpet.ops.why import Explicable, blocked_by, queue_reasons
-from limpet.storage.base import InspectVerbs
+from limpet.storage.contract.store import InspectVerbs
 
 # How many running jobs and events are looked at, so that a look stays cheap.
 MOST_JOBS = 100

@@ -3,9 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from limpet.client.json_text import from_text, to_text
-from limpet.client.signature import Packed, Signature
-from limpet.client.upgrades import Upgrades
 from limpet.domain.errors import (
     InvalidOption,
     JobNotFound,
@@ -18,6 +15,9 @@ from limpet.domain.job import Job
 from limpet.domain.state import State
 from limpet.ops.bulk import BulkAnswer, Tally, Tell, Workable, untold
 from limpet.ops.selection import Selection
+from limpet.payload.json_text import from_text, to_text
+from limpet.payload.signature import Packed, Signature
+from limpet.payload.upgrades import Upgrades
 
 # What stands where a secret was masked; given back, it means the secret as it is stored.
 _MASK = "***"

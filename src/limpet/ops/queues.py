@@ -15,8 +15,8 @@ from limpet.domain.queue import NO_QUEUE_RULES, QueueRules, QueueView, checked_n
 from limpet.domain.rate import Rate
 from limpet.domain.rules import checked_key
 from limpet.domain.state import State
-from limpet.storage.base import ControlVerbs, InspectVerbs
-from limpet.storage.shaping import LimitVerbs
+from limpet.storage.contract.shaping import LimitVerbs
+from limpet.storage.contract.store import ControlVerbs, InspectVerbs
 
 _LOOK_SECONDS = 0.2
 

@@ -6,16 +6,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from limpet.client.cron import next_after, zone_of
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.duration import spoken_microseconds
 from limpet.domain.errors import InvalidOption, MoveRefused, QueueDraining, ScheduleNotFound
 from limpet.domain.ids import IdSource
 from limpet.domain.job import masked
 from limpet.domain.schedule import Schedule
+from limpet.maintenance.cron import next_after, zone_of
 from limpet.ops.job_answer import shown
 from limpet.ops.record import iso
-from limpet.storage.scheduling import ScheduleVerbs
+from limpet.storage.contract.scheduling import ScheduleVerbs
 
 RUNS = 5
 

@@ -12,8 +12,8 @@ from typing import Protocol
 from limpet.domain.cause import Cause, Raised
 from limpet.domain.job import Job, JobFilter, Page
 from limpet.domain.state import State
-from limpet.storage.base import CHUNK, InspectVerbs
-from limpet.storage.shaping import FlowVerbs
+from limpet.storage.contract.shaping import FlowVerbs
+from limpet.storage.contract.store import CHUNK, InspectVerbs
 
 
 class Readable(InspectVerbs, FlowVerbs, Protocol):

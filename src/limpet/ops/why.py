@@ -35,10 +35,10 @@ from limpet.ops.reason import (
 )
 from limpet.ops.record import iso
 from limpet.ops.selection import Readable, Selection
-from limpet.storage.base import CHUNK
-from limpet.storage.gating import GateVerbs
-from limpet.storage.relocation import MoveVerbs, Stage
-from limpet.storage.shaping import BreakerVerbs, LimitVerbs
+from limpet.storage.contract.gating import GateVerbs
+from limpet.storage.contract.relocation import MoveVerbs, Stage
+from limpet.storage.contract.shaping import BreakerVerbs, LimitVerbs
+from limpet.storage.contract.store import CHUNK
 
 # How many jobs are looked at, to find those that are ahead or that have a turn; and how many named.
 MOST_SEEN = 10 * CHUNK

@@ -6,7 +6,7 @@ from types import ModuleType
 
 from limpet.domain.clock import Clock
 from limpet.domain.errors import InvalidOption
-from limpet.storage.base import Store
+from limpet.storage.contract.store import Store
 
 _POSTGRES = "limpet.storage.postgres.store"
 _REDIS = "limpet.storage.redis.store"

@@ -21,7 +21,7 @@ from worker.tasks.results import add
 
 from limpet import Context, LimpetError
 from limpet.domain.lease import Lease
-from limpet.worker.executor import Surroundings
+from limpet.worker.executor.executor import Surroundings
 
 
 @app.task

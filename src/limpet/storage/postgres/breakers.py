@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed
-from limpet.storage.base import Topic
-from limpet.storage.furniture import BreakerPiece, breaker_in
+from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.unreadable import readable
+from limpet.storage.records.store_settings import BreakerPiece, breaker_in
+from limpet.storage.records.unreadable import readable
 
 
 def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:

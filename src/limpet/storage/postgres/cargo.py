@@ -2,18 +2,10 @@
 
 import psycopg
 
-from limpet.storage import ticks
-from limpet.storage.answers import Total
-from limpet.storage.base import CHUNK
-from limpet.storage.bounds import at_most_a_chunk, prefix_within
-from limpet.storage.furniture import BreakerPiece, KeyPiece, QueuePiece, read
-from limpet.storage.postgres.breakers import breakers, write
-from limpet.storage.postgres.inspect import totals
-from limpet.storage.postgres.limits import write_rules
-from limpet.storage.postgres.report import kept
-from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.refusals import not_arriving
-from limpet.storage.relocation import (
+from limpet.storage.contract.answers import Total
+from limpet.storage.contract.bounds import at_most_a_chunk, prefix_within
+from limpet.storage.contract.refusals import not_arriving
+from limpet.storage.contract.relocation import (
     CARGO_BYTES,
     Cargo,
     CarriedEvent,
@@ -21,8 +13,16 @@ from limpet.storage.relocation import (
     Manifest,
     Parcel,
 )
-from limpet.storage.rows import Row
-from limpet.storage.texts import rate_in, rules_of_row, to_json
+from limpet.storage.contract.store import CHUNK
+from limpet.storage.postgres.breakers import breakers, write
+from limpet.storage.postgres.inspect import totals
+from limpet.storage.postgres.limits import write_rules
+from limpet.storage.postgres.report import kept
+from limpet.storage.postgres.transaction import Transaction
+from limpet.storage.records.store_settings import BreakerPiece, KeyPiece, QueuePiece, read
+from limpet.storage.records.texts import rate_in, rules_of_row, to_json
+from limpet.storage.sql import schedules
+from limpet.storage.sql.rows import Row
 
 _NOT_ARRIVING = "LP004"
 
@@ -53,7 +53,7 @@ def _furniture(tx: Transaction) -> tuple[tuple[str, str, str], ...]:
     for each in breakers(tx):
         pieces.append(("breaker", each.rules.name, BreakerPiece.of(each)))
     told = [(kind, name, piece.text()) for kind, name, piece in pieces]
-    told += ticks.furniture(tx)
+    told += schedules.furniture(tx)
     return tuple(sorted(each for each in told if each[2] != "{}"))
 
 
@@ -106,7 +106,7 @@ def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
     for kind, name, text in manifest.furniture:
         _place(tx, kind, name, text)
     tx.run("schedule", "remove_all")
-    tx.run("schedule", "adopt", rows=to_json(ticks.rows(manifest.furniture)))
+    tx.run("schedule", "adopt", rows=to_json(schedules.rows(manifest.furniture)))
 
 
 def _place(tx: Transaction, kind: str, name: str, text: str) -> None:

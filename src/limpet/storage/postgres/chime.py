@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 
 from limpet.domain.errors import LimpetError
 from limpet.domain.fork import anew_in_child
-from limpet.storage.base import Topic
+from limpet.storage.contract.store import Topic
 
 _log = logging.getLogger("limpet.store")
 

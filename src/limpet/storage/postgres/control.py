@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from limpet.domain.cause import Requested
 from limpet.domain.errors import JobNotFound
 from limpet.domain.state import State
-from limpet.storage.base import Topic
+from limpet.storage.contract.refusals import not_finished, not_quarantined, unique_held
+from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.refusals import not_finished, not_quarantined, unique_held
-from limpet.storage.texts import repaired, to_json
+from limpet.storage.records.texts import repaired, to_json
 
 _UNIQUE_HELD = -1
 _MOST_LOOKS, _LOOK_SECONDS = 50, 0.005

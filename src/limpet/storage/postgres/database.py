@@ -23,7 +23,8 @@ from psycopg import errors as pg
 from limpet.domain.clock import Clock
 from limpet.domain.errors import LimpetError, StoreRefused
 from limpet.domain.fork import anew_in_child
-from limpet.storage.base import Topic
+from limpet.storage.contract.refusals import no_text
+from limpet.storage.contract.store import Topic
 from limpet.storage.idle import Idle
 from limpet.storage.postgres.chime import Chime
 from limpet.storage.postgres.failures import is_cut, may_be_said_again, said
@@ -31,8 +32,7 @@ from limpet.storage.postgres.location import Location
 from limpet.storage.postgres.overdue import OVERDUE
 from limpet.storage.postgres.schema import apply, create_or_check
 from limpet.storage.postgres.transaction import Transaction, statement
-from limpet.storage.refusals import no_text
-from limpet.storage.rows import Row
+from limpet.storage.sql.rows import Row
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Row]

@@ -6,16 +6,16 @@ from datetime import timedelta
 from limpet.domain.duration import microseconds
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import State
-from limpet.storage.answers import Promoted, Pruned
-from limpet.storage.base import CHUNK, Topic
-from limpet.storage.bounds import SESSIONS_KEPT
-from limpet.storage.outcome import lapsed
+from limpet.storage.contract.answers import Promoted, Pruned
+from limpet.storage.contract.bounds import SESSIONS_KEPT
+from limpet.storage.contract.store import CHUNK, Topic
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.flow import MOST_FLOWS, forget_old, write_out
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.rows import Row
-from limpet.storage.texts import to_json
+from limpet.storage.records.texts import to_json
+from limpet.storage.sql.outcome import lapsed
+from limpet.storage.sql.rows import Row
 
 
 def promote(database: Database) -> Promoted:

@@ -15,14 +15,14 @@ from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.domain.state import State
-from limpet.storage.answers import Receipt
-from limpet.storage.base import Topic
-from limpet.storage.caps import are_one, none_written, over_cap
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.caps import are_one, none_written, over_cap
+from limpet.storage.contract.refusals import of_texts
+from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.refusals import of_texts
-from limpet.storage.texts import rules_text, strict_json
+from limpet.storage.records.texts import rules_text, strict_json
 
 _DRAINING = "LP005"
 _NO_PARENT = "LP006"

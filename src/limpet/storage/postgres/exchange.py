@@ -17,9 +17,13 @@ from limpet.domain.lease import Lease
 from limpet.domain.permit import PassedOver
 from limpet.domain.session import Standing
 from limpet.domain.transition import MOVE_OF, Complete, Rejected, Settlement
-from limpet.storage.answers import Exchanged
-from limpet.storage.base import Topic, Want
-from limpet.storage.claimed import claimed_of
+from limpet.storage.contract.answers import Exchanged
+from limpet.storage.contract.refusals import (
+    exchange_forgotten,
+    exchange_too_old,
+    session_not_known,
+)
+from limpet.storage.contract.store import Topic, Want
 from limpet.storage.postgres.breakers import tell
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.fence import check
@@ -27,9 +31,9 @@ from limpet.storage.postgres.lists import column, nullable
 from limpet.storage.postgres.permits import gate_record
 from limpet.storage.postgres.settle import listed, settled
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.refusals import exchange_forgotten, exchange_too_old, session_not_known
-from limpet.storage.rows import Row
-from limpet.storage.texts import to_json
+from limpet.storage.records.claimed import claimed_of
+from limpet.storage.records.texts import to_json
+from limpet.storage.sql.rows import Row
 
 _NOT_HELD = "LP001"
 # Longer than it may wait for a lock; a worker with outcomes to tell cannot wait for longer.

@@ -15,8 +15,8 @@ from limpet.domain.errors import (
     StoreUnavailable,
     StoreUnreachable,
 )
+from limpet.storage.contract.relocation import refused
 from limpet.storage.postgres.location import Location
-from limpet.storage.relocation import refused
 
 _CLOSED = "LP003"
 _NOTHING = "nothing was written"

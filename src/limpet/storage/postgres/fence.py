@@ -6,10 +6,10 @@ from operator import itemgetter
 from limpet.domain.cause import LateHolder
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Rejected
-from limpet.storage.fence import holding, verdicts
 from limpet.storage.postgres.held import HeldJob
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.texts import to_json
+from limpet.storage.records.texts import to_json
+from limpet.storage.sql.fence import holding, verdicts
 
 
 def check(

@@ -9,18 +9,18 @@ from limpet.domain.errors import FlowIncomplete, LeaseLost, QueueFull
 from limpet.domain.job import NewJob, Page
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
-from limpet.storage.answers import Receipt
-from limpet.storage.base import CHUNK
-from limpet.storage.bounds import page_size
-from limpet.storage.caps import flow_over_cap
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.bounds import page_size
+from limpet.storage.contract.caps import flow_over_cap
+from limpet.storage.contract.refusals import cursor_not_given
+from limpet.storage.contract.store import CHUNK
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.enqueue import admit, in_turn, may_hand_in
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.refusals import cursor_not_given
-from limpet.storage.rows import job_of
-from limpet.storage.texts import to_json
-from limpet.storage.unreadable import field, readable
+from limpet.storage.records.texts import to_json
+from limpet.storage.records.unreadable import field, readable
+from limpet.storage.sql.rows import job_of
 
 # How many flows are forgotten at once.
 MOST_FLOWS = 10

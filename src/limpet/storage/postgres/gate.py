@@ -7,11 +7,11 @@ from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import PATIENCE, Permit, Reservation, Room
 from limpet.domain.session import Standing
 from limpet.domain.weight import Weight
+from limpet.storage.contract.refusals import session_dead, session_not_known
 from limpet.storage.postgres import hosts, permits
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.refusals import session_dead, session_not_known
-from limpet.storage.texts import to_json
+from limpet.storage.records.texts import to_json
 
 
 def take_permit(
@@ -34,7 +34,7 @@ def take_permit(
 
 
 class Gates:
-    """The verbs of the gate; see `limpet.storage.gating`."""
+    """The verbs of the gate; see `limpet.storage.contract.gating`."""
 
     _db: Database
 

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from limpet.domain.cause import Cause, Requested
-from limpet.storage.outcome import Held
-from limpet.storage.texts import cause_in, has_hook
+from limpet.storage.records.texts import cause_in, has_hook
+from limpet.storage.sql.outcome import Held
 
 
 class HeldJob(NamedTuple):

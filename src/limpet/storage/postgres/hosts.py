@@ -6,9 +6,9 @@ from datetime import timedelta
 from limpet.domain.duration import microseconds
 from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import RESERVED_FOR
-from limpet.storage.gating import SAMPLES_KEPT
+from limpet.storage.contract.gating import SAMPLES_KEPT
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.texts import to_json
+from limpet.storage.records.texts import to_json
 
 
 def publish_host(

@@ -1,6 +1,6 @@
 """What the store is: its server, and how durable what it accepts is."""
 
-from limpet.storage.answers import StoreInfo
+from limpet.storage.contract.answers import StoreInfo
 from limpet.storage.postgres.location import Location
 from limpet.storage.postgres.transaction import Transaction
 

@@ -1,7 +1,7 @@
 """What must always hold, checked; each rule is a statement of sql/invariants.sql."""
 
-from limpet.storage.answers import Broken
 from limpet.storage.assets import script
+from limpet.storage.contract.answers import Broken
 from limpet.storage.postgres.transaction import PACKAGE, Transaction
 
 

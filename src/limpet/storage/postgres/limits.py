@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.domain.rate import Rate
-from limpet.storage.answers import KeyLimit
-from limpet.storage.base import Topic
+from limpet.storage.contract.answers import KeyLimit
+from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.texts import rate_in, rules_of_row, to_json
+from limpet.storage.records.texts import rate_in, rules_of_row, to_json
 
 
 def declare_queues(tx: Transaction, queues: Mapping[str, QueueRules]) -> None:

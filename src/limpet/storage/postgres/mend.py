@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from limpet.storage.answers import Mended
 from limpet.storage.assets import script
+from limpet.storage.contract.answers import Mended
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.invariants import invariants
 from limpet.storage.postgres.transaction import PACKAGE, Transaction

@@ -9,18 +9,18 @@ from limpet.domain.lease import Lease
 from limpet.domain.session import Session, Standing
 from limpet.domain.state import Move, State
 from limpet.domain.transition import Rejected
-from limpet.storage.answers import Outlook, Recovered
-from limpet.storage.base import CHUNK
-from limpet.storage.fence import held_of
-from limpet.storage.outcome import Decision, Held, lost, released
+from limpet.storage.contract.answers import Outlook, Recovered
+from limpet.storage.contract.store import CHUNK
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.held import HeldJob
 from limpet.storage.postgres.inspect import sessions
 from limpet.storage.postgres.session import end
 from limpet.storage.postgres.settle import moves
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.rows import Row
-from limpet.storage.texts import cause_in
+from limpet.storage.records.texts import cause_in
+from limpet.storage.sql.fence import held_of
+from limpet.storage.sql.outcome import Decision, Held, lost, released
+from limpet.storage.sql.rows import Row
 
 
 def expire(tx: Transaction, asked: int, longest: timedelta | None) -> tuple[Session, ...]:

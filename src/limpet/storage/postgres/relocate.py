@@ -1,7 +1,7 @@
 """A store that moves to another place: the steps of the move."""
 
+from limpet.storage.contract.relocation import Relocated, Relocation, relocate_in, relocation_in
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.relocation import Relocated, Relocation, relocate_in, relocation_in
 
 
 def relocation(tx: Transaction) -> tuple[Relocation | None, str]:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from limpet.domain.job import Report
 from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected
-from limpet.storage.bounds import LINE_KEPT, MOST_LINES, NOTE_KEPT
+from limpet.storage.contract.bounds import LINE_KEPT, MOST_LINES, NOTE_KEPT
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.texts import clean, to_json
+from limpet.storage.records.texts import clean, to_json
 
 
 def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:

@@ -15,10 +15,10 @@ from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import SchemaMismatch, StoreBusy, StoreUnavailable
 from limpet.domain.ids import IdSource
 from limpet.storage.assets import names, text_of
+from limpet.storage.contract.refusals import made_before_release
 from limpet.storage.postgres.location import Location
 from limpet.storage.postgres.transaction import PACKAGE, functions, in_schema, statement
-from limpet.storage.refusals import made_before_release
-from limpet.storage.rows import Row
+from limpet.storage.sql.rows import Row
 
 # The version that this code writes, and the oldest one that it can work on.
 NEWEST = 1

@@ -7,12 +7,12 @@ from limpet.domain.duration import microseconds
 from limpet.domain.lease import Digest, Lease
 from limpet.domain.session import NewSession, SessionState, Standing
 from limpet.host.boot import boot_id
-from limpet.storage.answers import Registered, Renewed
+from limpet.storage.contract.answers import Registered, Renewed
+from limpet.storage.contract.refusals import session_dead, session_not_known
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.refusals import session_dead, session_not_known
-from limpet.storage.tasksets import tasks_digest
-from limpet.storage.texts import to_json
+from limpet.storage.records.task_sets import tasks_digest
+from limpet.storage.records.texts import to_json
 
 
 def register(tx: Transaction, new: NewSession) -> Registered:

@@ -8,12 +8,12 @@ from limpet.domain.cause import Cause, Raised
 from limpet.domain.errors import FlowIncomplete
 from limpet.domain.state import FINAL, Move, State
 from limpet.domain.transition import Fail, FanOut, Settlement, Snooze
-from limpet.storage.base import Topic
-from limpet.storage.outcome import Decision, Held, decide
+from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.flow import commit_staged, drop
 from limpet.storage.postgres.held import HeldJob
 from limpet.storage.postgres.transaction import Transaction
-from limpet.storage.texts import to_json
+from limpet.storage.records.texts import to_json
+from limpet.storage.sql.outcome import Decision, Held, decide
 
 _RINGS: dict[State, Topic] = {State.READY: Topic.READY} | dict.fromkeys(FINAL, Topic.DONE)
 

@@ -17,8 +17,9 @@ from limpet.domain.rate import Rate
 from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
-from limpet.storage import answers, base
-from limpet.storage.bounds import at_most_a_chunk
+from limpet.storage.contract import answers, store
+from limpet.storage.contract.bounds import at_most_a_chunk
+from limpet.storage.contract.relocation import Cargo, Manifest, Relocated, Relocation
 from limpet.storage.postgres import breakers as breaking
 from limpet.storage.postgres import (
     cargo,
@@ -51,7 +52,6 @@ from limpet.storage.postgres.mend import mend
 from limpet.storage.postgres.report import report
 from limpet.storage.postgres.schedule import Schedules
 from limpet.storage.postgres.within import aenqueue_within, enqueue_within
-from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
 
 _log = logging.getLogger("limpet.store")
 
@@ -60,7 +60,7 @@ _LOOK_SECONDS = 60.0
 
 
 class PostgresStore(Schedules, Gates):
-    """A store in one schema of a PostgreSQL database. See `limpet.storage.base` for the verbs."""
+    """A store in one schema of a PostgreSQL database; its verbs are in `storage.contract`."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._location = parse(url)
@@ -77,7 +77,7 @@ class PostgresStore(Schedules, Gates):
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
-        turn: Callable[[], None] = base.at_once,
+        turn: Callable[[], None] = store.at_once,
     ) -> list[answers.Receipt]:
         at_most_a_chunk(jobs)
         if fence is not None:
@@ -133,7 +133,7 @@ class PostgresStore(Schedules, Gates):
         session: str,
         seq: int,
         settlements: Sequence[Settlement] = (),
-        want: base.Want | None = None,
+        want: store.Want | None = None,
         begun: Sequence[Lease] = (),
         observed: Sequence[Observed] = (),
     ) -> answers.Exchanged:
@@ -330,7 +330,7 @@ class PostgresStore(Schedules, Gates):
 
     # -- the store itself
 
-    def listen(self, topic: base.Topic) -> base.Bell:
+    def listen(self, topic: store.Topic) -> store.Bell:
         return self._ringer.listen(topic)
 
     def close(self) -> None:
@@ -343,6 +343,6 @@ def place(url: str) -> tuple[str, ...]:
     return parse(url).place
 
 
-def open_store(url: str, clock: Clock | None = None) -> base.Store:
+def open_store(url: str, clock: Clock | None = None) -> store.Store:
     """Open a store by its URL; the registry calls this."""
     return PostgresStore(url, clock)

@@ -9,9 +9,9 @@ from psycopg.rows import tuple_row
 
 from limpet.domain.clock import Clock
 from limpet.storage.assets import names, script, text_of
-from limpet.storage.base import Topic
+from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.location import Location
-from limpet.storage.rows import Row
+from limpet.storage.sql.rows import Row
 
 PACKAGE = __package__ or "limpet.storage.postgres"
 _SCHEMA = "limpet."

@@ -14,8 +14,8 @@ from psycopg import errors as pg
 from limpet.domain.errors import TransactionRefused
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
-from limpet.storage.answers import Receipt
-from limpet.storage.caps import are_one, none_written, over_cap
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.caps import are_one, none_written, over_cap
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.enqueue import (
     asked,
@@ -26,7 +26,7 @@ from limpet.storage.postgres.enqueue import (
 )
 from limpet.storage.postgres.failures import said
 from limpet.storage.postgres.transaction import call_of, statement
-from limpet.storage.rows import Row
+from limpet.storage.sql.rows import Row
 
 _ANOTHER_STORE = "LP002"
 

@@ -5,17 +5,10 @@ from typing import Any
 
 from limpet.domain.errors import StoreCorrupt
 from limpet.domain.rules import rules_of
-from limpet.storage.answers import Total
-from limpet.storage.base import CHUNK
-from limpet.storage.bounds import at_most_a_chunk
-from limpet.storage.redis.enqueue import flags_of, has_hook
-from limpet.storage.redis.furniture import furniture_of, writes_of
-from limpet.storage.redis.layout import FAMILY, HOOK, TURN
-from limpet.storage.redis.link import Link, as_text, packed
-from limpet.storage.redis.packed import unpacked
-from limpet.storage.redis.rows import counts_of, number_of, parcel_of, row_of
-from limpet.storage.refusals import not_arriving
-from limpet.storage.relocation import (
+from limpet.storage.contract.answers import Total
+from limpet.storage.contract.bounds import at_most_a_chunk
+from limpet.storage.contract.refusals import not_arriving
+from limpet.storage.contract.relocation import (
     CARGO_BYTES,
     Cargo,
     CarriedEvent,
@@ -23,7 +16,14 @@ from limpet.storage.relocation import (
     Manifest,
     Parcel,
 )
-from limpet.storage.texts import from_json
+from limpet.storage.contract.store import CHUNK
+from limpet.storage.records.texts import from_json
+from limpet.storage.redis.enqueue import flags_of, has_hook
+from limpet.storage.redis.furniture import furniture_of, writes_of
+from limpet.storage.redis.layout import FAMILY, HOOK, TURN
+from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.packed import unpacked
+from limpet.storage.redis.rows import counts_of, number_of, parcel_of, row_of
 
 _NOT_ARRIVING = 1
 _MOST_LATEST = 1_000

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from limpet.domain.cause import Requested
 from limpet.domain.errors import InvalidOption, JobNotFound
 from limpet.domain.state import State
+from limpet.storage.contract.refusals import not_finished, not_quarantined, unique_held
+from limpet.storage.records.texts import repaired
 from limpet.storage.redis.inspect import job as find
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.settle import cause_text
-from limpet.storage.refusals import not_finished, not_quarantined, unique_held
-from limpet.storage.texts import repaired
 
 _NOT_FOUND = 1
 _UNIQUE_TAKEN = 3

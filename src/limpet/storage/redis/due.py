@@ -6,10 +6,10 @@ from datetime import timedelta
 from limpet.domain.duration import microseconds
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import State
-from limpet.storage.answers import Promoted, Pruned
-from limpet.storage.bounds import SESSIONS_KEPT
+from limpet.storage.contract.answers import Promoted, Pruned
+from limpet.storage.contract.bounds import SESSIONS_KEPT
+from limpet.storage.records.unreadable import note, unreadable
 from limpet.storage.redis.link import Link
-from limpet.storage.unreadable import note, unreadable
 
 
 def promote(link: Link) -> Promoted:

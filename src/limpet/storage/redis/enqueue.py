@@ -11,12 +11,12 @@ from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.rules import NO_RULES, Rules
 from limpet.domain.state import State
-from limpet.storage.answers import Receipt
-from limpet.storage.base import at_once
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.refusals import of_texts
+from limpet.storage.contract.store import at_once
 from limpet.storage.redis.layout import FAMILY, HOOK, KEYED, NONE, ROW, RULED, UNIQUE
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import state_of
-from limpet.storage.refusals import of_texts
 
 _SHAPE = ROW.packing(*ROW.between("suspect", "priority"))
 _NEW = {"r": State.READY, "s": State.SCHEDULED, "b": State.BLOCKED, "c": State.CANCELLED}

@@ -10,19 +10,19 @@ from limpet.domain.lease import Lease
 from limpet.domain.permit import PassedOver
 from limpet.domain.session import Standing
 from limpet.domain.transition import Settlement
-from limpet.storage.answers import Exchanged
-from limpet.storage.base import Want
-from limpet.storage.redis.link import Link, as_text, packed
-from limpet.storage.redis.permits import gate_told
-from limpet.storage.redis.rows import claimed_alone, rejected_of
-from limpet.storage.redis.settle import told
-from limpet.storage.refusals import (
+from limpet.storage.contract.answers import Exchanged
+from limpet.storage.contract.refusals import (
     exchange_forgotten,
     exchange_too_old,
     of_texts,
     session_not_known,
 )
-from limpet.storage.unreadable import NONSENSE
+from limpet.storage.contract.store import Want
+from limpet.storage.records.unreadable import NONSENSE
+from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.permits import gate_told
+from limpet.storage.redis.rows import claimed_alone, rejected_of
+from limpet.storage.redis.settle import told
 
 _NOT_KNOWN, _TOO_OLD, _FORGOTTEN = 1, 2, 3
 

@@ -8,11 +8,11 @@ import msgspec
 from limpet.domain.errors import FlowIncomplete, LeaseLost, QueueFull
 from limpet.domain.job import NewJob, Page
 from limpet.domain.lease import Lease
-from limpet.storage.bounds import page_size
+from limpet.storage.contract.bounds import page_size
+from limpet.storage.contract.refusals import cursor_not_given, of_texts
 from limpet.storage.redis.enqueue import FENCE_LOST, batch_of
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import job_of, number_of
-from limpet.storage.refusals import cursor_not_given, of_texts
 
 _INCOMPLETE, _FULL = 1, 2
 

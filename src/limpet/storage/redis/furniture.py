@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from limpet.domain.queue import NO_QUEUE_RULES
-from limpet.storage.furniture import (
+from limpet.storage.records.store_settings import (
     BreakerPiece,
     KeyPiece,
     QueuePiece,
@@ -12,11 +12,11 @@ from limpet.storage.furniture import (
     key_in,
     read,
 )
+from limpet.storage.records.unreadable import readable
 from limpet.storage.redis.limits import breaker_of, key_text, rules_of, said
 from limpet.storage.redis.link import as_text, packed
 from limpet.storage.redis.rows import pairs_of
 from limpet.storage.redis.schedule import kept_of, schedules_of
-from limpet.storage.unreadable import readable
 
 Furniture = tuple[tuple[str, str, str], ...]
 

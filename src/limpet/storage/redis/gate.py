@@ -6,9 +6,9 @@ from datetime import timedelta
 from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import PATIENCE, RESERVED_FOR, Permit, Reservation, Room
 from limpet.domain.weight import Weight
+from limpet.storage.contract.refusals import session_dead, session_not_known
 from limpet.storage.redis import hosts, permits
 from limpet.storage.redis.link import Link
-from limpet.storage.refusals import session_dead, session_not_known
 
 _NOT_KNOWN, _OVER = 1, 2
 
@@ -25,7 +25,7 @@ def take_permit(link: Link, session: str, weight: Weight, room: Room, patience: 
 
 
 class Gates:
-    """The verbs of the gate; see `limpet.storage.gating`."""
+    """The verbs of the gate; see `limpet.storage.contract.gating`."""
 
     _link: Link
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from limpet.domain.duration import microseconds
 from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import RESERVED_FOR
-from limpet.storage.gating import SAMPLES_KEPT
+from limpet.storage.contract.gating import SAMPLES_KEPT
 from limpet.storage.redis.link import Link
 
 

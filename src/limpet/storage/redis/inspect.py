@@ -8,14 +8,14 @@ from limpet.domain.job import Job, JobFilter, LogLine, Page
 from limpet.domain.queue import NO_QUEUE_RULES, QueueView
 from limpet.domain.session import Session
 from limpet.domain.state import State
-from limpet.storage.answers import Total
-from limpet.storage.bounds import page_size
+from limpet.storage.contract.answers import Total
+from limpet.storage.contract.bounds import page_size
+from limpet.storage.contract.refusals import cursor_not_given
+from limpet.storage.records.unreadable import readable
 from limpet.storage.redis.limits import rules_of
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.rows import counts_of, job_of, number_of, pairs_of, state_of
 from limpet.storage.redis.told import event_of, job_event_of, line_of, session_of
-from limpet.storage.refusals import cursor_not_given
-from limpet.storage.unreadable import readable
 
 # How many rows one script may look at before it lets others have the server.
 _MOST_LOOKED_AT = 10_000

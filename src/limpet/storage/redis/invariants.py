@@ -7,7 +7,7 @@ large store goes on serving meanwhile; the store as a whole in one step too.
 from collections.abc import Iterator
 from typing import Any
 
-from limpet.storage.answers import Broken
+from limpet.storage.contract.answers import Broken
 from limpet.storage.redis.link import Link
 
 RULES = {

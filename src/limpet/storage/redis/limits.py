@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from limpet.domain.breaker import Breaker, BreakerRules, BreakerState
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.domain.rate import Rate
-from limpet.storage.answers import KeyLimit
-from limpet.storage.furniture import BreakerPiece, KeyPiece, breaker_in, key_in
+from limpet.storage.contract.answers import KeyLimit
+from limpet.storage.records.store_settings import BreakerPiece, KeyPiece, breaker_in, key_in
+from limpet.storage.records.texts import queue_rules_in, to_json
+from limpet.storage.records.unreadable import or_else, readable
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.packed import unpacked
-from limpet.storage.texts import queue_rules_in, to_json
-from limpet.storage.unreadable import or_else, readable
 
 
 def declare_queues(link: Link, queues: Mapping[str, QueueRules]) -> None:

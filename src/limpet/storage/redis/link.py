@@ -12,14 +12,14 @@ from limpet.domain.clock import Clock
 from limpet.domain.errors import StoreUnreachable
 from limpet.domain.fork import anew_in_child
 from limpet.storage.assets import LuaScript, lua
+from limpet.storage.contract.refusals import made_before_release, of_texts
+from limpet.storage.contract.relocation import refused
 from limpet.storage.redis import schema
 from limpet.storage.redis.connection import Connection
 from limpet.storage.redis.connections import Connections
 from limpet.storage.redis.failures import is_elsewhere, is_lost, is_missing_script, moved_to, said
 from limpet.storage.redis.layout import in_numbers
 from limpet.storage.redis.location import Location
-from limpet.storage.refusals import made_before_release, of_texts
-from limpet.storage.relocation import refused
 
 PACKAGE = __package__ or "limpet.storage.redis"
 

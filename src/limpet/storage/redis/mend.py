@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from limpet.storage.answers import Mended
+from limpet.storage.contract.answers import Mended
 from limpet.storage.redis.link import Link
 
 _AT_ONCE = 500

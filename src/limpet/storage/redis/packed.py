@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from limpet.domain.job import EVERYTHING, Progress
-from limpet.storage.unreadable import NONSENSE, or_else
+from limpet.storage.records.unreadable import NONSENSE, or_else
 
 unpacked = msgspec.msgpack.decode
 

@@ -8,7 +8,7 @@ from limpet.domain.duration import microseconds
 from limpet.domain.lease import Lease
 from limpet.domain.session import Session
 from limpet.domain.transition import Rejected
-from limpet.storage.answers import Outlook, Recovered
+from limpet.storage.contract.answers import Outlook, Recovered
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.rows import rejected_of
 from limpet.storage.redis.settle import cause_text

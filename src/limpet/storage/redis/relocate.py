@@ -1,7 +1,7 @@
 """A store that moves to another place: the steps of the move."""
 
+from limpet.storage.contract.relocation import Relocated, Relocation, need_of, relocation_of
 from limpet.storage.redis.link import Link
-from limpet.storage.relocation import Relocated, Relocation, need_of, relocation_of
 
 
 def relocation(link: Link) -> tuple[Relocation | None, str]:

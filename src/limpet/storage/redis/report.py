@@ -7,10 +7,10 @@ import msgspec
 
 from limpet.domain.job import Report
 from limpet.domain.transition import Rejected
-from limpet.storage.bounds import LINE_KEPT, MOST_LINES, NOTE_KEPT
+from limpet.storage.contract.bounds import LINE_KEPT, MOST_LINES, NOTE_KEPT
+from limpet.storage.records.texts import clean
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.rows import rejected_of
-from limpet.storage.texts import clean
 
 
 def report(link: Link, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:

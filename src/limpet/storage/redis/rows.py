@@ -10,7 +10,10 @@ from limpet.domain.lease import Lease
 from limpet.domain.rules import NO_RULES, rules_of
 from limpet.domain.state import State
 from limpet.domain.transition import Answer, Rejected
-from limpet.storage.claimed import claimed_of
+from limpet.storage.contract.relocation import Parcel
+from limpet.storage.records.claimed import claimed_of
+from limpet.storage.records.texts import cause_in, reason_of, to_json
+from limpet.storage.records.unreadable import or_else
 from limpet.storage.redis.layout import NONE, ROW, STATES, TURN, Row
 from limpet.storage.redis.packed import (
     extra_of,
@@ -21,9 +24,6 @@ from limpet.storage.redis.packed import (
     unpacked,
     word,
 )
-from limpet.storage.relocation import Parcel
-from limpet.storage.texts import cause_in, reason_of, to_json
-from limpet.storage.unreadable import or_else
 
 _ROW = ROW.packing(*Row._fields)
 _NUMBER = slice(ROW.offset("number"), ROW.offset("session_length"))

@@ -5,16 +5,16 @@ from typing import Any
 
 from limpet.domain.job import NewJob
 from limpet.domain.schedule import Schedule
-from limpet.storage.answers import Ticked
-from limpet.storage.base import CHUNK
-from limpet.storage.bounds import at_most_a_chunk
-from limpet.storage.furniture import SchedulePiece, read
+from limpet.storage.contract.answers import Ticked
+from limpet.storage.contract.bounds import at_most_a_chunk
+from limpet.storage.contract.refusals import of_texts
+from limpet.storage.contract.store import CHUNK
+from limpet.storage.records.store_settings import SchedulePiece, read
+from limpet.storage.records.unreadable import field, readable
 from limpet.storage.redis.enqueue import batch_of, receipts_of
 from limpet.storage.redis.link import Link
 from limpet.storage.redis.packed import unpacked
-from limpet.storage.refusals import of_texts
-from limpet.storage.ticks import checked
-from limpet.storage.unreadable import field, readable
+from limpet.storage.sql.schedules import checked
 
 
 @of_texts
@@ -114,7 +114,7 @@ def _fire(link: Link, seen: Schedule, jobs: Sequence[NewJob], *when: int) -> Tic
 
 
 class Schedules:
-    """The verbs of schedules; see `limpet.storage.scheduling`."""
+    """The verbs of schedules; see `limpet.storage.contract.scheduling`."""
 
     _link: Link
 

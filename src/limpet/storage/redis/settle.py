@@ -19,8 +19,8 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
+from limpet.storage.records.texts import to_json
 from limpet.storage.redis.link import as_text, packed
-from limpet.storage.texts import to_json
 
 _MOST = 2**53
 

@@ -14,8 +14,9 @@ from limpet.domain.rate import Rate
 from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
-from limpet.storage import answers, base
-from limpet.storage.bounds import at_most_a_chunk
+from limpet.storage.contract import answers, store
+from limpet.storage.contract.bounds import at_most_a_chunk
+from limpet.storage.contract.relocation import Cargo, Manifest, Relocated, Relocation
 from limpet.storage.redis import (
     cargo,
     control,
@@ -39,11 +40,10 @@ from limpet.storage.redis.location import parse
 from limpet.storage.redis.mend import mend
 from limpet.storage.redis.report import report
 from limpet.storage.redis.schedule import Schedules
-from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
 
 
 class RedisStore(Schedules, Gates):
-    """A store in one Redis or Valkey. See `limpet.storage.base` for the verbs."""
+    """A store in one Redis or Valkey; its verbs are in `storage.contract`."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._location = parse(url)
@@ -59,7 +59,7 @@ class RedisStore(Schedules, Gates):
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
-        turn: Callable[[], None] = base.at_once,
+        turn: Callable[[], None] = store.at_once,
     ) -> list[answers.Receipt]:
         at_most_a_chunk(jobs)
         return enqueue(self._link, jobs, caps, all_or_none, fence, turn)
@@ -86,7 +86,7 @@ class RedisStore(Schedules, Gates):
         session: str,
         seq: int,
         settlements: Sequence[Settlement] = (),
-        want: base.Want | None = None,
+        want: store.Want | None = None,
         begun: Sequence[Lease] = (),
         observed: Sequence[Observed] = (),
     ) -> answers.Exchanged:
@@ -282,7 +282,7 @@ class RedisStore(Schedules, Gates):
 
     # -- the store itself
 
-    def listen(self, topic: base.Topic) -> base.Bell:
+    def listen(self, topic: store.Topic) -> store.Bell:
         return self._bells.listen(topic)
 
     def close(self) -> None:
@@ -297,6 +297,6 @@ def place(url: str) -> tuple[object, ...]:
     return location.kind, hosts, location.path, location.service, location.db, location.namespace
 
 
-def open_store(url: str, clock: Clock | None = None) -> base.Store:
+def open_store(url: str, clock: Clock | None = None) -> store.Store:
     """Open a store by its URL; the registry calls this."""
     return RedisStore(url, clock)

@@ -8,10 +8,10 @@ import msgspec
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.job import LogLine
 from limpet.domain.session import DEFAULT_LEASE, Session, SessionKind, SessionState
+from limpet.storage.records.texts import cause_in, event_name
+from limpet.storage.records.unreadable import field, or_else
 from limpet.storage.redis.packed import unpacked, word
-from limpet.storage.rows import lease_of, lock_in, schedules_in
-from limpet.storage.texts import cause_in, event_name
-from limpet.storage.unreadable import field, or_else
+from limpet.storage.sql.rows import lease_of, lock_in, schedules_in
 
 
 def session_of(id_: bytes, fields: Sequence[bytes], now_lease: int) -> Session:

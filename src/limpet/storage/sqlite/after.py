@@ -12,12 +12,12 @@ from limpet.domain.cause import Cause, ChildFailed, ParentGone
 from limpet.domain.event import EventName
 from limpet.domain.rules import ChildFailure
 from limpet.domain.state import FINAL, Move, State
-from limpet.storage.base import CHUNK, Topic
-from limpet.storage.rows import Row
+from limpet.storage.contract.store import CHUNK, Topic
+from limpet.storage.records.texts import rules_in, to_json
+from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.keys import HAS, Waiting, become_ready, serve
 from limpet.storage.sqlite.permits import give_back
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import rules_in, to_json
 
 
 class Ended(NamedTuple):

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from limpet.domain.breaker import Breaker
 from limpet.domain.queue import QueueRules
 from limpet.domain.state import State
-from limpet.storage.rows import Row
+from limpet.storage.records.texts import rules_in_force
+from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.breakers import not_closed, probed
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import rules_in_force
 
 # What one job of a queue of weight 1 adds to how much the queue has had.
 _STRIDE = 1_000_000

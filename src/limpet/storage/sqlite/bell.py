@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from limpet.domain.errors import StoreUnavailable
-from limpet.storage.base import Topic
+from limpet.storage.contract.store import Topic
 from limpet.storage.sqlite.failures import said_of_system
 from limpet.storage.sqlite.rights import folder_of, make_folder, open_beside
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed, tried
-from limpet.storage.base import Topic
-from limpet.storage.furniture import BreakerPiece, breaker_in
+from limpet.storage.contract.store import Topic
+from limpet.storage.records.store_settings import BreakerPiece, breaker_in
+from limpet.storage.records.unreadable import readable
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.unreadable import readable
 
 
 def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:

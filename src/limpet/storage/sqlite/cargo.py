@@ -6,9 +6,8 @@ from itertools import groupby
 
 from limpet.domain.queue import sort_key
 from limpet.domain.state import FINAL, WAITING
-from limpet.storage.base import CHUNK, Topic
-from limpet.storage.bounds import at_most_a_chunk, prefix_within
-from limpet.storage.relocation import (
+from limpet.storage.contract.bounds import at_most_a_chunk, prefix_within
+from limpet.storage.contract.relocation import (
     CARGO_BYTES,
     Cargo,
     CarriedEvent,
@@ -17,12 +16,13 @@ from limpet.storage.relocation import (
     Parcel,
     Stage,
 )
+from limpet.storage.contract.store import CHUNK, Topic
+from limpet.storage.records.texts import to_json
 from limpet.storage.sqlite import furniture
 from limpet.storage.sqlite.inspect import totals
 from limpet.storage.sqlite.keys import HAS, NONE, WAITS
 from limpet.storage.sqlite.relocate import must_be
 from limpet.storage.sqlite.transaction import Transaction, Value
-from limpet.storage.texts import to_json
 
 
 def manifest(tx: Transaction) -> Manifest:

@@ -14,15 +14,15 @@ from limpet.domain.lease import Lease
 from limpet.domain.permit import PassedOver
 from limpet.domain.state import Move, State
 from limpet.domain.weight import Weight
-from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
-from limpet.storage.claimed import claimed_of
-from limpet.storage.rows import Row
+from limpet.storage.contract.store import ANY_QUEUE, CHUNK, Pool, Want
+from limpet.storage.records.claimed import claimed_of
+from limpet.storage.records.texts import to_json
+from limpet.storage.records.unreadable import NONSENSE
+from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.admission import Admission
 from limpet.storage.sqlite.after import after
 from limpet.storage.sqlite.allowance import Probes, QueueAllowance, Shares, earlier
 from limpet.storage.sqlite.transaction import LARGE, Transaction
-from limpet.storage.texts import to_json
-from limpet.storage.unreadable import NONSENSE
 
 
 class Claimed(NamedTuple):

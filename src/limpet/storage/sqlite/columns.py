@@ -2,8 +2,8 @@
 
 from limpet.domain.job import NewJob
 from limpet.domain.queue import sort_key
+from limpet.storage.records.texts import strict_json
 from limpet.storage.sqlite.transaction import Transaction, Value
-from limpet.storage.texts import strict_json
 
 
 def job_row(tx: Transaction, n: int, job: NewJob) -> tuple[Value, ...]:

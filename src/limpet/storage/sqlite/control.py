@@ -8,14 +8,14 @@ from limpet.domain.errors import JobNotFound
 from limpet.domain.event import EventName
 from limpet.domain.queue import sort_key
 from limpet.domain.state import FINAL, Move, State
-from limpet.storage.refusals import not_finished, not_quarantined, unique_held
-from limpet.storage.rows import Row
+from limpet.storage.contract.refusals import not_finished, not_quarantined, unique_held
+from limpet.storage.records.texts import repaired, to_json
+from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.after import after, stop
 from limpet.storage.sqlite.keys import become_ready, waiting_of
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.sqlite.unique import take_again
-from limpet.storage.texts import repaired, to_json
 
 
 def _find(tx: Transaction, job: str) -> Row:

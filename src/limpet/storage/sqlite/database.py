@@ -23,9 +23,9 @@ import apsw
 
 from limpet.domain.clock import Clock
 from limpet.domain.errors import LimpetError, StoreUnavailable
-from limpet.storage.base import CHUNK, Topic
+from limpet.storage.contract.refusals import no_text, nobody_writes
+from limpet.storage.contract.store import CHUNK, Topic
 from limpet.storage.pipe_bell import PipeBell
-from limpet.storage.refusals import no_text, nobody_writes
 from limpet.storage.sqlite import forks
 from limpet.storage.sqlite.bell import ring
 from limpet.storage.sqlite.boot import ForeignSessions, Renewals, watch

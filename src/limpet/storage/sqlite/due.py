@@ -8,18 +8,18 @@ from limpet.domain.duration import microseconds
 from limpet.domain.event import EventName
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import Move, State
-from limpet.storage.answers import Promoted, Pruned
-from limpet.storage.base import CHUNK
-from limpet.storage.bounds import SESSIONS_KEPT
-from limpet.storage.outcome import lapsed
-from limpet.storage.rows import Row
+from limpet.storage.contract.answers import Promoted, Pruned
+from limpet.storage.contract.bounds import SESSIONS_KEPT
+from limpet.storage.contract.store import CHUNK
+from limpet.storage.records.texts import to_json
+from limpet.storage.sql.outcome import lapsed
+from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.after import after
 from limpet.storage.sqlite.control import reopen
 from limpet.storage.sqlite.flow import write_out
 from limpet.storage.sqlite.keys import become_ready, serve_due, waiting_of
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import to_json
 
 # How far, by state, one call has looked at finished jobs; the next one goes on behind them.
 Passed = dict[State, tuple[int, int]]

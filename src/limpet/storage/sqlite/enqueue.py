@@ -11,8 +11,9 @@ from limpet.domain.lease import Lease
 from limpet.domain.rules import NO_RULES
 from limpet.domain.session import Standing
 from limpet.domain.state import Move, State
-from limpet.storage.answers import Receipt
-from limpet.storage.caps import are_one, none_written, over_cap
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.caps import are_one, none_written, over_cap
+from limpet.storage.records.texts import to_json
 from limpet.storage.sqlite.columns import job_row, payload_row
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.relocate import check as check_open
@@ -20,7 +21,6 @@ from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.shaped import take_in
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.sqlite.unique import foreseen
-from limpet.storage.texts import to_json
 
 # What a job may ask of the store but to be run; looked at for every job.
 _ASKED = itemgetter(*map(NewJob._fields.index, ("key", "unique", "parent", "rules")))

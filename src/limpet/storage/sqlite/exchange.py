@@ -10,21 +10,21 @@ from limpet.domain.lease import Digest, Lease, digest
 from limpet.domain.permit import PassedOver
 from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected, Settlement
-from limpet.storage.answers import Exchanged
-from limpet.storage.base import Want
-from limpet.storage.refusals import (
+from limpet.storage.contract.answers import Exchanged
+from limpet.storage.contract.refusals import (
     answer_forgotten,
     exchange_forgotten,
     exchange_too_old,
     session_not_known,
 )
+from limpet.storage.contract.store import Want
+from limpet.storage.records.texts import to_json
 from limpet.storage.sqlite.breakers import tell
 from limpet.storage.sqlite.claim import Claimed, claim, claimed
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.settle import settle
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import to_json
 
 
 def exchange(

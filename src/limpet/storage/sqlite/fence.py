@@ -6,10 +6,10 @@ from limpet.domain.cause import LateHolder
 from limpet.domain.event import EventName
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Rejected
-from limpet.storage.fence import holding, verdicts
-from limpet.storage.outcome import Held
+from limpet.storage.records.texts import to_json
+from limpet.storage.sql.fence import holding, verdicts
+from limpet.storage.sql.outcome import Held
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import to_json
 
 
 def check(

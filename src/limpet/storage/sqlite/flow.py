@@ -9,17 +9,17 @@ from limpet.domain.errors import FlowIncomplete, LeaseLost, QueueFull
 from limpet.domain.job import NewJob, Page
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
-from limpet.storage.base import CHUNK
-from limpet.storage.bounds import page_size
-from limpet.storage.caps import flow_over_cap
-from limpet.storage.refusals import cursor_not_given
-from limpet.storage.rows import job_of
+from limpet.storage.contract.bounds import page_size
+from limpet.storage.contract.caps import flow_over_cap
+from limpet.storage.contract.refusals import cursor_not_given
+from limpet.storage.contract.store import CHUNK
+from limpet.storage.records.texts import to_json
+from limpet.storage.records.unreadable import or_else
+from limpet.storage.sql.rows import job_of
 from limpet.storage.sqlite.enqueue import known_of, may_hand_in, waiting_in
 from limpet.storage.sqlite.relocate import must_take_work, must_take_writes
 from limpet.storage.sqlite.shaped import take_in
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import to_json
-from limpet.storage.unreadable import or_else
 
 
 def stage(tx: Transaction, flow: str, place: int, jobs: Sequence[NewJob]) -> None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from limpet.storage import ticks
-from limpet.storage.furniture import BreakerPiece, KeyPiece, QueuePiece, read
-from limpet.storage.rows import Row
+from limpet.storage.records.store_settings import BreakerPiece, KeyPiece, QueuePiece, read
+from limpet.storage.records.texts import rate_in, rules_of_row, to_json
+from limpet.storage.sql import schedules
+from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.breakers import write
 from limpet.storage.sqlite.limits import write_rules
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import rate_in, rules_of_row, to_json
 
 Piece = tuple[str, str, str]
 
@@ -18,7 +18,7 @@ def pieces(tx: Transaction) -> tuple[Piece, ...]:
     found: list[Piece] = [("breaker", name, body) for name, body in tx.run("breakers", "all")]
     found += [("queue", row[0], _queue(row).text()) for row in tx.run("furniture", "queues")]
     found += [("key", row[0], _key(row).text()) for row in tx.run("furniture", "keys")]
-    found += ticks.furniture(tx)
+    found += schedules.furniture(tx)
     return tuple(sorted(piece for piece in found if piece[2] != "{}"))
 
 
@@ -36,7 +36,7 @@ def _key(row: Row) -> KeyPiece:
 def place(tx: Transaction, found: Sequence[Piece]) -> None:
     """Set what a manifest tells, instead of what there is."""
     forget(tx)
-    tx.many("schedule", "adopt", ticks.rows(found))
+    tx.many("schedule", "adopt", schedules.rows(found))
     for kind, name, text in found:
         if kind == "queue":
             queue = read(QueuePiece, text)

@@ -14,7 +14,7 @@ from limpet.domain.permit import (
 )
 from limpet.domain.session import Standing
 from limpet.domain.weight import Weight
-from limpet.storage.refusals import session_dead, session_not_known
+from limpet.storage.contract.refusals import session_dead, session_not_known
 from limpet.storage.sqlite import hosts, permits
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.session import find, standing
@@ -62,7 +62,7 @@ def _may_reserve(tx: Transaction, session: str, room: Room, patience: int) -> bo
 
 
 class Gates:
-    """The verbs of the gate; see `limpet.storage.gating`."""
+    """The verbs of the gate; see `limpet.storage.contract.gating`."""
 
     _db: Database
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from limpet.domain.duration import microseconds
 from limpet.domain.host import Host, Sample, Span
-from limpet.storage.gating import SAMPLES_KEPT
+from limpet.storage.contract.gating import SAMPLES_KEPT
 from limpet.storage.sqlite.permits import confirmed
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction

@@ -8,12 +8,12 @@ from limpet.domain.job import Job, JobFilter, LogLine, Page
 from limpet.domain.queue import QueueView
 from limpet.domain.session import Session
 from limpet.domain.state import State
-from limpet.storage.answers import Total
-from limpet.storage.bounds import page_size
-from limpet.storage.refusals import cursor_not_given
-from limpet.storage.rows import Row, SessionRow, event_of, job_of, session_of
+from limpet.storage.contract.answers import Total
+from limpet.storage.contract.bounds import page_size
+from limpet.storage.contract.refusals import cursor_not_given
+from limpet.storage.records.texts import rules_of_row, to_json
+from limpet.storage.sql.rows import Row, SessionRow, event_of, job_of, session_of
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import rules_of_row, to_json
 
 _END = 2**62
 

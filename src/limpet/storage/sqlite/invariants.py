@@ -3,8 +3,8 @@
 from itertools import groupby
 
 from limpet.domain.lease import Digest, digest
-from limpet.storage.answers import Broken
 from limpet.storage.assets import script
+from limpet.storage.contract.answers import Broken
 from limpet.storage.sqlite.transaction import PACKAGE, Transaction
 
 HOLDINGS = "holdings"

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules
 from limpet.domain.state import Move, State
-from limpet.storage.answers import KeyLimit
-from limpet.storage.base import CHUNK
-from limpet.storage.rows import Row
+from limpet.storage.contract.answers import KeyLimit
+from limpet.storage.contract.store import CHUNK
+from limpet.storage.records.texts import rate_in, rules_in, strict_json, to_json
+from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import rate_in, rules_in, strict_json, to_json
 
 # What the column `turn` says.
 NONE, HAS, WAITS = 0, 1, 2

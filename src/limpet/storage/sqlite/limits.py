@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
-from limpet.storage.base import Topic
+from limpet.storage.contract.store import Topic
+from limpet.storage.records.texts import rules_of_row, to_json
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import rules_of_row, to_json
 
 
 def text_of(rules: QueueRules) -> str | None:

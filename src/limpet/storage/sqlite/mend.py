@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from limpet.storage.answers import Mended
 from limpet.storage.assets import script
-from limpet.storage.base import ANY_QUEUE
+from limpet.storage.contract.answers import Mended
+from limpet.storage.contract.store import ANY_QUEUE
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.invariants import HOLDINGS, invariants, wrong_holdings
 from limpet.storage.sqlite.relocate import must_take_writes

@@ -9,18 +9,18 @@ from limpet.domain.lease import Lease, digest
 from limpet.domain.session import Session, Standing
 from limpet.domain.state import Move, State
 from limpet.domain.transition import Rejected
-from limpet.storage.answers import Outlook, Recovered
-from limpet.storage.base import CHUNK
-from limpet.storage.fence import held_of
-from limpet.storage.outcome import lost, released
-from limpet.storage.rows import Row
+from limpet.storage.contract.answers import Outlook, Recovered
+from limpet.storage.contract.store import CHUNK
+from limpet.storage.records.texts import cause_in
+from limpet.storage.sql.fence import held_of
+from limpet.storage.sql.outcome import lost, released
+from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.after import after
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.inspect import sessions
 from limpet.storage.sqlite.session import end, find, let_go, standing
 from limpet.storage.sqlite.settle import Asked, carry_out
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import cause_in
 
 
 def expire(tx: Transaction, asked: int, longest: timedelta | None) -> tuple[Session, ...]:

@@ -1,7 +1,7 @@
 """A store that moves to another place: what it refuses, and the steps of the move."""
 
-from limpet.storage.refusals import not_arriving
-from limpet.storage.relocation import (
+from limpet.storage.contract.refusals import not_arriving
+from limpet.storage.contract.relocation import (
     Relocated,
     Relocation,
     Stage,

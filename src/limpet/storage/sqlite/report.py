@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from limpet.domain.job import Report
 from limpet.domain.session import Standing
 from limpet.domain.transition import Rejected
-from limpet.storage.bounds import LINE_KEPT, MOST_LINES, NOTE_KEPT
+from limpet.storage.contract.bounds import LINE_KEPT, MOST_LINES, NOTE_KEPT
+from limpet.storage.records.texts import clean
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import clean
 
 
 def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from limpet.storage import ticks
-from limpet.storage.relocation import Statements
+from limpet.storage.contract.relocation import Statements
+from limpet.storage.sql import schedules
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.enqueue import enqueue
 from limpet.storage.sqlite.inspect import states
@@ -15,17 +15,17 @@ from limpet.storage.sqlite.transaction import Transaction
 T = TypeVar("T")
 
 
-class Schedules(ticks.Schedules):
-    """The verbs of schedules; see `limpet.storage.scheduling`."""
+class Schedules(schedules.Schedules):
+    """The verbs of schedules; see `limpet.storage.contract.scheduling`."""
 
     _db: Database
 
     def _reading(self, work: Callable[[Statements], T]) -> T:
         return self._db.read(work)
 
-    def _writing(self, work: Callable[[ticks.Writing], T], rows: int = 1) -> T:
+    def _writing(self, work: Callable[[schedules.Writing], T], rows: int = 1) -> T:
         def write(tx: Transaction) -> T:
             must_take_writes(tx)
-            return work(ticks.Writing(tx, tx.now, partial(enqueue, tx), partial(states, tx)))
+            return work(schedules.Writing(tx, tx.now, partial(enqueue, tx), partial(states, tx)))
 
         return self._db.write(write, rows=rows)

@@ -10,7 +10,7 @@ from limpet.domain.clock import Clock
 from limpet.domain.errors import SchemaMismatch, StoreUnavailable
 from limpet.domain.ids import IdSource
 from limpet.storage.assets import names, script, text_of
-from limpet.storage.refusals import made_before_release
+from limpet.storage.contract.refusals import made_before_release
 from limpet.storage.sqlite.boot import Renewals
 from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import PACKAGE

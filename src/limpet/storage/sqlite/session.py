@@ -9,17 +9,17 @@ from limpet.domain.event import EventName
 from limpet.domain.lease import Digest, Lease
 from limpet.domain.session import NewSession, SessionState, Standing
 from limpet.domain.state import Move
-from limpet.storage.answers import Registered, Renewed
-from limpet.storage.base import CHUNK
-from limpet.storage.refusals import session_dead, session_not_known
+from limpet.storage.contract.answers import Registered, Renewed
+from limpet.storage.contract.refusals import session_dead, session_not_known
+from limpet.storage.contract.store import CHUNK
+from limpet.storage.records.task_sets import tasks_digest
+from limpet.storage.records.texts import to_json
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.inspect import epoch
 from limpet.storage.sqlite.keys import become_ready, waiting_of
 from limpet.storage.sqlite.permits import give_back
 from limpet.storage.sqlite.relocate import check, must_take_work, must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.tasksets import tasks_digest
-from limpet.storage.texts import to_json
 
 
 @dataclass(frozen=True, slots=True)

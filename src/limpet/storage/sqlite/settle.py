@@ -17,14 +17,14 @@ from limpet.domain.transition import (
     Settlement,
     Snooze,
 )
-from limpet.storage.outcome import Decision, Held, decide
+from limpet.storage.records.texts import cause_in, from_json, has_hook, strict_json, to_json
+from limpet.storage.sql.outcome import Decision, Held, decide
 from limpet.storage.sqlite.after import after
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.flow import commit_staged, drop
 from limpet.storage.sqlite.keys import become_ready, waiting_of
 from limpet.storage.sqlite.limits import hold
 from limpet.storage.sqlite.transaction import LARGE, Transaction, Value
-from limpet.storage.texts import cause_in, from_json, has_hook, strict_json, to_json
 
 
 def settle(

@@ -8,13 +8,13 @@ from limpet.domain.errors import UnknownParent
 from limpet.domain.job import NewJob
 from limpet.domain.rules import NO_RULES
 from limpet.domain.state import FINAL, Move, State
-from limpet.storage.answers import Receipt
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.records.texts import rules_text, to_json
 from limpet.storage.sqlite.after import Ended, after, ended
 from limpet.storage.sqlite.columns import job_row, payload_row
 from limpet.storage.sqlite.keys import HAS, NONE, WAITS, Asker, ask, serve
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.sqlite.unique import apart, make_room
-from limpet.storage.texts import rules_text, to_json
 
 # Columns of `enqueue.insert_shaped`.
 _STATE, _SORT_KEY, _TURN = 4, 6, 18

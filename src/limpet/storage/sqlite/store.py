@@ -18,9 +18,9 @@ from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.host.boot import boot_id
-from limpet.storage import answers, base
-from limpet.storage.bounds import at_most_a_chunk
-from limpet.storage.relocation import Cargo, Manifest, Relocated, Relocation
+from limpet.storage.contract import answers, store
+from limpet.storage.contract.bounds import at_most_a_chunk
+from limpet.storage.contract.relocation import Cargo, Manifest, Relocated, Relocation
 from limpet.storage.sqlite import (
     breakers as breaking,
 )
@@ -51,7 +51,7 @@ from limpet.storage.sqlite.within import enqueue_within
 
 
 class SqliteStore(Schedules, Gates):
-    """A store in one SQLite file, or in memory. See `limpet.storage.base` for the verbs."""
+    """A store in one SQLite file, or in memory; its verbs are in `storage.contract`."""
 
     def __init__(self, url: str, clock: Clock | None = None, boot: str | None = None) -> None:
         self._location = parse(url)
@@ -67,7 +67,7 @@ class SqliteStore(Schedules, Gates):
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
-        turn: Callable[[], None] = base.at_once,
+        turn: Callable[[], None] = store.at_once,
     ) -> list[answers.Receipt]:
         at_most_a_chunk(jobs)
         turn()
@@ -103,7 +103,7 @@ class SqliteStore(Schedules, Gates):
         session: str,
         seq: int,
         settlements: Sequence[Settlement] = (),
-        want: base.Want | None = None,
+        want: store.Want | None = None,
         begun: Sequence[Lease] = (),
         observed: Sequence[Observed] = (),
     ) -> answers.Exchanged:
@@ -153,10 +153,10 @@ class SqliteStore(Schedules, Gates):
         return self._db.write(lambda tx: recover.expire(tx, at_most, longest))
 
     def recover(self, session: str) -> answers.Recovered:
-        return self._db.write(lambda tx: recover.recover(tx, session), rows=base.CHUNK)
+        return self._db.write(lambda tx: recover.recover(tx, session), rows=store.CHUNK)
 
     def promote(self) -> answers.Promoted:
-        return self._db.write(due.promote, rows=base.CHUNK)
+        return self._db.write(due.promote, rows=store.CHUNK)
 
     def prune(
         self,
@@ -164,7 +164,7 @@ class SqliteStore(Schedules, Gates):
         queues: Mapping[str, Mapping[State, timedelta]] | None = None,
     ) -> answers.Pruned:
         return self._db.write(
-            lambda tx: due.prune(tx, retention, queues, self._passed), rows=base.CHUNK
+            lambda tx: due.prune(tx, retention, queues, self._passed), rows=store.CHUNK
         )
 
     def outlook(self, longest: timedelta | None = None) -> answers.Outlook:
@@ -222,7 +222,7 @@ class SqliteStore(Schedules, Gates):
         return self._db.write(lambda tx: limits.hold_queue(tx, queue, until))
 
     def limit_key(self, key: str, limit: int | None, rate: Rate | None = None) -> None:
-        return self._db.write(lambda tx: keys.limit_key(tx, key, limit, rate), rows=base.CHUNK)
+        return self._db.write(lambda tx: keys.limit_key(tx, key, limit, rate), rows=store.CHUNK)
 
     def key_limit(self, key: str) -> answers.KeyLimit:
         return self._db.read(lambda tx: keys.key_limit(tx, key))
@@ -320,17 +320,17 @@ class SqliteStore(Schedules, Gates):
         return self._db.read(lambda tx: cargo.cargo(tx, cursor))
 
     def adopt(self, move: str, cargo_: Cargo) -> int:
-        return self._db.write(lambda tx: cargo.adopt(tx, move, cargo_), rows=base.CHUNK)
+        return self._db.write(lambda tx: cargo.adopt(tx, move, cargo_), rows=store.CHUNK)
 
     def furnish(self, move: str, manifest: Manifest) -> None:
         return self._db.write(lambda tx: cargo.furnish(tx, move, manifest))
 
     def discard(self, move: str) -> bool:
-        return self._db.write(lambda tx: cargo.discard(tx, move), rows=base.CHUNK)
+        return self._db.write(lambda tx: cargo.discard(tx, move), rows=store.CHUNK)
 
     # -- the store itself
 
-    def listen(self, topic: base.Topic) -> base.Bell:
+    def listen(self, topic: store.Topic) -> store.Bell:
         if self._location.in_memory:
             return self._db.memory_bell(topic)
         return FileBell(self._location.path, topic)
@@ -345,6 +345,6 @@ def place(url: str) -> tuple[str, str]:
     return location.path, location.namespace
 
 
-def open_store(url: str, clock: Clock | None = None) -> base.Store:
+def open_store(url: str, clock: Clock | None = None) -> store.Store:
     """Open a store by its URL; the registry calls this."""
     return SqliteStore(url, clock)

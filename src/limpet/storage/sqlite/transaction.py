@@ -11,9 +11,9 @@ from limpet.domain.clock import Clock
 from limpet.domain.event import EventName
 from limpet.domain.state import Move, State, allows
 from limpet.storage.assets import script
-from limpet.storage.base import Topic
-from limpet.storage.rows import Row
-from limpet.storage.texts import to_json
+from limpet.storage.contract.store import Topic
+from limpet.storage.records.texts import to_json
+from limpet.storage.sql.rows import Row
 
 PACKAGE = __package__ or "limpet.storage.sqlite"
 

@@ -7,11 +7,11 @@ from limpet.domain.cause import Replaced
 from limpet.domain.job import NewJob
 from limpet.domain.rules import Rules, UniqueUntil
 from limpet.domain.state import FINAL, WAITING, State
-from limpet.storage.answers import Receipt
-from limpet.storage.rows import Row
+from limpet.storage.contract.answers import Receipt
+from limpet.storage.records.texts import rules_in, to_json
+from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.after import after, stop
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.texts import rules_in, to_json
 
 
 def apart(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:

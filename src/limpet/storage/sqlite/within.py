@@ -8,7 +8,7 @@ import apsw
 
 from limpet.domain.errors import TransactionRefused
 from limpet.domain.job import NewJob
-from limpet.storage.answers import Receipt
+from limpet.storage.contract.answers import Receipt
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.enqueue import enqueue
 from limpet.storage.sqlite.failures import said

@@ -1,0 +1,1 @@
+"""What users type: the app, its tasks, flows, schedules and queues."""

@@ -1,0 +1,1 @@
+"""What a host has and what is used of it."""

@@ -1,0 +1,284 @@
+"""The control groups that bound this process: what they allow, and what is used of it.
+
+Version 2 where it has the controller, else version 1. A limit may sit on any group above: each one
+that can be seen is looked at, and the tightest counts.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from limpet.gate.measure.files import KernelFile, number
+
+# Version 1 says "no limit" as the largest number of pages that fits.
+_NO_LIMIT = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One control group, as seen from here; its name is its path in the hierarchy."""
+
+    version: int
+    controller: str
+    name: str
+    directory: str
+
+    def file(self, name: str) -> KernelFile:
+        """One of its files."""
+        return KernelFile(os.path.join(self.directory, name))
+
+    @property
+    def inode(self) -> int | None:
+        """By which the kernel knows it, in every container."""
+        try:
+            return os.stat(self.directory).st_ino
+        except OSError:
+            return None
+
+
+class Throttling(NamedTuple):
+    """How many periods of a CPU limit there were, and in how many it held work up."""
+
+    periods: int
+    throttled: int
+
+
+class CpuGroup2:
+    """CPU of a group of version 2."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self._limit = group.file("cpu.max")
+        self._stat = group.file("cpu.stat")
+
+    def limit(self) -> float | None:
+        """How many cores it may use, or None."""
+        quota, _, period = (self._limit.read() or b"").partition(b" ")
+        return _cores(number(quota), number(period))
+
+    def used(self) -> tuple[int | None, Throttling]:
+        """The CPU time used since it was made, in microseconds, and how it was throttled."""
+        stat = self._stat.fields()
+        return stat.get(b"usage_usec"), _throttling(stat)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._limit.close()
+        self._stat.close()
+
+
+class CpuGroup1:
+    """CPU of a group of version 1: the limit is in one hierarchy, what is used in another."""
+
+    def __init__(self, group: Group, accounting: Group | None) -> None:
+        self.group = group
+        self._quota = group.file("cpu.cfs_quota_us")
+        self._period = group.file("cpu.cfs_period_us")
+        self._stat = group.file("cpu.stat")
+        self._usage = (accounting or group).file("cpuacct.usage")
+
+    def limit(self) -> float | None:
+        """How many cores it may use, or None."""
+        return _cores(self._quota.number(), self._period.number())
+
+    def used(self) -> tuple[int | None, Throttling]:
+        """The CPU time used since it was made, in microseconds, and how it was throttled."""
+        nanoseconds = self._usage.number()
+        used = None if nanoseconds is None else nanoseconds // 1000
+        return used, _throttling(self._stat.fields())
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for file in (self._quota, self._period, self._stat, self._usage):
+            file.close()
+
+
+class MemoryGroup:
+    """Memory of a group of either version."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        two = group.version == 2
+        self._limits = tuple(
+            group.file(name)
+            for name in (("memory.max", "memory.high") if two else ("memory.limit_in_bytes",))
+        )
+        self._current = group.file("memory.current" if two else "memory.usage_in_bytes")
+        self._stat = group.file("memory.stat")
+        self._of_files = (
+            (b"inactive_file", b"active_file")
+            if two
+            else (b"total_inactive_file", b"total_active_file")
+        )
+
+    def limit(self) -> int | None:
+        """How many bytes it may hold, or None; above `memory.high` it is held up, not helped."""
+        found = [file.number() for file in self._limits]
+        if self.group.version == 1:
+            # Tells of the groups above that a container cannot see, too.
+            found.append(self._stat.fields().get(b"hierarchical_memory_limit"))
+        return min((each for each in found if each is not None and each < _NO_LIMIT), default=None)
+
+    def used(self) -> tuple[int | None, bool]:
+        """How many bytes it holds, and whether those that only cache files are left out.
+
+        The kernel takes those back before it refuses anything, the ones used lately after the
+        others; that this hurts is seen in the pressure.
+        """
+        current = self._current.number()
+        stat = self._stat.fields()
+        of_files = [stat.get(name) for name in self._of_files]
+        if current is None:
+            return None, False
+        known = [each for each in of_files if each is not None]
+        return max(0, current - sum(known)), bool(known)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for file in (*self._limits, self._current, self._stat):
+            file.close()
+
+
+CpuGroup: TypeAlias = CpuGroup1 | CpuGroup2
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups this process is in, the nearest first, and the CPUs it may run on.
+
+    `cpuset`: the highest group that may run on just these CPUs.
+    """
+
+    cpu: tuple[CpuGroup, ...]
+    memory: tuple[MemoryGroup, ...]
+    cpuset: Group | None
+    cpus: frozenset[int] | None
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for group in (*self.cpu, *self.memory):
+            group.close()
+
+
+def groups_of_self(root: str = "/") -> Groups:
+    """Find the groups of this process; none where the system has none or does not tell."""
+    own = _own_paths(root)
+    mounts = _mounts(root)
+    accounting = {each.name: each for each in _chain(root, own, mounts, "cpuacct", "cpuacct.usage")}
+    cpuset, cpus = _cpus(_chain(root, own, mounts, "cpuset", "cpuset.cpus.effective"))
+    return Groups(
+        cpu=tuple(
+            CpuGroup2(each) if each.version == 2 else CpuGroup1(each, accounting.get(each.name))
+            for each in _chain(root, own, mounts, "cpu", "cpu.max")
+        ),
+        memory=tuple(
+            MemoryGroup(each) for each in _chain(root, own, mounts, "memory", "memory.max")
+        ),
+        cpuset=cpuset,
+        cpus=cpus,
+    )
+
+
+class _Mount(NamedTuple):
+    """Where a hierarchy can be seen; `top` is the group that is shown there."""
+
+    top: str
+    point: str
+    controllers: frozenset[str]
+
+
+def _own_paths(root: str) -> dict[str, str]:
+    """Controller → the path of this process's group; "" is version 2."""
+    found: dict[str, str] = {}
+    text = KernelFile(os.path.join(root, "proc/self/cgroup")).read_once() or b""
+    for line in text.decode(errors="replace").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, separator, path = rest.partition(":")
+        if separator:
+            found.update(dict.fromkeys(controllers.split(","), path))
+    return found
+
+
+def _mounts(root: str) -> list[_Mount]:
+    found = []
+    text = KernelFile(os.path.join(root, "proc/self/mountinfo")).read_once() or b""
+    for line in text.decode(errors="replace").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.split(" ")
+        if len(fields) > 4 and len(kind) > 2 and kind[0] in ("cgroup", "cgroup2"):
+            controllers = kind[2].split(",") if kind[0] == "cgroup" else [""]
+            point = fields[4].replace("\\040", " ")
+            found.append(_Mount(fields[3], point, frozenset(controllers)))
+    return found
+
+
+def _chain(
+    root: str, own: dict[str, str], mounts: list[_Mount], controller: str, mark: str
+) -> list[Group]:
+    """The groups of a controller from this process's own up to the highest that can be seen.
+
+    `mark`: the file by which a group of version 2 shows that it has the controller.
+    """
+    if "" in own:
+        chain = _up(root, own[""], mounts, "", "sys/fs/cgroup")
+        groups = [Group(2, controller, name, directory) for name, directory in chain]
+        if any(os.path.exists(os.path.join(each.directory, mark)) for each in groups):
+            return groups
+    if controller in own:
+        usual = f"sys/fs/cgroup/{controller}"
+        chain = _up(root, own[controller], mounts, controller, usual)
+        return [Group(1, controller, name, directory) for name, directory in chain]
+    return []
+
+
+def _up(
+    root: str, own: str, mounts: list[_Mount], controller: str, usual: str
+) -> list[tuple[str, str]]:
+    """Names and directories, from a group's own upwards."""
+    mount = next((each for each in mounts if controller in each.controllers), None)
+    top, point = (mount.top, mount.point) if mount else ("/", usual)
+    base = os.path.join(root, point.lstrip("/"))
+    top = top.rstrip("/")
+    # What a container shows of version 1 begins at its own group, while the path it tells is the
+    # host's; a path outside what is shown leaves nothing but the place where it begins.
+    inside = own == (top or "/") or own.startswith(top + "/")
+    below = own[len(top) :].strip("/") if inside and ".." not in own else ""
+    steps = below.split("/") if below else []
+    if not os.path.isdir(os.path.join(base, *steps)):
+        steps = []
+    found = []
+    for count in range(len(steps), -1, -1):
+        path = os.path.join(base, *steps[:count])
+        found.append((f"{top}/" + "/".join(steps[:count]), path))
+    return [(name.rstrip("/") or "/", path) for name, path in found]
+
+
+def _cpus(chain: list[Group]) -> tuple[Group | None, frozenset[int] | None]:
+    found: tuple[Group | None, frozenset[int] | None] = None, None
+    for group in chain:
+        for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
+            cpus = cpu_list(group.file(name).read_once() or b"")
+            if cpus and found[1] in (None, cpus):
+                found = group, cpus
+                break
+    return found
+
+
+def cpu_list(text: bytes) -> frozenset[int] | None:
+    """Read "0-3,8"; None for what is not such a list."""
+    found: set[int] = set()
+    for part in text.strip().split(b","):
+        first, _, last = part.partition(b"-")
+        low, high = number(first), number(last or first)
+        if low is None or high is None or not low <= high < 100_000:
+            return None
+        found.update(range(low, high + 1))
+    return frozenset(found)
+
+
+def _cores(quota: int | None, period: int | None) -> float | None:
+    return quota / period if quota and period else None
+
+
+def _throttling(stat: dict[bytes, int]) -> Throttling:
+    return Throttling(stat.get(b"nr_periods", 0), stat.get(b"nr_throttled", 0))

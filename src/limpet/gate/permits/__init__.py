@@ -1,0 +1,1 @@
+"""Permits of callers outside of workers."""

@@ -1,0 +1,224 @@
+"""A permit as a caller outside of any worker has it: `with app.permit(cpu=1.0) as permit:`."""
+
+import asyncio
+import os
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from datetime import timedelta
+from types import TracebackType
+
+from limpet.domain.clock import Clock, SystemClock
+from limpet.domain.duration import Duration, duration
+from limpet.domain.errors import InvalidOption, PermitLost
+from limpet.domain.queue import checked_name
+from limpet.domain.session import DEFAULT_LEASE
+from limpet.domain.weight import Weight
+from limpet.gate.permits.holding import Holding
+from limpet.gate.permits.stop import Stop
+from limpet.gate.permits.uninterrupted import Errand
+from limpet.gate.permits.waiting import Asker
+from limpet.gate.this_host import Here
+from limpet.host.locks import HeldLocks
+from limpet.storage.contract.store import Store
+
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._:-]+")
+
+
+class Permit:
+    """A reservation of some of this host's room, for as long as a `with` lasts.
+
+    Entering waits for the room, leaving gives it back, whatever is raised; a process that dies
+    loses it too. While it is held a thread renews its lease. Where that fails, `held` turns false
+    before the room can be another's: stop what uses it then. `check` raises `PermitLost`,
+    `on_lost` is called from another thread, and leaving the `with` raises `PermitLost` if nothing
+    else was raised. It can be entered again after it was left.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        here: Callable[[], Here],
+        weight: Weight,
+        *,
+        name: str | None = None,
+        timeout: Duration | None = None,
+        on_lost: Callable[[], None] | None = None,
+        on_wait: Callable[[str], None] = lambda reason: None,
+        on_renewed: Callable[[int], None] = lambda moment: None,
+        lease: timedelta = DEFAULT_LEASE,
+        clock: Clock | None = None,
+        stop: Stop | None = None,
+    ) -> None:
+        """`on_wait`: hears why it waits, when that changes. `on_renewed`: hears until when it is
+        certainly held, in microseconds of boot time. Both from another thread. `stop`: set to wait
+        no longer; for a permit that is entered once.
+        """
+        self._store = store
+        self._here = here
+        self._weight = weight
+        self._name = _own_name() if name is None else checked_name(name, "permit")
+        self._timeout = None if timeout is None else duration(timeout, what="timeout")
+        self._on_lost = on_lost
+        self._on_wait = on_wait
+        self._on_renewed = on_renewed
+        self._lease = lease
+        self._clock = clock or SystemClock()
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._entered = False
+        self._holding: Holding | None = None
+
+    def __repr__(self) -> str:
+        return f"<Permit {self._name} {'held' if self.held else 'not held'}>"
+
+    @property
+    def held(self) -> bool:
+        """Whether the room is certainly still ours."""
+        holding = self._holding
+        return holding is not None and holding.held
+
+    def check(self) -> None:
+        """Raise `PermitLost` unless it is held."""
+        holding = self._holding
+        if holding is None:
+            raise PermitLost(f"permit {self._name} is not held; it is inside its `with`.")
+        if not holding.held:
+            raise self._lost(holding)
+
+    @property
+    def session(self) -> str | None:
+        """The session by which the store knows it, while it is held."""
+        return None if self._holding is None else self._holding.session
+
+    @property
+    def locks(self) -> HeldLocks | None:
+        """Its locks on this host, for processes that share it."""
+        return None if self._holding is None else self._holding.locks
+
+    # -- with
+
+    def __enter__(self) -> "Permit":
+        entering = self._entering()
+        try:
+            entering.do()
+        except BaseException:
+            if entering.answer is not None:  # it was given at the very moment
+                self._leaving().do(interrupted=True)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            lost = self._leaving().do(interrupted=_is_interrupt(error))
+        except BaseException:
+            if self._holding is not None:  # it struck before anything was done
+                self._leaving().do(interrupted=True)
+            raise
+        if lost is not None and error is None:
+            raise lost
+
+    # -- async with
+
+    async def __aenter__(self) -> "Permit":
+        entering = self._entering()
+        try:
+            await entering.ado()
+        except asyncio.CancelledError:
+            if entering.answer is not None:  # it was given at the very moment
+                await self._leaving().ado(interrupted=True)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        lost = await self._leaving().ado(interrupted=_is_interrupt(error))
+        if lost is not None and error is None:
+            raise lost
+
+    # -- what both do
+
+    def _entering(self) -> Errand[Holding]:
+        stop = self._stop or Stop()
+        return Errand(lambda: self._enter(stop), stop)
+
+    def _leaving(self) -> Errand[PermitLost | None]:
+        return Errand(self._leave)
+
+    def _enter(self, stop: Stop) -> Holding:
+        with self._lock:
+            if self._entered:
+                raise InvalidOption(
+                    "this permit is in use already; make one with app.permit(…) for each `with`."
+                )
+            self._entered = True
+        made: list[Holding] = []
+
+        def begin() -> Holding:
+            holding = Holding(self._store, self._name, self._lease, self._clock, self._on_renewed)
+            made[:] = [holding]  # the one before is ended
+            holding.begin()
+            return holding
+
+        try:
+            asker = Asker(
+                self._store, self._here(), self._weight, self._clock, self._on_wait, begin
+            )
+            holding = asker.wait(self._timeout, stop)
+            if self._on_lost is not None:
+                holding.tell_loss(self._on_lost)
+        except BaseException:
+            for each in made:
+                each.end()
+            self._entered = False
+            raise
+        # An interrupt may strike where the body has ended and leaving has not begun: nobody leaves.
+        self._abandoned = weakref.finalize(self, holding.abandon)
+        self._abandoned.atexit = False
+        self._holding = holding
+        return holding
+
+    def _leave(self) -> PermitLost | None:
+        """Give it back; the answer is what is wrong if it was lost before."""
+        with self._lock:
+            holding, self._holding = self._holding, None
+        if holding is None:
+            return None
+        self._abandoned.detach()
+        lost = self._lost(holding) if holding.is_own and not holding.held else None
+        try:
+            holding.end()
+        finally:
+            self._entered = False
+        return lost
+
+    def _lost(self, holding: Holding) -> PermitLost:
+        return PermitLost(
+            f"permit {self._name} is not held any more: {holding.reason.rstrip('.')}. Others may "
+            f"use its room by now."
+        )
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is one that must not be held up: Ctrl-C, a cancellation."""
+    return error is not None and not isinstance(error, Exception)
+
+
+def _own_name() -> str:
+    return as_name(os.path.basename(sys.argv[0] if sys.argv else ""))
+
+
+def as_name(text: str) -> str:
+    """A text, such as a program's path, as the name of a permit."""
+    return _NOT_IN_A_NAME.sub("-", text).lstrip("._:-")[:100] or "permit"

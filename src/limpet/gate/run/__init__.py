@@ -1,0 +1,1 @@
+"""A command under a permit, contained by a guardian of its own."""

@@ -1,0 +1,37 @@
+"""The host of this process, as the settings have it: its name, and when it is too busy."""
+
+import socket
+from dataclasses import dataclass
+
+from limpet import settings
+from limpet.domain.load import USUAL_SMOOTHING, Smoothing
+from limpet.domain.worker_settings import WorkerSettings
+from limpet.gate.assess import USUAL_THRESHOLDS, Thresholds
+from limpet.gate.identity import server_id
+from limpet.gate.measure.capacity import Bounds, bounds_of_self
+from limpet.host.boot import boot_id
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A host that is asked for room."""
+
+    server: str
+    thresholds: Thresholds = USUAL_THRESHOLDS
+    smoothing: Smoothing = USUAL_SMOOTHING
+
+
+def here_by(found: WorkerSettings, within: Bounds, root: str = "/") -> Here:
+    """Tell this host by the settings of a worker, and by what bounds this process."""
+    return Here(
+        server_id(found.server_id, within, boot_id(), socket.gethostname(), root=root),
+        Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure, found.gate_io),
+        Smoothing(found.gate_rise, found.gate_fall),
+    )
+
+
+def here(given: str | None = None) -> Here:
+    """Look up this host, under the name that was `given`, else LIMPET_SERVER_ID, else
+    `[worker]` in `limpet.toml`, else its own: the same by which its workers know it.
+    """
+    return here_by(settings.load_worker(given={"server_id": given}), bounds_of_self())

@@ -1,0 +1,1 @@
+"""Arguments and results: signatures, JSON, secrets, upgrades, and the context of a running job."""

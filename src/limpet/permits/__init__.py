@@ -1,1 +1,0 @@
-"""Permits for callers outside of any worker: asked for, held, given back."""

@@ -1,0 +1,1 @@
+"""How stores keep values as text, and how those are read."""

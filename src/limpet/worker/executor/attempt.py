@@ -1,0 +1,373 @@
+"""One run of a job, as a pipeline: prepare, run, judge, conclude.
+
+What becomes of the job is decided here, in the executor, because a retry policy may need the user's
+code; the supervisor only judges whether an attempt may say so.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+from limpet.domain import transition
+from limpet.domain.cause import Cause, Raised, cause_of
+from limpet.domain.child import ChildResult
+from limpet.domain.ending import Ending
+from limpet.domain.errors import (
+    AttemptStopped,
+    FanOut,
+    InvalidOption,
+    PayloadInvalid,
+    Unrecoverable,
+)
+from limpet.domain.job import LONGEST_LINE, LONGEST_NOTE, ClaimedJob
+from limpet.domain.masking import Mask, hiding
+from limpet.domain.raised import LONGEST_MESSAGE, raised, sendable
+from limpet.domain.result import Result as CountedResult
+from limpet.domain.transition import Complete
+from limpet.payload import context
+from limpet.payload.context import Context, JobView
+from limpet.worker.executor import fan_out
+from limpet.worker.executor.containment import Offspring, offspring
+from limpet.worker.executor.registry import Registry, Runnable, Wrapper
+from limpet.worker.wire.bounds import LONGEST_WORD, fit
+from limpet.worker.wire.endings import at_cap
+from limpet.worker.wire.frames import CauseRecord, ReportFrame
+from limpet.worker.wire.policy import judged, stopped
+
+Say = Callable[[ReportFrame], None]
+"""Sends a report to the supervisor."""
+
+# How long a job of a newer version than this code waits for a worker that knows it.
+NEWER_SECONDS = 10
+
+
+class Attempt:
+    """One run of a job; also what its context is linked to."""
+
+    __slots__ = (
+        "claimed", "is_over", "knows", "left", "lost", "mask", "registry", "say", "stop", "task",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        claimed: ClaimedJob,
+        task: Runnable,
+        lost: CauseRecord | None,
+        say: Say,
+        registry: Registry,
+    ) -> None:
+        self.claimed = claimed
+        self.task = task
+        self.registry = registry
+        self.lost = lost
+        self.say = say
+        self.stop: Cause | None = None  # why it must stop
+        self.knows = False  # and its code has been told so
+        self.is_over = False  # what is left of it speaks to nobody
+        self.left = Offspring()
+        self.mask = Mask((claimed.args, claimed.secrets)) if claimed.secrets else None
+
+    # -- what the context needs
+
+    def progress(self, done: float, total: float | None, note: str) -> None:
+        if not self.is_over:
+            most = None if total is None else float(total)
+            progress = (float(done), most, fit(self._masked(note), LONGEST_NOTE))
+            self.say(ReportFrame(self.claimed.lease, progress, []))
+
+    def line(self, level: str, message: str) -> None:
+        if not self.is_over:
+            text = fit(self._masked(message), LONGEST_LINE)
+            line = (time.time_ns() // 1000, fit(level, LONGEST_WORD), text)
+            self.say(ReportFrame(self.claimed.lease, None, [line]))
+
+    def _masked(self, text: str) -> str:
+        # Again, for a thread that does not know to which attempt it belongs.
+        return text if self.mask is None else self.mask(text)
+
+    @property
+    def stopping(self) -> Cause | None:
+        """Why the attempt must stop, as its code asks; what it returns after that is not whole."""
+        self.knows = self.stop is not None
+        return self.stop
+
+    def children(self) -> Sequence[ChildResult]:
+        return fan_out.read(self.registry.app, self.claimed.lease.job)
+
+    def make_context(self) -> Context:
+        claimed = self.claimed
+        lease, counters = claimed.lease, claimed.counters
+        view = JobView(lease.job, claimed.task, claimed.queue, claimed.round, *counters)
+        return Context(view, claimed.attempt, lease.token, self)
+
+
+Result = Complete | Ending
+
+# Kept by the fork itself: to ask the kernel after every job costs more than most of what we do.
+_forked = False
+
+
+def this_is_the_executor() -> None:
+    """Remember which process runs attempts; a child that a task forks does not."""
+    global _forked
+    _forked = False
+
+
+def _after_fork_in_child() -> None:
+    global _forked
+    _forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def is_forked() -> bool:
+    """Whether this process was forked by a task."""
+    return _forked
+
+
+def leave_if_forked(error: BaseException | None = None) -> None:
+    """End a child that comes back from the task's code: it must not speak for the job."""
+    if not is_forked():
+        return
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    else:
+        code = int(error is not None)
+        if error is not None:
+            traceback.print_exception(error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+async def run_async(attempt: Attempt) -> Result:
+    """Run an `async def` task and say how it ended."""
+    ctx = _entered(attempt)
+    try:
+        arguments = _arguments(attempt)
+    except Exception as misfit:
+        return _put_aside(attempt, misfit)
+    try:
+        if attempt.lost is not None:
+            await _hear_async(attempt, ctx, arguments)
+        if attempt.claimed.last_run:
+            return _last_word(attempt)
+        given, function = _with_context(attempt, ctx, arguments), attempt.task.function
+        if wrappers := attempt.registry.wrappers:
+            value = await _wrapped_async(wrappers, ctx, partial(function, **given))
+        else:
+            value = await function(**given)
+        leave_if_forked()
+        return _completed(attempt, value)
+    except BaseException as error:
+        ended = _ended(attempt, error)
+    if isinstance(ended, Ending):
+        return ended
+    try:
+        return _fanned_out(attempt, await asyncio.to_thread(_stage, attempt, ended))
+    except BaseException as error:
+        return concluded(attempt, error)
+
+
+def run_sync(attempt: Attempt, interruptible: AbstractContextManager[None]) -> Result:
+    """Run a `def` task and say how it ended; only within `interruptible` may it be interrupted."""
+    ctx = _entered(attempt)
+    try:
+        arguments = _arguments(attempt)
+    except Exception as misfit:
+        return _put_aside(attempt, misfit)
+    try:
+        with interruptible:
+            if attempt.lost is not None:
+                _hear(attempt, ctx, arguments)
+            if attempt.claimed.last_run:
+                return _last_word(attempt)
+            given, function = _with_context(attempt, ctx, arguments), attempt.task.function
+            if wrappers := attempt.registry.wrappers:
+                value = _wrapped(wrappers, ctx, partial(function, **given))
+            else:
+                value = function(**given)
+            leave_if_forked()
+        return _completed(attempt, value)
+    except BaseException as error:
+        ended = _ended(attempt, error)
+    if isinstance(ended, Ending):
+        return ended
+    try:
+        return _fanned_out(attempt, _stage(attempt, ended))
+    except BaseException as error:
+        return concluded(attempt, error)
+
+
+def _entered(attempt: Attempt) -> Context:
+    """From here on all that runs in this context belongs to the attempt."""
+    offspring.set(attempt.left)
+    if attempt.mask is not None:
+        hiding.set(attempt.mask)
+    ctx = attempt.make_context()
+    context.running.set(ctx)
+    return ctx
+
+
+class _Newer(Exception):
+    """The job was enqueued by newer code than this."""
+
+
+def _arguments(attempt: Attempt) -> dict[str, Any]:
+    """The arguments as the task takes them, of whatever version they were stored."""
+    task, claimed = attempt.task, attempt.claimed
+    if claimed.payload_version == task.version:
+        return task.signature.unpack(claimed.args)
+    if claimed.payload_version > task.version:
+        raise _Newer
+    return task.upgrades.unpack(
+        task.signature, task.name, claimed.payload_version, task.version, claimed.args
+    )
+
+
+def _with_context(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What the task's own function is called with."""
+    name = attempt.task.context_name
+    return arguments if name is None else {**arguments, name: ctx}
+
+
+def _stage(attempt: Attempt, fan: FanOut) -> tuple[str, int, int]:
+    try:
+        return fan_out.stage(attempt.registry.app, attempt.claimed.lease.job, fan)
+    except InvalidOption as error:
+        raise Unrecoverable(str(error)) from None  # it would be the same the next time
+
+
+def _fanned_out(attempt: Attempt, staged: tuple[str, int, int]) -> Ending:
+    return Ending(transition.FanOut(attempt.claimed.lease, *staged))
+
+
+def _completed(attempt: Attempt, value: Any) -> Result:
+    if attempt.stop is not None and attempt.knows:
+        return _stopped(attempt, attempt.stop)  # it left early, as it was asked to
+    try:
+        packed = attempt.task.signature.pack_result(value)
+    except PayloadInvalid as error:
+        # To run it again would not help, and would do again what it did.
+        raise Unrecoverable(str(error)) from None
+    limit = attempt.registry.payload_limit
+    if len(packed.args) * 4 > limit and len(packed.args.encode()) > limit:
+        raise Unrecoverable(
+            f"the result of {attempt.task.name} is larger than {limit} bytes; store it elsewhere "
+            f"and return a reference to it, or raise payload_limit."
+        )
+    if packed.secrets and (sum(map(len, packed.secrets)) + len(packed.secrets)) * 4 > limit:
+        raise Unrecoverable(
+            f"the result of {attempt.task.name} has too many secrets; return fewer, or raise "
+            f"payload_limit."
+        )
+    counts = value.totals() if isinstance(value, CountedResult) else ()
+    return Complete(attempt.claimed.lease, packed.args, packed.secrets, counts)
+
+
+def _put_aside(attempt: Attempt, misfit: Exception) -> Ending:
+    if isinstance(misfit, _Newer):
+        return _left_to_newer(attempt)
+    # A model's own validator may raise anything; then its traceback says more than the sentence.
+    cause = raised(misfit)
+    if isinstance(misfit, PayloadInvalid):
+        # Of a step that raised, where; of arguments that do not fit there is nothing to tell.
+        where = "" if misfit.__cause__ is None else raised(misfit.__cause__).traceback
+        message = sendable(str(misfit), LONGEST_MESSAGE)
+        cause = Raised(type="PayloadInvalid", message=message, traceback=where)
+    return Ending(transition.Quarantine(attempt.claimed.lease, cause))
+
+
+def _left_to_newer(attempt: Attempt) -> Ending:
+    claimed = attempt.claimed
+    attempt.line(
+        "warning",
+        f"enqueued for version {claimed.payload_version} of {claimed.task}, and this worker has "
+        f"version {attempt.task.version}; it waits {NEWER_SECONDS} s for a newer one",
+    )
+    at = (time.time_ns() // 1000) + NEWER_SECONDS * 1_000_000
+    return Ending(transition.Snooze(claimed.lease, at))
+
+
+# -- around the body
+
+
+def _hear(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> Any:
+    hook, lost = attempt.task.hook, attempt.lost
+    if hook is not None and lost is not None:
+        return hook.call(ctx, cause_of(lost), arguments)
+    return None
+
+
+async def _hear_async(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> None:
+    answer = _hear(attempt, ctx, arguments)
+    if isinstance(answer, Awaitable):
+        await answer
+
+
+def _last_word(attempt: Attempt) -> Ending:
+    return Ending(transition.Fail(attempt.claimed.lease, at_cap(attempt.claimed)))
+
+
+def _wrapped(wrappers: Iterable[Wrapper], ctx: Context, body: Callable[[], Any]) -> Any:
+    with contextlib.ExitStack() as stack:
+        for wrapper in wrappers:
+            if not wrapper.is_async:
+                stack.enter_context(wrapper.enter(ctx))
+        return body()
+
+
+async def _wrapped_async(
+    wrappers: Iterable[Wrapper], ctx: Context, body: Callable[[], Awaitable[Any]]
+) -> Any:
+    async with contextlib.AsyncExitStack() as stack:
+        for wrapper in wrappers:
+            if wrapper.is_async:
+                await stack.enter_async_context(wrapper.enter(ctx))
+            else:
+                stack.enter_context(wrapper.enter(ctx))
+        return await body()
+
+
+# -- how it ended
+
+
+def _ended(attempt: Attempt, error: BaseException) -> Ending | FanOut:
+    """How an attempt ended that raised; the children that it wants are still to be staged."""
+    leave_if_forked(error)
+    fan = fan_out.fan_out_of(error)
+    if fan is None or attempt.stop is not None:
+        return concluded(attempt, error)
+    return fan
+
+
+def concluded(attempt: Attempt, error: BaseException) -> Ending:
+    """What becomes of a job whose attempt raised."""
+    if attempt.stop is not None:
+        return _stopped(attempt, attempt.stop)
+    if not isinstance(error, Exception | AttemptStopped):
+        # An exit, an interruption, a cancellation that nobody here asked for: a failure of the
+        # job like another.
+        said = raised(error).sentence()
+        error = RuntimeError(f"the task raised {said}").with_traceback(error.__traceback__)
+    task = attempt.task
+    return _noted(attempt, judged(attempt.claimed, error, task.retry, task.relaunch))
+
+
+def _stopped(attempt: Attempt, cause: Cause) -> Ending:
+    task = attempt.task
+    return _noted(attempt, stopped(attempt.claimed, cause, task.retry, task.relaunch))
+
+
+def _noted(attempt: Attempt, ending: Ending) -> Ending:
+    if ending.note:
+        attempt.line("warning", ending.note)
+    return ending

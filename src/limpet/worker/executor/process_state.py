@@ -1,0 +1,395 @@
+"""What jobs share in a process, as it was before the first; puts back what one of them changed.
+
+What a fault of every day could change and what costs little is compared after each attempt; what
+was changed by a call that `watched_calls` sees, after the attempt that made it; all of it now and
+then, because C code calls the kernel without anybody's seeing. What cannot be put back makes the
+process unfit for further jobs.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import contextlib
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from limpet.host import itself, processes
+from limpet.worker.executor import watched_calls as calls
+
+# The longest that a change by code which is not seen may go unnoticed while jobs run.
+LOOK_SECONDS = 0.1
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+_SIGNALS = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
+_LIMITS = tuple(
+    sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+)
+_NAMESPACES = (
+    "cgroup", "ipc", "mnt", "net", "pid_for_children", "time_for_children", "user", "uts",
+)  # fmt: skip
+# What an administrator changes from outside (taskset, renice) stays: only what a call of a job in
+# Python has changed there is put back.
+_GIVEN = frozenset({calls.PROCESSORS, calls.PRIORITY})
+# What a process has given up for ever, as the kernel shows it.
+_PRIVILEGES = (
+    b"CapInh", b"CapPrm", b"CapEff", b"CapBnd", b"CapAmb", b"NoNewPrivs", b"Seccomp",
+    b"Seccomp_filters",
+)  # fmt: skip
+
+_alarm, _blocked = _signal.alarm, _signal.pthread_sigmask
+# By the shortest way where there is one: they are called after every attempt.
+_users = getattr(os, "getresuid", itself.user_ids)
+_groups = getattr(os, "getresgid", itself.group_ids)
+_umask, _BLOCK = os.umask, int(signal.SIG_BLOCK)
+
+
+class Part(NamedTuple):
+    """One thing that jobs share.
+
+    `read`: as it is now, None where this system does not have it. `put_back`: from now to then; may
+    raise. `in_use`: code that runs may depend on what it has changed there, so that in a process of
+    many jobs it is put back only when none of them runs.
+    """
+
+    name: str
+    words: str
+    read: Callable[[], Any]
+    put_back: Callable[[Any, Any], None]
+    in_use: bool = False
+
+
+class ProcessState:
+    """The state of this process before its first job."""
+
+    def __init__(self, ways: Iterable[int] = ()) -> None:
+        """`ways`: the descriptors over which the executor and its supervisor talk."""
+        self._parent = os.getppid()
+        self._ways = tuple(ways)
+        self._environment = os.environ
+        # To go through the mapping itself takes fifty times as long.
+        self._data: Mapping[bytes, bytes] = getattr(os.environ, "_data", os.environb)
+        self._variables: dict[bytes, bytes] = dict(self._data)
+        self._place, self._home = _identity("."), _folder()
+        self._dumpable = itself.dumpable()
+        self._pointers: list[int] = []
+        self._opened: dict[str, int] = {}
+        for name in ("status", "oom_score_adj", "ns"):
+            with contextlib.suppress(OSError):
+                self._opened[name] = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        calls.forget()
+        self._read_status: dict[bytes, bytes] | None = None
+        self._parts = {part.name: part for part in self._all_parts()}
+        self._before = {name: _read(part) for name, part in self._parts.items()}
+        self._users, self._groups = _users(), _groups()
+        self._mask = os.umask(0o077)
+        os.umask(self._mask)
+        self._held = _blocked(_BLOCK, ())
+        self._looked = time.monotonic()
+        self._unseen = False  # an attempt has ended since
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the next attempt must not begin before everything was looked at."""
+        return self._unseen and time.monotonic() - self._looked >= LOOK_SECONDS
+
+    def restore(self) -> str:
+        """After an attempt in a lane: put back what it changed; the answer says what cannot be."""
+        _alarm(0)
+        if (
+            _users() != self._users
+            or _groups() != self._groups
+            or _umask(self._mask) != self._mask
+            or _blocked(_BLOCK, ()) != self._held
+            or os.environ is not self._environment
+            or time.monotonic() - self._looked >= LOOK_SECONDS
+        ):
+            return self.look(idle=True)
+        self._unseen = True
+        if calls.made:
+            return self._compare(calls.made & self._parts.keys(), idle=True)
+        return ""
+
+    def look(self, *, idle: bool) -> str:
+        """Compare all that only a job changes, and put it back; the answer says what cannot be.
+
+        Unless it is `idle`, what code that runs may still depend on is left as it is.
+        """
+        self._looked, self._unseen = time.monotonic(), False
+        return self._compare(self._parts.keys() - (_GIVEN - calls.made), idle=idle)
+
+    def _compare(self, names: Iterable[str], *, idle: bool) -> str:
+        self._read_status = None
+        changed = [
+            part
+            for name, part in self._parts.items()
+            if name in names and _read(part) != self._before[name]
+        ]
+        left = []
+        for part in changed:
+            if part.in_use and not idle:
+                continue
+            with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
+                part.put_back(self._before[part.name], _read(part))
+            self._read_status = None
+            if _read(part) != self._before[part.name]:
+                left.append(part.words)
+        if idle:
+            calls.made.clear()
+        return ", ".join(left)
+
+    def _all_parts(self) -> tuple[Part, ...]:
+        """In the order in which they are put back: rights first, which the rest may need."""
+        of_linux: tuple[Part, ...] = ()
+        if processes.LINUX:
+            of_linux = (
+                Part("groups", "its groups", _sorted_groups, lambda then, _: os.setgroups(then)),
+                Part("priority", "its priority", self._priority, self._set_priority),
+                Part("oom", "its score for the memory killer", self._oom, self._set_oom),
+                Part("processors", "its processors", _processors, _set_processors),
+                Part("death", "its death with its parent", itself.death_signal, _die_with_parent),
+                Part("orphans", "its care for orphans", itself.adopts_orphans, _adopt_orphans),
+                Part("files", "its open files", _has_room_for_files, _never, in_use=True),
+                Part("privileges", "its privileges", self._privileges, _never),
+                Part("namespaces", "its namespaces", self._namespaces, _never),
+                Part("c environment", "its environment", self._c_env, self._set_c_env, in_use=True),
+            )
+        return (
+            Part("users", "its user", _users, self._set_users),
+            Part("group", "its group", _groups, lambda then, _: itself.set_group_ids(then)),
+            Part("limits", "its resource limits", _limits, _set_limits),
+            *of_linux,
+            Part("umask", "its umask", self._umask, _set_umask, in_use=True),
+            Part("blocked", "its signal mask", _mask_of_signals, _block_again),
+            Part("handlers", "its signal handlers", _handlers, _handle_again),
+            # After those that Python knows of, which it asks.
+            Part("ignored", "the signals that it ignores", self._ignored, _ignore_again),
+            Part("timers", "its timers", _timers, _stop_timers),
+            Part("environment", "its environment", self._env, self._set_env, in_use=True),
+            Part("root", "its root folder", lambda: _identity("/"), _never),
+            Part("folder", "its folder", self._where, _go_back, in_use=True),
+            Part("streams", "its standard streams", _streams, _never, in_use=True),
+            Part("ways", "its way to the supervisor", self._descriptors, _never),
+        )
+
+    # -- rights
+
+    def _set_users(self, then: Any, now: Any) -> None:
+        itself.set_user_ids(then)
+        # Whoever changes user is no longer told of the parent's death, and hides from /proc.
+        processes.die_with_parent()
+        itself.set_dumpable(self._dumpable)
+        if os.getppid() != self._parent:
+            os._exit(1)
+
+    def _privileges(self) -> Any:
+        return {name: value for name, value in self._status.items() if name in _PRIVILEGES}
+
+    def _namespaces(self) -> Any:
+        return [_link(name, self._opened["ns"]) for name in _NAMESPACES]
+
+    @property
+    def _status(self) -> dict[bytes, bytes]:
+        """What the kernel tells of this process, read once for all that look into it."""
+        if self._read_status is None:
+            self._read_status = self._kernel_status()
+        return self._read_status
+
+    def _kernel_status(self) -> dict[bytes, bytes]:
+        if "status" not in self._opened:
+            return {}
+        with contextlib.suppress(OSError):
+            lines = os.pread(self._opened["status"], 16384, 0).splitlines()
+            return dict(line.split(b":\t", 1) for line in lines if b":\t" in line)
+        return {}
+
+    # -- what the kernel gives it
+
+    def _priority(self) -> Any:
+        return os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
+
+    def _set_priority(self, then: Any, now: Any) -> None:
+        niceness, policy = then
+        if now[1] != policy:
+            os.sched_setscheduler(0, policy, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+
+    def _oom(self) -> Any:
+        return os.pread(self._opened["oom_score_adj"], 16, 0)
+
+    def _set_oom(self, then: Any, now: Any) -> None:
+        with open("/proc/self/oom_score_adj", "wb") as file:
+            file.write(then)
+
+    def _ignored(self) -> Any:
+        return self._status.get(b"SigIgn")
+
+    def _umask(self) -> Any:
+        """Read without setting it: a thread of another job may be about to make a file."""
+        return self._status.get(b"Umask", b"").decode() or None
+
+    # -- environment and folder
+
+    def _env(self) -> Any:
+        """The variables, but for what a module has added while it was imported, which stays."""
+        added = calls.imported.items()
+        self._variables.update((n, v) for n, v in added if n not in self._variables)
+        calls.imported.clear()
+        same = os.environ is self._environment and self._data == self._variables
+        return same and not calls.variables
+
+    def _set_env(self, then: Any, now: Any) -> None:
+        os.environ = self._environment  # noqa: B003 - a job may have put another in its place
+        kept, found = self._variables, dict(self._data)
+        names = calls.variables | kept.keys() | found.keys()
+        for name in names:
+            if name not in kept:
+                os.environb.pop(name, None)
+                os.unsetenv(name)
+            elif name in calls.variables or found.get(name) != kept[name]:
+                os.environb[name] = kept[name]
+        calls.variables.clear()
+
+    def _c_env(self) -> Any:
+        """Whether C code finds what was there at first; what it has added itself stays."""
+        pointers = itself.c_environment_pointers()
+        if pointers != self._pointers:
+            found = itself.c_environment()
+            if any(found.get(name) != value for name, value in self._variables.items()):
+                return False
+            self._pointers = pointers
+        return True
+
+    def _set_c_env(self, then: Any, now: Any) -> None:
+        found = itself.c_environment()
+        for name, value in self._variables.items():
+            if found.get(name) != value:
+                os.putenv(name, value)
+        calls.variables.clear()
+
+    def _where(self) -> Any:
+        try:
+            return os.getcwd()
+        except OSError:
+            # Removed, maybe before the first job: still the same one.
+            return self._home if _identity(".") == self._place else None
+
+    # -- the way to the supervisor
+
+    def _descriptors(self) -> Any:
+        return [_identity(number) for number in self._ways]
+
+
+def _read(part: Part) -> Any:
+    """As it is; an error, too, must be the same as it was."""
+    try:
+        return part.read()
+    except (OSError, KeyError, ValueError) as error:
+        return f"{type(error).__name__} {getattr(error, 'errno', '')}"
+
+
+def _streams() -> Any:
+    return [_identity(number) for number in (0, 1, 2)]
+
+
+def _has_room_for_files() -> bool:
+    """Whether jobs have left most of the files that may be open to the next."""
+    return len(os.listdir("/proc/self/fd")) < resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 0.8
+
+
+def _die_with_parent(then: Any, now: Any) -> None:
+    processes.die_with_parent(then)
+
+
+def _adopt_orphans(then: Any, now: Any) -> None:
+    if then:
+        processes.adopt_orphans()
+
+
+def _never(then: Any, now: Any) -> None:
+    """Not to be had again."""
+
+
+def _identity(path: str | int) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _folder() -> str:
+    """The current folder; nothing where it was removed, so that there is no way back."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def _link(name: str, folder: int) -> str:
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return ""  # an older kernel
+
+
+def _sorted_groups() -> Any:
+    return sorted(os.getgroups())
+
+
+def _limits() -> Any:
+    return [resource.getrlimit(number) for number in _LIMITS]
+
+
+def _set_limits(then: Any, now: Any) -> None:
+    for number, before, after in zip(_LIMITS, then, now, strict=True):
+        if before != after:
+            resource.setrlimit(number, before)
+
+
+def _processors() -> Any:
+    return os.sched_getaffinity(0)
+
+
+def _set_processors(then: Any, now: Any) -> None:
+    os.sched_setaffinity(0, then)
+
+
+def _set_umask(then: Any, now: Any) -> None:
+    os.umask(int(then, 8))
+
+
+def _mask_of_signals() -> Any:
+    return _blocked(_BLOCK, ())
+
+
+def _block_again(then: Any, now: Any) -> None:
+    _blocked(signal.SIG_SETMASK, then)
+
+
+def _handlers() -> Any:
+    return [_signal.getsignal(number) for number in _SIGNALS]
+
+
+def _handle_again(then: Any, now: Any) -> None:
+    for number, before, after in zip(_SIGNALS, then, now, strict=True):
+        if before is not after:
+            _signal.signal(number, before)
+
+
+def _ignore_again(then: Any, now: Any) -> None:
+    """Set anew what Python knows of each signal whose ignoring C code has changed."""
+    differs = int(then, 16) ^ int(now, 16)
+    for number in _SIGNALS:
+        if differs >> (number - 1) & 1:
+            _signal.signal(number, _signal.getsignal(number))
+
+
+def _timers() -> Any:
+    return any(signal.getitimer(timer)[0] for timer in _TIMERS)
+
+
+def _stop_timers(then: Any, now: Any) -> None:
+    for timer in _TIMERS:
+        _signal.setitimer(timer, 0)
+
+
+def _go_back(then: Any, now: Any) -> None:
+    os.chdir(then)

@@ -1,0 +1,1 @@
+"""The only process of a worker that talks to the store: it claims, renews, settles and sweeps."""

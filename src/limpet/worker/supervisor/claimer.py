@@ -1,0 +1,271 @@
+"""The exchange: tells outcomes and takes jobs, one exchange in flight at a time.
+
+Never more is claimed than can start soon: the free places, and about 50 ms of work as measured.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from limpet import log
+from limpet.domain.permit import Gate, PassedOver
+from limpet.domain.session import Standing
+from limpet.storage.contract.answers import Exchanged
+from limpet.storage.contract.store import ANY_QUEUE, CHUNK, Pool, Want
+from limpet.worker.supervisor.demand import Demand
+from limpet.worker.supervisor.dispatcher import Dispatcher
+from limpet.worker.supervisor.heartbeat import Heart
+from limpet.worker.supervisor.placement import Placement
+from limpet.worker.supervisor.scope import SessionScope
+from limpet.worker.supervisor.services import Services
+from limpet.worker.wire.frames import LOOP
+
+_AHEAD_SECONDS = 0.05
+# A ring may be missed, and a job that was committed with the user's own transaction rings no bell.
+_SLOW_POLL_SECONDS = 0.5
+# What a rate, a hold or a breaker keeps back is asked for when it may be had, but no more often
+# than this; in vain, because others were faster or a clock is ahead, less and less often.
+_SOONEST_SECONDS, _SOONEST_IN_VAIN_SECONDS = 0.01, 0.05
+# A worker that leaves when there is nothing to do waits for what may be had so soon.
+_WORTH_WAITING_SECONDS = 1.0
+# While jobs end by the thousand, an exchange waits this long for more of them to tell.
+_GATHER_SECONDS = 0.002
+_MOST_GATHERED = 250
+
+
+class Claimer:
+    """Exchanges with the store until it is told to stop claiming and everything is told."""
+
+    def __init__(
+        self,
+        scope: SessionScope,
+        placement: Placement,
+        services: Services,
+        heart: Heart,
+        dispatcher: Dispatcher,
+        demand: Demand,
+    ) -> None:
+        self._session = scope.session
+        self._plan = scope.plan
+        self._line = scope.line
+        self._ledger = scope.ledger
+        self._placement = placement
+        self._services = services
+        self._heart = heart
+        self._dispatcher = dispatcher
+        self._demand = demand
+        self._digests: dict[str, str] = {}
+        self._gate: Callable[[], Gate | None] = lambda: None
+        self._claiming = False
+        self._declared: frozenset[str] = frozenset()
+        self._bounded = self._declared
+        self._next_at: int | None = None
+        self._in_vain = 0
+        self._idle_claims = 0
+        self._too_heavy: tuple[str, ...] = ()
+        self._quiet = False
+        self.in_flight = False
+        self.exchanges = 0
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether there was nothing to do, twice in a row."""
+        return self._idle_claims > 1 or not self._digests
+
+    @property
+    def too_heavy(self) -> tuple[str, ...]:
+        """Tasks of which this host can carry no job, if such a job is ready."""
+        return self._too_heavy
+
+    def begin(
+        self,
+        digests: dict[str, str],
+        bounded: Iterable[str] = (),
+        gate: Callable[[], Gate | None] = lambda: None,
+    ) -> None:
+        """Claim from now on, for each pool the tasks with that digest.
+
+        `bounded`: queues whose limits the app declares; see `bound`. `gate`: tells what the host
+        can carry, None where no task has a weight.
+        """
+        self._gate = gate
+        self._digests = digests
+        self._bounded = self._declared = frozenset(bounded)
+        self._claiming = True
+        self._demand.wake()
+
+    def bound(self, queues: Iterable[str]) -> None:
+        """Queues of which only so much may be under way in the cluster, beside those declared.
+
+        Nothing of them is claimed ahead: what waits here would keep others from beginning, and
+        handed back it has used up the rate in vain.
+        """
+        self._bounded = self._declared.union(queues)
+
+    def stop_claiming(self) -> None:
+        """Claim nothing more; outcomes are still told."""
+        self._claiming = False
+        self._demand.wake()
+
+    def tell_soon(self) -> None:
+        """Outcomes wait to be told."""
+        self._demand.wake()
+
+    async def run(self) -> None:
+        """Exchange whenever there is a reason to; the dispatcher is given what was claimed."""
+        while True:
+            await self._idle()
+            while self._has_reason():
+                if 0 < self._ledger.news < self._worth_telling():
+                    await asyncio.sleep(_GATHER_SECONDS)
+                await self._exchange()
+
+    async def _idle(self) -> None:
+        """Wait for a reason to exchange; where there is room, the store's bell is one by itself."""
+        if self._has_reason():
+            return
+        want = self._want()
+        asked = (self._session, self.exchanges + 1, (), want, ())
+        standing_by = self._line.stand_by(*asked, begins=self._begins) if want else None
+        if standing_by is not None:
+            standing_by.answer.add_done_callback(lambda _: self._demand.wake())
+        # Not `wait_for`, which makes a task of each wait: this is the way of every pick-up.
+        poll = asyncio.get_running_loop().call_later(self._pause(), self._ask_again)
+        try:
+            await self._demand.is_there.wait()
+        finally:
+            poll.cancel()
+            has_begun = not self._line.withdraw()
+        self._demand.is_there.clear()
+        if standing_by is not None and has_begun:
+            try:
+                answer = await self._line.exchange(*asked, first=standing_by)
+            finally:
+                self.in_flight = False
+            await self._heard(answer, want)
+
+    def _pause(self) -> float:
+        """How long to wait for a ring before the store is asked all the same."""
+        left = self._seconds_left()
+        if left is None:
+            return _SLOW_POLL_SECONDS
+        soonest = min(_SOONEST_SECONDS * (1 << self._in_vain), _SOONEST_IN_VAIN_SECONDS)
+        return min(_SLOW_POLL_SECONDS, max(soonest, left))
+
+    def _ask_again(self) -> None:
+        """Nobody rang; without room now, as soon as there is some."""
+        self._next_at = None
+        self._demand.rang()
+
+    def _seconds_left(self) -> float | None:
+        """Until more may be had of what was kept back, by the wall clock."""
+        return None if self._next_at is None else self._next_at / 1e6 - time.time()
+
+    def _begins(self) -> None:
+        """In the thread of the exchange: it is about to be said."""
+        self.in_flight = True
+        self.exchanges += 1
+
+    def _worth_telling(self) -> int:
+        """How many outcomes to gather first, where they come so fast that it takes no time."""
+        rate = sum(each.per_second for each in self._demand.throughput.values())
+        return min(int(rate * _GATHER_SECONDS * 5), _MOST_GATHERED)
+
+    def _has_reason(self) -> bool:
+        if self._ledger.news:
+            return True
+        return self._demand.may_have_more and self._want() is not None
+
+    async def _exchange(self) -> None:
+        self.in_flight = True
+        try:
+            await self._services.report()
+            want = self._want()
+            begun = self._ledger.tell_begun()
+            batch = self._ledger.next_batch()
+            self.exchanges += 1
+            if want is not None:
+                # Before the store is asked: what rings from now on may come too late for its look.
+                self._demand.may_have_more = False
+            asked = (self._session, self.exchanges, batch, want, begun)
+            observed = self._ledger.observer.take()
+            answer = await self._line.exchange(*asked, *((observed,) if observed else ()))
+        finally:
+            self.in_flight = False
+        self._ledger.told()
+        self._services.told(batch)
+        await self._heard(answer, want)
+
+    async def _heard(self, answer: Exchanged, want: Want | None) -> None:
+        self._ledger.answered_exchanges = self.exchanges
+        for refused in answer.rejected:
+            if refused.answer == "lost":
+                log.say("job_refused", job=refused.lease.job, session=self._session)
+        if answer.standing is Standing.PAST:
+            self._heart.beat_soon()  # past its moment by the store's clock
+        self._note_quiet(answer.quiet)
+        if answer.unfinished:
+            self._services.promote_now()
+        if want is not None:
+            self._next_at = answer.next_at
+            in_vain = answer.next_at is not None and not answer.claimed
+            self._in_vain = min(self._in_vain + 1, 8) if in_vain else 0
+        if answer.standing is Standing.LIVE and not answer.quiet and want is not None:
+            left = self._seconds_left()
+            more_soon = answer.unfinished or (left is not None and left < _WORTH_WAITING_SECONDS)
+            waits = answer.passed_over is PassedOver.FOR_NOW
+            nothing = not (answer.claimed or self._ledger.holds or more_soon or waits)
+            asked_all = len(want.pools) == len(self._digests)
+            self._idle_claims = self._idle_claims + 1 if nothing and asked_all else 0
+            self._note_too_heavy(answer, want.gate)
+        if answer.claimed:
+            self._demand.may_have_more = True
+            await self._dispatcher.give(self._ledger.take(answer.claimed))
+
+    def _note_too_heavy(self, answer: Exchanged, gate: Gate | None) -> None:
+        self._too_heavy = ()
+        if gate is not None and answer.passed_over is PassedOver.FOR_EVER:
+            tasks = gate.weights.items()
+            self._too_heavy = tuple(
+                sorted(task for task, weight in tasks if not gate.room.carries(weight))
+            )
+
+    def _note_quiet(self, quiet: bool) -> None:
+        if quiet and not self._quiet:
+            log.say("store_moved", session=self._session)
+        self._quiet = quiet
+
+    # -- what to ask for
+
+    def _want(self) -> Want | None:
+        if not self._claiming:
+            return None
+        pools = []
+        for kind, digest in self._digests.items():
+            used, free, takes_ahead = self._placement.room(kind)
+            rate = self._demand.throughput[kind]
+            rate.measure(busy=used > 0)
+            ahead = int(rate.per_second * _AHEAD_SECONDS) if takes_ahead else 0
+            room = min(free + ahead, CHUNK)
+            # Not one by one while much is under way: a batch costs hardly more than one job.
+            if room <= 0 or (room < ahead // 4 and used > 0):
+                continue
+            slots = self._slots(max(0, free), room)
+            if slots:
+                suspects = self._placement.suspect_room() if kind == LOOP else max(0, free)
+                pools.append(Pool(digest, slots, room, suspects))
+        return Want(tuple(pools), self._gate()) if pools else None
+
+    def _slots(self, free: int, room: int) -> Mapping[str, int]:
+        """Queue → how many; a queue with a limit of its own is never claimed ahead."""
+        if not self._plan.settings.queues:
+            bounded = dict.fromkeys(self._bounded, free) if free < room else {}
+            return {ANY_QUEUE: room, **bounded}
+        slots = {}
+        for queue, limit in self._plan.settings.queues.items():
+            most = free if queue in self._bounded else room
+            if limit is not None:
+                most = min(free, limit - self._ledger.per_queue[queue])
+            if most > 0:
+                slots[queue] = most
+        return slots

@@ -1,0 +1,396 @@
+"""Gives claimed jobs to executors and hears how they ended."""
+
+import time
+from collections.abc import Collection, Mapping
+from typing import NoReturn
+
+from limpet import log
+from limpet.domain.cause import Cause, ExecutorExited, NotStarted
+from limpet.domain.job import LogLine, Progress, Report
+from limpet.domain.lease import Lease
+from limpet.domain.transition import Cancel, Complete, Release
+from limpet.worker.supervisor.attempt_limits import Limits
+from limpet.worker.supervisor.blame import Blame
+from limpet.worker.supervisor.demand import Demand
+from limpet.worker.supervisor.executor_link import Executor
+from limpet.worker.supervisor.executors import Crew
+from limpet.worker.supervisor.ledger import Hold, say_of
+from limpet.worker.supervisor.placement import Placement
+from limpet.worker.supervisor.read_history import recall
+from limpet.worker.supervisor.request_server import RequestServer
+from limpet.worker.supervisor.scope import SessionScope
+from limpet.worker.supervisor.settling import after_death, logged, put_aside
+from limpet.worker.supervisor.suspects import Suspicion
+from limpet.worker.wire.bounds import NotUnderstood
+from limpet.worker.wire.catalog import TaskFacts
+from limpet.worker.wire.endings import EndingFrame, ending_of
+from limpet.worker.wire.frames import (
+    LANE,
+    LOOP,
+    BlockedFrame,
+    PongFrame,
+    ReadyFrame,
+    RecalledFrame,
+    ReportFrame,
+    Spoken,
+    UnfitFrame,
+)
+from limpet.worker.wire.page import now
+
+# What has not started after this time behind a job that goes on is taken back.
+_HELD_UP_MICROSECONDS = 50_000
+# How long jobs wait for an executor that starts, and how long it may take at all.
+_SLOW_START_MICROSECONDS, _LONGEST_START_MICROSECONDS = 1_000_000, 60_000_000
+
+
+class Dispatcher:
+    """The jobs of a session, from the claim to the outcome."""
+
+    def __init__(
+        self,
+        scope: SessionScope,
+        tasks: Mapping[str, TaskFacts],
+        crew: Crew,
+        placement: Placement,
+        demand: Demand,
+        requests: RequestServer,
+    ) -> None:
+        self._plan = scope.plan
+        self._page = scope.page
+        self._line = scope.line
+        self._ledger = scope.ledger
+        self._tasks = tasks
+        self._crew = crew
+        self._placement = placement
+        self._demand = demand
+        self._requests = requests
+        self._limits = Limits(scope.plan, tasks)
+        self._blame = Blame()
+        self._suspicion = Suspicion(crew)
+        self._waiting_since = {LOOP: 0, LANE: 0}
+
+    # -- giving
+
+    async def give(self, holds: list[Hold]) -> None:
+        """Hand jobs to executors, with what they must know of their timelines."""
+        await recall(self._line, holds, self._tasks)
+        for hold in holds:
+            facts = self._tasks.get(hold.claimed.task)
+            if facts is None:
+                self._ledger.settle(hold, Release(hold.lease, NotStarted("its task is not known")))
+                continue
+            if hold.unreadable:
+                self._ledger.settle(hold, put_aside(hold))
+                continue
+            if hold.is_limited:
+                self._limits.watch(hold)
+            kind = LANE if facts.in_lane else LOOP
+            if hold.claimed.suspect and kind == LOOP:
+                self._placement.give_alone(hold)
+            else:
+                self._placement.waiting[kind].append(hold)
+        self._placement.place()
+
+    # -- hearing
+
+    def on_start(self, executor: Executor) -> None:
+        self._requests.open(executor)
+
+    def on_frame(self, executor: Executor, frame: Spoken) -> None:
+        """Act on what an executor says; raises `NotUnderstood`, before anything, if it may not."""
+        match frame:
+            case ReportFrame():
+                self._reported(executor, frame)
+            case ReadyFrame(error):
+                self._started(executor, error)
+            case RecalledFrame():
+                if not executor.recalling:
+                    raise NotUnderstood("it forgot jobs that nobody had taken back")
+                executor.recalling = False
+                self._placement.place()
+            case PongFrame(number):
+                if not executor.pings.answered(number):
+                    raise NotUnderstood("it answered a ping that nobody had sent")
+            case UnfitFrame():
+                self._replace(executor, frame)
+            case _:
+                self._ended(executor, frame)
+
+    def on_blocked(self, executor: Executor, frame: BlockedFrame) -> None:
+        """The executor says what keeps its loop from answering; unasked, nobody hears it."""
+        if frame.job is not None and not executor.had_job(frame.job):
+            raise NotUnderstood("it is blocked by a job that it was never given")
+        if executor.asked_what_blocks:
+            executor.asked_what_blocks = False
+            self._blame.heard(executor, frame.job, frame.where)
+
+    def on_room(self) -> None:
+        """An executor has read what it had been given."""
+        self._placement.place()
+        self._demand.rang()
+
+    def _started(self, executor: Executor, error: str) -> None:
+        if executor.ready or executor.start_error:
+            raise NotUnderstood("it was ready twice")
+        executor.start_error = error
+        if not error:
+            executor.ready, executor.slow = True, False
+            self._placement.has_started()
+            self._demand.rang()
+
+    def on_done(self, executor: Executor, completes: list[Complete]) -> None:
+        """Settle what succeeded; raises `NotUnderstood` at what was not the executor's to do."""
+        held, begun_before = executor.holds, executor.begun_before
+        done: list[Complete] = []
+        holds: list[Hold] = []
+        jobs: list[str] = []
+        try:
+            for complete in completes:
+                lease = complete[0]
+                job = lease[0]
+                hold = held.get(job)
+                if hold is None or hold.lease != lease:
+                    executor.given.let_go(jobs)  # it may be one of them
+                    jobs.clear()
+                    executor.must_know(lease)
+                    continue
+                if hold.place >= begun_before or hold.outcome is not None:
+                    _refuse_ending(hold)
+                del held[job]
+                if hold.is_limited or hold.stop is not None:
+                    self._limits.forget(hold)
+                jobs.append(job)
+                holds.append(hold)
+                done.append(complete)
+        finally:
+            executor.given.let_go(jobs)
+            self._ledger.complete(holds, done)
+            self._finished(executor, len(done))
+
+    def _ended(self, executor: Executor, frame: EndingFrame) -> None:
+        hold = self._running(executor, frame.lease)
+        if hold is None:
+            return
+        if hold.outcome is not None:
+            _refuse_ending(hold)
+        ending = ending_of(frame, hold.claimed, hold.stop)
+        self._limits.forget(hold)
+        if frame.doomed:
+            hold.outcome = ending
+            about = {"kind": executor.kind, "executor": executor.number}
+            say_of(hold, "executor_doomed", **about, what=frame.doomed)
+            self._take_back(executor)
+            self._limits.doom(executor)
+            self._limits.tick()
+            return
+        del executor.holds[hold.lease.job]
+        executor.given.let_go([hold.lease.job])
+        self._ledger.settle(hold, logged(hold, ending))
+        self._finished(executor, 1)
+
+    def _running(self, executor: Executor, lease: Lease) -> Hold | None:
+        """The job that an executor speaks of; None if it is over, and what is said of it too late.
+
+        Raises `NotUnderstood` for one that the executor was never given, or has not begun.
+        """
+        hold = self._ledger.holds.get(lease.job)
+        if hold is None or hold.executor is not executor or hold.lease != lease:
+            executor.must_know(lease)
+            return None
+        if hold.place >= executor.begun_before:
+            _refuse_ending(hold)
+        return hold
+
+    def _finished(self, executor: Executor, count: int) -> None:
+        if not count:
+            return
+        executor.jobs += count
+        self._suspicion.worked(executor)
+        self._demand.finished(executor.pool, count)
+        most = self._plan.settings.max_jobs
+        if most is not None and executor.jobs >= most and not executor.retiring:
+            log.say(
+                "executor_recycled", kind=executor.kind, executor=executor.number,
+                jobs=executor.jobs,
+            )  # fmt: skip
+            self._take_back(executor)
+            executor.end()
+        elif executor.for_suspect and not executor.holds and not executor.retiring:
+            executor.end()
+
+    def _replace(self, executor: Executor, frame: UnfitFrame) -> None:
+        """A job has changed the executor's process for ever: others run in a new one."""
+        if executor.unfit or not executor.had_job(frame.job):
+            raise NotUnderstood("it was changed twice, or by a job that it was never given")
+        executor.unfit = True
+        log.say(
+            "executor_changed", kind=executor.kind, executor=executor.number, job=frame.job,
+            task=frame.task, what=frame.what,
+        )  # fmt: skip
+        if not (executor.retiring or executor.doomed):
+            back = executor.take_back()
+            executor.end()
+            self._placement.waiting[executor.pool].extendleft(reversed(back))
+            self._placement.place()
+
+    def _reported(self, executor: Executor, frame: ReportFrame) -> None:
+        hold = self._running(executor, frame.lease)
+        if hold is None:
+            return
+        progress = None
+        if frame.progress is not None:
+            hold.progress_at = now()
+            done, total, note = frame.progress
+            progress = Progress(done, total, note, at=time.time_ns() // 1000)
+        lines = tuple(LogLine(*line) for line in frame.lines)
+        self._ledger.report(Report(hold.lease, progress, lines))
+
+    # -- death
+
+    def on_death(self, executor: Executor, cause: Cause | None) -> None:
+        """Settle what an executor left; nothing of it lives any more."""
+        self._limits.buried(executor)
+        if self._page.over or self._crew.is_ended:
+            return  # it was ended with everything else; nobody is to be charged
+        intended = executor.doomed
+        why = cause or ExecutorExited(code=0)
+        begun = [hold for hold in executor.holds.values() if hold.begun]
+        if executor.holds and not intended and not executor.start_error:
+            log.say(
+                "executor_died", kind=executor.kind, executor=executor.number, cause=why,
+                jobs=len(begun),
+            )  # fmt: skip
+        alone = not intended and self._suspicion.is_own_doing(executor, why, begun)
+        for hold in executor.holds.values():
+            self._limits.forget(hold)
+            self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
+        executor.holds.clear()
+        self._demand.wake()
+        failed = not intended or executor.start_error
+        if not executor.ready and failed and not executor.retiring:
+            error = executor.start_error or "it ended before it was ready"
+            self._placement.pause_starts(error, self._demand.rang)
+        self._placement.place()
+
+    # -- every tick
+
+    def tick(self) -> bool:
+        """Look who is held up, who exceeds a limit, who does not answer.
+
+        True if jobs have begun since the last look.
+        """
+        moment = now()
+        fresh = False
+        for executor in list(self._crew.executors.values()):
+            fresh = bool(executor.look()) or fresh
+            executor.look_for_half_frame(moment)
+            self._look_for_held_up(executor, moment)
+            if executor.lingers(moment, round(self._plan.settings.grace * 1e6)):
+                self._limits.doom(executor)  # its stop hooks do not end
+            if executor.kind == LOOP and executor.ready and executor.holds:
+                self._blame.look(executor, moment)
+        for kind in (LOOP, LANE):
+            self._look_for_waiting(kind, moment)
+        self._limits.tick()
+        return fresh
+
+    def _look_for_waiting(self, kind: str, moment: int) -> None:
+        """Hand back what nobody here has taken for a while."""
+        waiting = self._placement.waiting[kind]
+        if not waiting:
+            self._waiting_since[kind] = moment
+        elif any(not each.ready and not each.slow for each in self._crew.of_kind(kind)):
+            self._waiting_since[kind] = moment  # one is coming
+        elif moment - self._waiting_since[kind] > _HELD_UP_MICROSECONDS:
+            self._hand_back(waiting, "no executor had room for it")
+            waiting.clear()
+
+    def _hand_back(self, holds: Collection[Hold], why: str) -> None:
+        for hold in holds:
+            self._limits.forget(hold)
+            self._ledger.settle(hold, Release(hold.lease, NotStarted(why)))
+        if holds:
+            self._demand.wake()
+
+    def _look_for_held_up(self, executor: Executor, moment: int) -> None:
+        if not executor.ready:
+            self._look_for_slow_start(executor, moment)
+            return
+        waiting = len(executor.unstarted)
+        if not waiting or executor.last_waiting != waiting or self._reads_yet(executor):
+            executor.last_waiting = waiting
+            executor.stuck_since = moment
+        elif moment - executor.stuck_since > _HELD_UP_MICROSECONDS:
+            executor.stuck_since = moment
+            self._take_back(executor)
+
+    @staticmethod
+    def _reads_yet(executor: Executor) -> bool:
+        """Whether it has not been able to begin, because its frames are still on their way."""
+        return executor.has_unread and not any(each.goes_on for each in executor.holds.values())
+
+    def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
+        waited = moment - executor.started_at
+        if waited > _SLOW_START_MICROSECONDS and not executor.slow:
+            executor.slow = True
+            self._take_back(executor)
+        if waited > _LONGEST_START_MICROSECONDS and not executor.doomed:
+            executor.start_error = "its on_start hooks did not end"
+            self._limits.doom(executor)
+
+    def _take_back(self, executor: Executor) -> None:
+        """Take what has not started away from an executor: for another, or back to the store."""
+        back = executor.take_back()
+        if not back:
+            return
+        # A suspect must be alone where it runs.
+        idle = 0 if executor.for_suspect else self._placement.idle(executor.kind)
+        room = idle if executor.kind == LANE else idle * len(back)
+        self._placement.waiting[executor.pool].extend(back[:room])
+        self._hand_back(back[room:], "a job that goes on was ahead of it")
+        self._placement.place()
+
+    def hand_back_unstarted(self) -> None:
+        """The worker is to stop: others can have what has not started."""
+        why = "the worker was asked to stop"
+        for executor in self._crew.executors.values():
+            self._hand_back(executor.take_back(), why)
+        for waiting in self._placement.waiting.values():
+            self._hand_back(waiting, why)
+            waiting.clear()
+
+    # -- stopping
+
+    def stop_all(self, cause: Cause, grace: float) -> None:
+        """Ask everything that runs to stop; what does not is ended after `grace` seconds."""
+        for hold in self._ledger.holds.values():
+            self._limits.stop(hold, cause, grace)
+
+    def give_way(self, job: str, cause: Cause) -> None:
+        """Stop a job that runs, to hand it back; one that has not begun is none yet."""
+        hold = self._ledger.holds.get(job)
+        if hold is not None and hold.begun:
+            self._limits.stop(hold, cause)
+
+    def cancel(self, hold: Hold, cause: Cause) -> None:
+        """Stop a job that somebody does not want any more."""
+        executor = hold.executor
+        if executor is not None:
+            executor.look()
+        if hold.begun:
+            self._limits.stop(hold, cause)
+            return
+        if executor is not None:
+            self._placement.waiting[executor.pool].extend(executor.take_back())
+        for waiting in self._placement.waiting.values():
+            if hold in waiting:
+                waiting.remove(hold)
+                self._limits.forget(hold)
+                self._ledger.settle(hold, Cancel(hold.lease))
+        self._placement.place()
+        self._demand.wake()
+
+
+def _refuse_ending(hold: Hold) -> NoReturn:
+    when = "has ended before" if hold.outcome is not None else "has not begun"
+    raise NotUnderstood(f"it spoke of job {hold.lease.job}, which {when}")

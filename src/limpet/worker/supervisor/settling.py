@@ -1,0 +1,85 @@
+"""What the store is told of an attempt that ended, and what the log says of it."""
+
+from typing import assert_never
+
+from limpet.domain.cause import Cause, Drained, NeighbourEnded, NotStarted, Raised, Requested
+from limpet.domain.duration import spoken
+from limpet.domain.ending import Ending
+from limpet.domain.transition import (
+    Cancel,
+    Complete,
+    Fail,
+    FanOut,
+    Orphan,
+    Quarantine,
+    Release,
+    RetryAt,
+    Settlement,
+    Snooze,
+)
+from limpet.worker.supervisor.ledger import Hold, say_of
+from limpet.worker.wire.policy import stopped
+
+
+def logged(hold: Hold, ending: Ending) -> Settlement:
+    """The settlement of an attempt, after the log has said what is worth a line."""
+    settlement, delay = ending.settlement, ending.delay
+    match settlement:
+        case RetryAt(error=error):
+            say_of(hold, "job_retried", cause=error, delay=spoken(delay))
+        case Fail(error=error, relaunch_at=None):
+            say_of(hold, "job_failed", cause=error)
+        case Fail(error=error):
+            say_of(hold, "job_failed_for_now", cause=error, delay=spoken(delay))
+        case Snooze(holds=True):
+            say_of(hold, "queue_held", delay=spoken(delay))
+        case Quarantine(error=error):
+            say_of(hold, "job_quarantined", cause=error)
+        case Cancel():
+            say_of(hold, "job_cancelled")
+        case Complete() | Snooze() | Release() | FanOut() | Orphan():
+            pass  # the job is done, goes on later or elsewhere, or its loss was told before
+        case _:
+            assert_never(settlement)
+    return settlement
+
+
+def put_aside(hold: Hold) -> Settlement:
+    """What becomes of a job of which the store holds what nobody can read."""
+    error = Raised("PayloadInvalid", f"{hold.unreadable}; repair it, and it goes on")
+    say_of(hold, "job_quarantined", cause=error)
+    return Quarantine(hold.lease, error)
+
+
+def after_death(hold: Hold, cause: Cause, *, alone: bool, intended: bool) -> Settlement:
+    """What becomes of a job whose executor is dead.
+
+    `intended`: the supervisor ended the executor, for the sake of a job that had to stop.
+    """
+    lease = hold.lease
+    if hold.outcome is not None:
+        return logged(hold, hold.outcome)
+    if hold.stop is not None and intended:
+        return _stopped(hold, hold.stop)
+    if not hold.begun:
+        return Release(lease, NotStarted("its executor ended"))
+    if intended:
+        return Release(lease, NeighbourEnded())
+    say_of(hold, "job_lost", cause=cause)
+    return Orphan(lease, cause, begun=True, alone=alone)
+
+
+def at_the_end(hold: Hold) -> Settlement:
+    """What becomes of a job that the worker still has when it must leave."""
+    if hold.outcome is not None:
+        return logged(hold, hold.outcome)
+    if isinstance(hold.stop, Requested):
+        return _stopped(hold, hold.stop)
+    if hold.begun:
+        return Release(hold.lease, Drained())
+    return Release(hold.lease, NotStarted("the worker was asked to stop"))
+
+
+def _stopped(hold: Hold, cause: Cause) -> Settlement:
+    """What becomes of a job that was asked to stop, did not, and was ended."""
+    return logged(hold, stopped(hold.claimed, cause, None))

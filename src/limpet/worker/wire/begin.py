@@ -1,0 +1,45 @@
+"""Runs a module as a process of the worker: what it lacks is said in a sentence, not a traceback.
+
+Standard library, host and domain only, because the guardian begins here too. It is found before the
+module is imported, because that may be what fails.
+"""
+
+import contextlib
+import json
+import os
+import runpy
+import sys
+
+from limpet.domain.printable import printable
+from limpet.host.shortage import is_lack, sentence_of
+from limpet.worker.wire.plan import VARIABLE
+
+# How a process of the worker ends that lacked something.
+LACKED = 73
+
+
+def main() -> None:
+    """Be the process of the module that the command line names."""
+    module = sys.argv[1]
+    debug = json.loads(os.environ.get(VARIABLE, "{}")).get("debug", False)
+    sys.argv = sys.argv[1:]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except Exception as error:
+        if debug or not is_lack(error):
+            code = 1
+            with contextlib.suppress(Exception):
+                sys.excepthook(type(error), error, error.__traceback__)
+                sys.stderr.flush()
+        else:
+            code = LACKED
+            name = module.rpartition(".")[2]
+            text = f"limpet: the {name} cannot go on: {printable(sentence_of(error))}\n"
+            with contextlib.suppress(OSError):
+                os.write(2, text.encode(errors="replace"))
+        # Not through the interpreter's end: threads that wait for the store would keep it.
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
