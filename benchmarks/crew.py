@@ -46,7 +46,7 @@ class Crew:
 
     def __enter__(self) -> Self:
         self._store.migrate()
-        limpet_jobs.app.move_to(self._place.url)
+        limpet_jobs.app.registry.move_to(self._place.url)
         return self
 
     def __exit__(

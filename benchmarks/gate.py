@@ -145,7 +145,7 @@ def measure(task: str, jobs: int) -> Run:
 def _hand_in(url: str, task: str, jobs: int) -> None:
     from gate_jobs import app
 
-    app.move_to(url)
+    app.registry.move_to(url)
     app.enqueue_many([app.find(task).call() for _ in range(jobs)])
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from limpet.app.app import App
     from limpet.app.breaker import Breaker
     from limpet.app.flows import Child, Flow
-    from limpet.app.task import Call, Task
+    from limpet.app.task import AsyncTask, Call, SyncTask, Task
     from limpet.app.unique import Unique
     from limpet.client.group import GroupHandle
     from limpet.client.handle import JobHandle
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from limpet.domain.child import ChildResult
     from limpet.domain.errors import (
         AttemptStopped,
+        BreakerNotFound,
         DuplicateJob,
         FanOut,
         FlowIncomplete,
@@ -39,12 +40,15 @@ if TYPE_CHECKING:
         ResultTimeout,
         RetryAfter,
         ScheduleNotFound,
+        SchemaMismatch,
         Snooze,
         StoreBusy,
+        StoreCorrupt,
         StoreError,
         StoreFull,
         StoreMoved,
         StoreReadOnly,
+        StoreRefused,
         StoreUnavailable,
         StoreUnreachable,
         TransactionRefused,
@@ -67,6 +71,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "App": "limpet.app.app",
+    "AsyncTask": "limpet.app.task",
     "Breaker": "limpet.app.breaker",
     "Call": "limpet.app.task",
     "Cause": "limpet.domain.cause",
@@ -85,6 +90,7 @@ _HOME = {
     "Schedule": "limpet.domain.schedule",
     "Secret": "limpet.payload.secret",
     "State": "limpet.domain.state",
+    "SyncTask": "limpet.app.task",
     "Task": "limpet.app.task",
     "Unique": "limpet.app.unique",
     "Weight": "limpet.domain.weight",
@@ -93,8 +99,10 @@ _HOME = {
 
 __all__ = [
     "App",
+    "AsyncTask",
     "AttemptStopped",
     "Breaker",
+    "BreakerNotFound",
     "Call",
     "Cause",
     "Child",
@@ -131,16 +139,20 @@ __all__ = [
     "ScanReport",
     "Schedule",
     "ScheduleNotFound",
+    "SchemaMismatch",
     "Secret",
     "Snooze",
     "State",
     "StoreBusy",
+    "StoreCorrupt",
     "StoreError",
     "StoreFull",
     "StoreMoved",
     "StoreReadOnly",
+    "StoreRefused",
     "StoreUnavailable",
     "StoreUnreachable",
+    "SyncTask",
     "Task",
     "TransactionRefused",
     "Unique",
@@ -149,6 +161,10 @@ __all__ = [
     "Weight",
     "current",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
 def __getattr__(name: str) -> Any:

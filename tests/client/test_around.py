@@ -22,8 +22,8 @@ def test_hooks_are_kept_in_their_order_and_stay_functions(app: App) -> None:
     async def close() -> None: ...
 
     assert connect() == 3
-    assert app.start_hooks == (connect, warm)
-    assert app.stop_hooks == (close,)
+    assert app.registry.start_hooks == (connect, warm)
+    assert app.registry.stop_hooks == (close,)
 
 
 def test_a_hook_that_could_not_be_called_is_refused(app: App) -> None:
@@ -33,12 +33,12 @@ def test_a_hook_that_could_not_be_called_is_refused(app: App) -> None:
         yield
 
     with pytest.raises(InvalidOption, match="@app.on_start: .*wants wants 'pool'"):
-        app.on_start(wants)
+        app.on_start(wants)  # type: ignore[type-var]
     with pytest.raises(InvalidOption, match="@app.on_stop is for plain or async functions"):
         app.on_stop(generator)
     with pytest.raises(InvalidOption, match="@app.on_start is for"):
         app.on_start("connect")  # type: ignore[type-var]
-    assert app.start_hooks == app.stop_hooks == ()
+    assert app.registry.start_hooks == app.registry.stop_hooks == ()
 
 
 def test_middlewares_are_kept_in_their_order(app: App) -> None:
@@ -58,7 +58,7 @@ def test_middlewares_are_kept_in_their_order(app: App) -> None:
         async with contextlib.AsyncExitStack():
             yield
 
-    assert app.middlewares == (timed, traced)
+    assert app.registry.middlewares == (timed, traced)
 
 
 def test_a_middleware_that_could_not_work_is_refused(app: App) -> None:
@@ -106,14 +106,14 @@ def test_a_middleware_that_could_not_work_is_refused(app: App) -> None:
     for function, words in refused:
         with pytest.raises(InvalidOption, match=words):
             app.middleware(function)
-    assert app.middlewares == ()
+    assert app.registry.middlewares == ()
 
 
 def test_a_middleware_without_source_is_taken_at_its_word(app: App) -> None:
     space: dict[str, Any] = {}
     exec("def made(ctx):\n    yield", space)
     app.middleware(space["made"])
-    assert app.middlewares == (space["made"],)
+    assert app.registry.middlewares == (space["made"],)
 
 
 def test_an_app_uses_the_store_that_it_is_given_from_then_on(app: App, url: str) -> None:
@@ -123,7 +123,7 @@ def test_an_app_uses_the_store_that_it_is_given_from_then_on(app: App, url: str)
     first = work.enqueue().id
     assert app.client.store is not None
     other = open_store(url)
-    app.store_through(other)
+    app.registry.store_through(other)
     assert app.client.store is other
     assert app.job(first).task == "work"
     assert app.job(work.enqueue().id).task == "work"
@@ -131,6 +131,6 @@ def test_an_app_uses_the_store_that_it_is_given_from_then_on(app: App, url: str)
 
 def test_a_url_that_cannot_be_right_leaves_the_app_as_it_was(app: App, url: str) -> None:
     with pytest.raises(InvalidOption):
-        app.move_to("nonsense://x")
+        app.registry.move_to("nonsense://x")
     assert app.url == url
     assert app.client.store.queues() == ()

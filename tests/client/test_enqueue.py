@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from client.hand import Hand
@@ -78,7 +79,7 @@ def test_using_changes_one_call_and_not_the_task(app: App) -> None:
     ],
 )
 def test_a_wrong_option_is_refused_with_its_name(
-    app: App, options: dict[str, object], words: str
+    app: App, options: dict[str, Any], words: str
 ) -> None:
     @app.task
     def work() -> None: ...

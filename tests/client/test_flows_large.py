@@ -104,7 +104,7 @@ def test_a_running_job_leaves_it_to_its_worker_to_write_out_a_large_flow(
 
     monkeypatch.setattr(store, "commit", commit)
     store.drain_queue("default")  # which still takes in what its running jobs ask for
-    in_executor = Client(store, shares_writes=False)
+    in_executor = Client(store, inside_worker=True)
     assert {each.outcome for each in in_executor.enqueue_whole(rows)} == {"new"}
     assert jobs_there(app) == 1001
 

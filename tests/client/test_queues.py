@@ -37,11 +37,11 @@ def test_what_an_app_declares_is_there_for_its_workers(url: str) -> None:
             "video": QueueLimit(cap=10),
         },
     )
-    assert app.queue_rules == {
+    assert app.registry.queue_rules == {
         "email": QueueRules(5, rate_of("100/m", bursty=True), 3),
         "video": QueueRules(),
     }
-    assert app.queue_retention == {"email": {State.SUCCEEDED: timedelta(hours=1)}}
+    assert app.registry.queue_retention == {"email": {State.SUCCEEDED: timedelta(hours=1)}}
     app.close()
 
 
@@ -50,7 +50,7 @@ def test_a_limit_that_is_taken_out_of_the_code_holds_no_longer(url: str) -> None
     for limit in (QueueLimit(rate="1/h"), QueueLimit()):
         app = App(url, queues={"email": limit})
         app.task(name="work", queue="email")(lambda: None).enqueue()
-        app.client.store.declare_queues(app.queue_rules)
+        app.client.store.declare_queues(app.registry.queue_rules)
         rules = view(app).rules
         app.close()
     assert rules == QueueRules()

@@ -50,7 +50,7 @@ def test_a_schedule_is_declared_above_a_task(app: App) -> None:
     @app.task(queue="night")
     def report(of: str) -> None: ...
 
-    (found,) = app.declared_schedules()
+    (found,) = app.registry.declared_schedules()
     assert found.id == "report"
     assert (found.job.task, found.job.queue, found.job.args) == ("report", "night", '{"of":"day"}')
     assert found.timing == Timing(every=15 * MINUTE, jitter=10_000_000)
@@ -63,7 +63,7 @@ def test_a_schedule_above_aplain_function_makes_it_a_task(app: App) -> None:
     def report() -> None: ...
 
     assert app.tasks["report"] is report
-    (found,) = app.declared_schedules()
+    (found,) = app.registry.declared_schedules()
     assert found.timing == Timing(cron="0 3 * * *", tz="Europe/Berlin")
 
 
@@ -73,7 +73,7 @@ def test_one_task_may_have_several_schedules(app: App) -> None:
     @app.task
     def report(of: str) -> None: ...
 
-    assert [each.id for each in app.declared_schedules()] == ["nightly", "report"]
+    assert [each.id for each in app.registry.declared_schedules()] == ["nightly", "report"]
 
 
 def test_a_schedule_below_a_task_is_refused(app: App) -> None:
@@ -108,7 +108,7 @@ def test_declared_arguments_that_do_not_fit_are_refused(app: App) -> None:
     def report(of: str) -> None: ...
 
     with pytest.raises(PayloadInvalid, match="of"):
-        app.declared_schedules()
+        app.registry.declared_schedules()
 
 
 def test_what_becomes_of_vanished_ones_is_a_choice(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_what_becomes_of_vanished_ones_is_a_choice(tmp_path: Path) -> None:
     assert App(url).vanished_schedules == "remove"
     assert App(url, vanished_schedules="keep").vanished_schedules == "keep"
     with pytest.raises(InvalidOption, match='"remove" or "keep"'):
-        App(url, vanished_schedules="forget")
+        App(url, vanished_schedules="forget")  # type: ignore[arg-type]
 
 
 # -- at run time
@@ -231,7 +231,7 @@ def test_a_scanner_is_a_task_with_one_attempt_that_never_overlaps(app: App) -> N
     def check() -> ScanReport:
         return ScanReport(found=2, repaired=1, notes=["one is left"])
 
-    (found,) = app.declared_schedules()
+    (found,) = app.registry.declared_schedules()
     assert (found.id, found.overlap, found.job.queue) == ("check", False, "ops")
     assert '"attempts":1' in found.job.options
     assert check.function() == ScanReport(2, 1, ["one is left"])
@@ -259,7 +259,7 @@ def test_a_scanner_may_be_async(app: App) -> None:
 
 def test_a_scanner_is_aplain_function_without_retries(app: App, report: Task[Any, Any]) -> None:
     with pytest.raises(InvalidOption, match="no retry"):
-        app.scanner(every="15m", retry=None)
+        app.scanner(every="15m", retry=None)  # type: ignore[call-arg]
     with pytest.raises(InvalidOption, match="plain function"):
         app.scanner(every="15m")(report)
     with pytest.raises(InvalidOption, match="one of them"):

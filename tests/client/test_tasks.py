@@ -187,7 +187,7 @@ def test_an_async_task_can_be_put_into_a_process_of_its_own(app: App) -> None:
     assert work.in_lane
     assert work.using(priority=1).in_lane
     with pytest.raises(InvalidOption, match="unknown option isolation"):
-        work.using(isolation="auto")
+        work.using(isolation="auto")  # type: ignore[call-arg]
     with pytest.raises(InvalidOption, match="isolation is 'thread'"):
         app.task(isolation="thread")  # type: ignore[call-overload]
 

@@ -86,7 +86,7 @@ class Place:
         place = cls(case.mode, case.store, folder, uuid.uuid4().hex, own_url=url, way=way)
         # SQLite gives the file's own rights to those beside it.
         (folder / "jobs.db").touch(0o666)
-        app.move_to(place.url)
+        app.registry.move_to(place.url)
         os.environ["LIMPET_TEST_FOLDER"] = str(folder)
         place.store.migrate()
         return place
@@ -109,12 +109,12 @@ class Place:
     def look_at(self, url: str) -> None:
         """Look at another server from now on; the workers stay where they are."""
         self.own_url = url
-        app.move_to(url)
+        app.registry.move_to(url)
 
     def move_to(self, file: Path) -> None:
         """Use another file as the store."""
         self.file = file
-        app.move_to(self.url)
+        app.registry.move_to(self.url)
         self.store.migrate()
 
     @property
@@ -329,7 +329,7 @@ class Place:
         for worker in self.workers:
             worker.popen.kill()
             worker.popen.wait(10)
-        app.move_to("sqlite://")
+        app.registry.move_to("sqlite://")
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -72,7 +72,7 @@ def test_store_moves_while_jobs_run_and_a_worker_is_killed(one_place: Place) -> 
     assert re.search("(being|was) moved to", keeper.log)
     assert "does not answer" not in keeper.log
 
-    app.move_to(place.url)
+    app.registry.move_to(place.url)
     child: Handle = JobHandle(app.client, json.loads(str(place.job(parent).result)))
     assert json.loads(out)["jobs"] == len([*kept, parent, lost, child, *waiting])
     place.worker(settings=Settings(lease=10.0))

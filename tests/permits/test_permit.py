@@ -145,7 +145,7 @@ def test_interrupt_while_waiting_leaves_nothing(app: App, store: Store, measure:
 
 
 def test_permit_is_refused_inside_a_worker(app: App, url: str) -> None:
-    app.store_through(open_store(url))
+    app.registry.store_through(open_store(url))
     with pytest.raises(InvalidOption, match="a task declares what it weighs"):
         app.permit()
 

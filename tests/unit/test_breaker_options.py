@@ -43,7 +43,7 @@ def app() -> App:
 
 
 def names(app: App) -> dict[str, frozenset[str]]:
-    return {each.name: each.tasks for each in app.breaker_rules}
+    return {each.name: each.tasks for each in app.registry.breaker_rules}
 
 
 def test_tasks_share_a_breaker_by_its_name_and_have_their_own_without_one(app: App) -> None:
@@ -53,7 +53,7 @@ def test_tasks_share_a_breaker_by_its_name_and_have_their_own_without_one(app: A
     app.task(name="alone", breaker=Breaker())(work)
     app.task(name="free")(work)
     assert names(app) == {"alone": {"alone"}, "bank": {"refund"}, "stripe": {"charge"}}
-    found = {each.name: each for each in app.breaker_rules}
+    found = {each.name: each for each in app.registry.breaker_rules}
     assert found["stripe"] == BreakerRules(
         "stripe", frozenset({"charge"}), 0.2, 5, 30_000_000, 10_000_000
     )
@@ -75,7 +75,7 @@ def test_two_definitions_of_one_name_are_refused(app: App) -> None:
 def test_a_name_that_is_nowhere_defined_is_told_with_its_task(app: App) -> None:
     app.task(name="charge", breaker="stripe")(work)
     with pytest.raises(InvalidOption, match="'charge' names the breaker 'stripe', which is not"):
-        app.breaker_rules  # noqa: B018
+        app.registry.breaker_rules  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_name_that_is_nowhere_defined_is_told_with_its_task(app: App) -> None:
         ({"failure_rate": 1.5}, "above 0 and up to 1"),
         ({"failure_rate": True}, "above 0 and up to 1"),
         ({"least": 0}, "from 1 up"),
-        ({"window": 0}, "above nothing"),
+        ({"window": 0}, "longer than nothing"),
         ({"probe_after": "soon"}, "probe_after"),
         ({"name": "a b"}, "a name has"),
     ],

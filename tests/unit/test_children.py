@@ -107,7 +107,9 @@ def test_the_supervisor_hears_what_the_app_says_of_queues_and_breakers() -> None
     assert set(heard.queues) == {"slow", "heavy", "capped"}
     retention, by_queue = heard.retentions()
     assert retention == app.retention
-    assert by_queue == {"heavy": {State.SUCCEEDED: app.queue_retention["heavy"][State.SUCCEEDED]}}
+    assert by_queue == {
+        "heavy": {State.SUCCEEDED: app.registry.queue_retention["heavy"][State.SUCCEEDED]}
+    }
     app.close()
 
 

@@ -19,7 +19,8 @@ from limpet.domain.errors import (
     Unrecoverable,
 )
 from limpet.domain.lease import Lease
-from limpet.domain.retry import Retry, judge, raised
+from limpet.domain.raised import raised
+from limpet.domain.retry import Retry, judge
 from limpet.domain.transition import Fail, RetryAt
 
 STEADY = Retry(attempts=3, backoff="fixed", delay="10s", jitter=0)

@@ -21,7 +21,7 @@ def _narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def _kept(folder: Path) -> Iterator[Place]:
     place = Place(folder, app)
     yield place
-    app.move_to(place.url)
+    app.registry.move_to(place.url)
     place.close()
 
 
@@ -39,7 +39,7 @@ def narrow(_narrow: Place, tmp_path: Path) -> Iterator[Place]:
 
 def _lent(kept: Place, tmp_path: Path, *words: str) -> Iterator[Place]:
     """A place whose notes are the test's own; the worker must outlive the test."""
-    app.move_to(kept.url)
+    app.registry.move_to(kept.url)
     if not kept.workers or kept.last.popen.poll() is not None:
         kept.worker(*words)
     before = kept.last.log_file.stat().st_size

@@ -110,7 +110,7 @@ class Place:
     notes_file: Path | None = None
 
     def __post_init__(self) -> None:
-        self.app.move_to(self.url)
+        self.app.registry.move_to(self.url)
 
     @property
     def url(self) -> str:
@@ -258,4 +258,4 @@ class Place:
                     os.kill(int(line.split()[0]), signal.SIGKILL)
             for worker in self.workers:
                 worker.wait(10)
-            self.app.move_to("sqlite://")
+            self.app.registry.move_to("sqlite://")

@@ -35,14 +35,14 @@ def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     place = Place(tmp_path_factory.mktemp("around"), around.app)
     start(place)
     yield place
-    around.app.move_to(place.url)
+    around.app.registry.move_to(place.url)
     place.close()
 
 
 @pytest.fixture
 def wrapped(_kept: Place) -> Place:
     """A worker for the tests of middleware, which tell their jobs apart by their ids."""
-    around.app.move_to(_kept.url)
+    around.app.registry.move_to(_kept.url)
     return _kept
 
 

@@ -121,7 +121,7 @@ def test_values_of_secrets_are_masked_before_they_leave_the_job(
     finally:
         sys.path.pop(0)
     shop: App = own
-    shop.move_to(place.url)
+    shop.registry.move_to(place.url)
     more = {"deep": [INNER, 1234567]}
     login = sys.modules.pop("own").Login(user="ann", password="p4ssw0rd", more=more)
     job = shop.find(task).enqueue(login, WORD, QUOTED, PIN, SHORT)

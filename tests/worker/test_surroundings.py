@@ -40,7 +40,7 @@ def _changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     place = Place(tmp_path_factory.mktemp("changing"), app)
     place.worker("--lanes", "1", "--async-jobs", "4", env=ENVIRONMENT)
     yield place
-    app.move_to(place.url)
+    app.registry.move_to(place.url)
     place.close()
 
 
@@ -48,7 +48,7 @@ def _changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def changing(_changing: Place, tmp_path: Path) -> Iterator[Place]:
     """A worker with one lane, so that each job follows the one before in the same process."""
     kept = _changing
-    app.move_to(kept.url)
+    app.registry.move_to(kept.url)
     before = len(kept.last.text)
     yield Place(kept.folder, kept.app, kept.mark, kept.workers, tmp_path / "notes")
     print(kept.last.text[before:])

@@ -22,8 +22,8 @@ def at_work(place: Place, left_url: str, right_url: str) -> Iterator[None]:
     """A worker for each of the apps, in the folder that short names are relative to."""
     before = os.getcwd()
     os.chdir(place.folder)
-    left.move_to(left_url)
-    right.move_to(right_url)
+    left.registry.move_to(left_url)
+    right.registry.move_to(right_url)
     urls = {"LIMPET_TEST_LEFT": left_url, "LIMPET_TEST_RIGHT": right_url}
     try:
         for name in ("left", "right"):
@@ -34,8 +34,8 @@ def at_work(place: Place, left_url: str, right_url: str) -> Iterator[None]:
         for app in (left, right):
             assert app.client.store.invariants() == ()
     finally:
-        left.move_to("sqlite://")
-        right.move_to("sqlite://")
+        left.registry.move_to("sqlite://")
+        right.registry.move_to("sqlite://")
         os.chdir(before)
 
 

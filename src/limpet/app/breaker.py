@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from limpet.domain.breaker import BreakerRules
-from limpet.domain.duration import Duration, duration, microseconds
+from limpet.domain.checks import instance, set_fields, share, some_time, whole
+from limpet.domain.duration import Duration, microseconds
 from limpet.domain.errors import InvalidOption
 from limpet.domain.queue import checked_name
 
@@ -35,21 +36,14 @@ class Breaker:
     ) -> None:
         if name is not None:
             checked_name(name, "breaker")
-        number = isinstance(failure_rate, int | float) and not isinstance(failure_rate, bool)
-        if not number or not 0 < failure_rate <= 1:
-            raise InvalidOption(
-                f"Breaker(failure_rate={failure_rate!r}): write a share above 0 and up to 1."
-            )
-        if isinstance(least, bool) or not isinstance(least, int) or least < 1:
-            raise InvalidOption(f"Breaker(least={least!r}): write a whole number from 1 up.")
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "failure_rate", float(failure_rate))
-        object.__setattr__(self, "least", least)
-        for field, given in (("window", window), ("probe_after", probe_after)):
-            read = duration(given, what=f"Breaker({field}=…)")
-            if not read:
-                raise InvalidOption(f"Breaker({field}={given!r}): write a time above nothing.")
-            object.__setattr__(self, field, read)
+        set_fields(
+            self,
+            name=name,
+            failure_rate=float(share(failure_rate, "Breaker(failure_rate=…)", above_zero=True)),
+            least=whole(least, "Breaker(least=…)"),
+            window=some_time(window, "Breaker(window=…)"),
+            probe_after=some_time(probe_after, "Breaker(probe_after=…)"),
+        )
 
     def rules(self, name: str, tasks: frozenset[str]) -> BreakerRules:
         """As the store is told."""
@@ -63,7 +57,7 @@ class Breaker:
         )
 
 
-class Breakers:
+class BreakerDefinitions:
     """The breakers of an app, by name, and the tasks that each of them holds back."""
 
     def __init__(self) -> None:
@@ -95,12 +89,9 @@ class Breakers:
         if isinstance(breaker, Breaker):
             self.define(breaker, name=task)
             name = breaker.name or task
-        elif isinstance(breaker, str):
-            name = checked_name(breaker, "breaker")
         else:
-            raise InvalidOption(
-                f"breaker is {breaker!r}; write limpet.Breaker(…), or the name of one."
-            )
+            given = instance(breaker, "breaker", str, "limpet.Breaker(…), or the name of one")
+            name = checked_name(given, "breaker")
         self._tasks.setdefault(name, set()).add(task)
 
     def rules(self) -> tuple[BreakerRules, ...]:

@@ -8,7 +8,8 @@ from operator import itemgetter
 from typing import Any, Literal, TypeAlias, get_args
 
 from limpet.app.task import Call, Home, Task
-from limpet.client.handle import JobHandle
+from limpet.client.handle import JobHandle, remember_children
+from limpet.domain.checks import choice, set_fields
 from limpet.domain.errors import InvalidOption
 from limpet.domain.job import NewJob
 from limpet.domain.rules import NO_RULES, ChildFailure
@@ -33,8 +34,7 @@ class Flow:
     def __init__(self, call: Call, children: Iterable[Part], failed: Failed = "fail") -> None:
         if not isinstance(call, Call):
             raise InvalidOption(f"a flow is made of calls, not of {_said(call)}; use task.call(…).")
-        object.__setattr__(self, "call", call)
-        object.__setattr__(self, "children", each_a_child(children, failed))
+        set_fields(self, call=call, children=each_a_child(children, failed))
 
     def __repr__(self) -> str:
         return f"<Flow {self.call.task.name} with {len(self.children)} children>"
@@ -52,8 +52,7 @@ class Child:
             raise InvalidOption(
                 f"a child is a call or a Flow, not {_said(self.part)}; use task.call(…)."
             )
-        if self.failed not in get_args(Failed):
-            raise InvalidOption(f"failed is {self.failed!r}; write 'fail', 'skip' or 'keep'.")
+        choice(self.failed, "failed", get_args(Failed))
 
 
 def each_a_child(parts: Iterable[Part], failed: Failed = "fail") -> tuple[Child, ...]:
@@ -137,7 +136,7 @@ class Layout:
         ]
         for handle, place in zip(made, self._places, strict=True):
             if place.below:
-                handle.has(made[place.below.start : place.below.stop])
+                remember_children(handle, made[place.below.start : place.below.stop])
         return made[: self._tops]
 
 

@@ -3,8 +3,8 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from limpet.domain.cause import Cause
@@ -13,7 +13,8 @@ from limpet.payload.context import Context
 from limpet.payload.hints import is_context
 from limpet.payload.signature import Signature
 
-F = TypeVar("F", bound=Callable[..., Any])
+Hook = TypeVar("Hook", bound=Callable[[], Any])
+Middleware = TypeVar("Middleware", bound=Callable[[Context], Iterator[Any] | AsyncIterator[Any]])
 
 _CAUSE = "cause"
 
@@ -152,46 +153,37 @@ def _name(function: object) -> str:
     return getattr(function, "__qualname__", None) or repr(function)
 
 
-class Surroundings:
-    """The part of an app that runs around its tasks."""
+@dataclass(slots=True)
+class Hooks:
+    """What runs around the tasks of an app, each in the order of its registration."""
 
-    def __init__(self) -> None:
-        self._start_hooks: list[Callable[[], Any]] = []
-        self._stop_hooks: list[Callable[[], Any]] = []
-        self._middlewares: list[Callable[[Context], Any]] = []
+    start: list[Callable[[], Any]] = field(default_factory=list)
+    stop: list[Callable[[], Any]] = field(default_factory=list)
+    middlewares: list[Callable[[Context], Any]] = field(default_factory=list)
 
-    def on_start(self, function: F) -> F:
+
+class TaskHooks:
+    """The part of an app that registers what runs around its tasks."""
+
+    _hooks: Hooks
+
+    def on_start(self, function: Hook) -> Hook:
         """Run a function, sync or async, once in each executor before its first job."""
         checked_moment(function, "on_start")
-        self._start_hooks.append(function)
+        self._hooks.start.append(function)
         return function
 
-    def on_stop(self, function: F) -> F:
+    def on_stop(self, function: Hook) -> Hook:
         """Run a function, sync or async, once in each executor before it ends."""
         checked_moment(function, "on_stop")
-        self._stop_hooks.append(function)
+        self._hooks.stop.append(function)
         return function
 
-    def middleware(self, function: F) -> F:
+    def middleware(self, function: Middleware) -> Middleware:
         """Wrap every attempt in a generator of one `yield`, at which the attempt runs or raises.
 
         A sync one wraps every task, an async one the async tasks; the first one is outermost.
         """
         checked_middleware(function)
-        self._middlewares.append(function)
+        self._hooks.middlewares.append(function)
         return function
-
-    @property
-    def start_hooks(self) -> tuple[Callable[[], Any], ...]:
-        """What `on_start` registered, in that order."""
-        return tuple(self._start_hooks)
-
-    @property
-    def stop_hooks(self) -> tuple[Callable[[], Any], ...]:
-        """What `on_stop` registered, in that order."""
-        return tuple(self._stop_hooks)
-
-    @property
-    def middlewares(self) -> tuple[Callable[[Context], Any], ...]:
-        """What `middleware` registered, in that order."""
-        return tuple(self._middlewares)

@@ -57,6 +57,10 @@ class Intake(ABC):
             raise
         return handles
 
+    async def aenqueue_many(self, calls: Iterable[Call]) -> list[JobHandle[Any]]:
+        """As `enqueue_many`, without blocking the event loop; a generator runs in a thread."""
+        return await asyncio.to_thread(self.enqueue_many, calls)
+
     def _chunks(self, calls: Iterable[Call], given: deque[Call]) -> Iterator[Sequence[NewJob]]:
         rest = iter(calls)
         while chunk := list(islice(rest, CHUNK)):

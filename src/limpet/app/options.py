@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from limpet.app.unique import Unique
-from limpet.domain.count import counted
+from limpet.domain.checks import MOST, choice, instance, some_time, whole
 from limpet.domain.duration import Duration, duration, microseconds
 from limpet.domain.errors import InvalidOption
 from limpet.domain.queue import DEFAULT_QUEUE, checked_name, priority_level
@@ -27,6 +27,8 @@ TRAVELLING = frozenset({*_LIMITS, "retry", "relaunch"})
 
 Moment = Duration | datetime
 """A time from now, or a date and time with its time zone."""
+
+KeyOrder = Literal["free", "strict"]
 
 
 class Shape(NamedTuple):
@@ -64,7 +66,7 @@ class JobOptions(msgspec.Struct, frozen=True):
     key: str | None = None
     key_limit: int | None = None
     key_rate: str | Rate | None = None
-    key_order: Literal["free", "strict"] | None = None
+    key_order: KeyOrder | None = None
     unique: str | Unique | None = None
     within: object = None
 
@@ -163,26 +165,6 @@ def _moment(value: Moment, name: str) -> None:
     at(value, 0, name)
 
 
-def _some_time(value: Duration, name: str) -> None:
-    if not duration(value, what=name):
-        raise InvalidOption(f"{name} is {value!r}; write a time longer than nothing.")
-
-
-def _retry(value: object, name: str) -> None:
-    if not isinstance(value, Retry):
-        raise InvalidOption(f"{name} is {value!r}; write limpet.Retry(…).")
-
-
-def _relaunch(value: object, name: str) -> None:
-    if not isinstance(value, Relaunch):
-        raise InvalidOption(f"{name} is {value!r}; write limpet.Relaunch(…).")
-
-
-def _key_order(value: object, name: str) -> None:
-    if value not in ("free", "strict"):
-        raise InvalidOption(f"{name} is {value!r}; write 'free' or 'strict'.")
-
-
 def _unique(value: Any, name: str) -> None:
     if not isinstance(value, Unique):
         checked_key(value, name)
@@ -195,14 +177,14 @@ _CHECKS: dict[str, Callable[[Any, str], object]] = {
     "delay": _moment,
     "expires": _moment,
     "deadline": _moment,
-    "timeout": _some_time,
-    "stall_after": _some_time,
-    "retry": _retry,
-    "relaunch": _relaunch,
+    "timeout": some_time,
+    "stall_after": some_time,
+    "retry": lambda value, name: instance(value, name, Retry, "limpet.Retry(…)"),
+    "relaunch": lambda value, name: instance(value, name, Relaunch, "limpet.Relaunch(…)"),
     "key": checked_key,
-    "key_limit": counted,
+    "key_limit": lambda value, name: whole(value, name, most=MOST),
     "key_rate": lambda value, name: rate_of(value, what=name),
-    "key_order": _key_order,
+    "key_order": lambda value, name: choice(value, name, get_args(KeyOrder)),
     "unique": _unique,
     "within": lambda value, name: None,
 }

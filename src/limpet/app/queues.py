@@ -1,4 +1,4 @@
-"""What an app can say of its queues and keys at run time, to all workers at once."""
+"""What an app can say of its queues, keys and breakers at run time, to all workers at once."""
 
 import asyncio
 
@@ -8,6 +8,7 @@ from limpet.domain.errors import InvalidOption
 from limpet.domain.queue import queue_rules
 from limpet.domain.rate import Rate, rate_of
 from limpet.ops import queues as ops
+from limpet.ops.breakers import reset_breaker
 
 
 class Queues:
@@ -117,3 +118,18 @@ class Keys:
     async def aunlimit(self, key: str) -> None:
         """As `unlimit`, without blocking the event loop."""
         await asyncio.to_thread(self.unlimit, key)
+
+
+class AppBreakers:
+    """The breakers of an app."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def reset(self, name: str) -> None:
+        """Close a breaker, so that jobs of its tasks begin at once; raises `BreakerNotFound`."""
+        reset_breaker(self._client.store, name)
+
+    async def areset(self, name: str) -> None:
+        """As `reset`, without blocking the event loop."""
+        await asyncio.to_thread(self.reset, name)

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from limpet.app.task import Call, Task
 from limpet.client.client import Client
+from limpet.domain.checks import flag
 from limpet.domain.duration import Duration, duration, microseconds
 from limpet.domain.errors import InvalidOption
 from limpet.domain.job import NewJob
@@ -18,7 +19,13 @@ from limpet.domain.schedule import CatchUp, Schedule, Timing, catch_up_of, check
 from limpet.maintenance.cron import next_after, timing_of
 from limpet.ops import schedules as ops
 
+CatchUpWord = Literal["none", "one", "all"]
+"""What becomes of ticks at whose time nobody was there; see `CatchUp`."""
+
 Vanished = Literal["remove", "keep"]
+"""What a worker does with schedules that the app declared before and that are in the code of no
+worker any more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +56,12 @@ def plan_of(
     cron: str | None = None,
     tz: str | None = None,
     jitter: Duration = 0,
-    catch_up: str = "one",
+    catch_up: CatchUpWord = "one",
     overlap: bool = True,
 ) -> Plan:
     """Read what a user wrote, or refuse it with a sentence."""
     missed = catch_up_of(catch_up)
-    if not isinstance(overlap, bool):
-        raise InvalidOption(f"overlap is {overlap!r}; write True or False.")
+    flag(overlap, "overlap")
     if missed is CatchUp.ALL and not overlap:
         raise InvalidOption(
             'catch_up="all" hands in every missed tick at once, which overlap=False forbids; write '
@@ -110,7 +116,7 @@ class Schedules:
         cron: str | None = None,
         tz: str | None = None,
         jitter: Duration = 0,
-        catch_up: str = "one",
+        catch_up: CatchUpWord = "one",
         overlap: bool = True,
     ) -> Schedule:
         """Put a schedule, or another one in its place: `what` is `task.call(…)`, or a task and its
@@ -140,7 +146,7 @@ class Schedules:
         cron: str | None = None,
         tz: str | None = None,
         jitter: Duration = 0,
-        catch_up: str = "one",
+        catch_up: CatchUpWord = "one",
         overlap: bool = True,
     ) -> Schedule:
         """As `upsert`, without blocking the event loop."""
@@ -243,13 +249,6 @@ class Declarations:
                 f'@app.every(…, id="…").'
             )
         self.found[name] = Declared(task, dict(args or {}), plan)
-
-
-def checked_vanished(value: str) -> Vanished:
-    """What becomes of declared schedules that are no longer in the code."""
-    if value not in ("remove", "keep"):
-        raise InvalidOption(f'vanished_schedules is {value!r}; write "remove" or "keep".')
-    return "remove" if value == "remove" else "keep"
 
 
 def reporting(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,12 +4,24 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from inspect import iscoroutinefunction
-from typing import Any, Generic, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from limpet.app.hooks import OrphanHook, orphan_hook
 from limpet.app.options import TRAVELLING, JobOptions, Shape, at
+from limpet.app.typed_options import Isolation, UsingOptions
 from limpet.client.client import Client
-from limpet.client.handle import JobHandle
+from limpet.client.handle import JobHandle, mark_dropped
 from limpet.domain.errors import DuplicateJob, InvalidOption, PayloadTooLarge
 from limpet.domain.job import NewJob, masked
 from limpet.domain.relaunch import Relaunch
@@ -25,7 +37,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
-Isolation = Literal["auto", "process"]
 _Moments = tuple[int | None, int | None, int | None]
 _NO_MOMENTS: _Moments = (None, None, None)
 # What a single job cannot have for itself.
@@ -64,6 +75,7 @@ class _Shared:
 class Task(Generic[P, R]):
     """A registered function. Calling it runs it here and now; `enqueue` hands in a job.
 
+    Each is a `SyncTask` or an `AsyncTask`, which differ in what a direct call returns.
     `isolation="process"` runs an async one in a process of its own, one at a time. `version`: that
     of its arguments, which new jobs carry. `weight`: what each of its jobs takes of its host.
     `gives_way`: its attempts are handed back when the host is pressed for memory.
@@ -94,7 +106,7 @@ class Task(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Task {self.name} on queue {self.options.queue}>"
 
-    def using(self, /, **options: Any) -> "Task[P, R]":
+    def using(self, /, **options: Unpack[UsingOptions]) -> Self:
         """The same task with other options: `send.using(delay="10m").enqueue(…)`."""
         retry = options.get("retry")
         if isinstance(retry, Retry) and not retry.travels:
@@ -120,17 +132,14 @@ class Task(Generic[P, R]):
         kept["options"] = self.options.changed(options)
         if TRAVELLING.isdisjoint(options):
             kept["_hooked" if self._shared.orphan_hook is not None else "_plain"] = self._record
-        made: Task[P, R] = object.__new__(type(self))
+        made = object.__new__(type(self))
         made.__dict__.update(kept)
         return made
 
     @cached_property
     def is_async(self) -> bool:
         """Whether calling it makes a coroutine."""
-        function: Any = self.function
-        while isinstance(function, partial):
-            function = function.func
-        return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
+        return calls_a_coroutine(self.function)
 
     @property
     def in_lane(self) -> bool:
@@ -208,14 +217,14 @@ class Task(Generic[P, R]):
             made.accepted = False
             unique = self.options.only_one()
             if unique is not None and unique.on_conflict == "drop":
-                made.was_dropped(DuplicateJob(unique.name, receipt.job))
+                mark_dropped(made, DuplicateJob(unique.name, receipt.job))
         return made
 
     def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """A request for `app.enqueue_many`."""
         return Call(self, self._pack(args, kwargs))
 
-    def _take_within(self, kwargs: Any) -> "tuple[Task[P, R], dict[str, Any]]":
+    def _take_within(self, kwargs: Any) -> "tuple[Self, dict[str, Any]]":
         connection = kwargs.pop(RESERVED, None)  # of a call: nobody else has them
         return (self if connection is None else self.using(within=connection)), kwargs
 
@@ -301,3 +310,40 @@ class Task(Generic[P, R]):
 
 
 _FIELDS = tuple(each.name for each in fields(Task))
+
+
+class SyncTask(Task[P, R]):
+    """A task of a plain `def`: a direct call returns what the function does."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+        @overload
+        def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+        def __call__(self, /, *args: Any, **kwargs: Any) -> R: ...
+
+
+class AsyncTask(Task[P, R]):
+    """A task of an `async def`: a direct call is to be awaited."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
+
+        @overload
+        def __call__(
+            self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs
+        ) -> Coroutine[Any, Any, R]: ...
+
+        def __call__(self, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, R]: ...
+
+
+def calls_a_coroutine(function: Any) -> bool:
+    """Whether calling it makes a coroutine."""
+    while isinstance(function, partial):
+        function = function.func
+    return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)

@@ -1,9 +1,10 @@
 """To be the only one: of the jobs of a task with the same name, one is taken in at a time."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from limpet.domain.duration import Duration, duration, microseconds
+from limpet.domain.checks import choice, set_fields, some_time
+from limpet.domain.duration import Duration, microseconds
 from limpet.domain.errors import InvalidOption
 from limpet.domain.rules import UniqueUntil, checked_key
 
@@ -33,10 +34,7 @@ class Unique:
         on_conflict: OnConflict = "existing",
     ) -> None:
         checked_key(name, "unique")
-        if on_conflict not in ("existing", "drop", "replace"):
-            raise InvalidOption(
-                f"Unique: on_conflict is {on_conflict!r}; write 'existing', 'drop' or 'replace'."
-            )
+        choice(on_conflict, "Unique: on_conflict", get_args(OnConflict))
         replaces = on_conflict == "replace"
         if until is None:
             until = "started" if replaces else "finished"
@@ -45,18 +43,11 @@ class Unique:
                 f"Unique: until={until!r} cannot be kept with on_conflict='replace', which takes "
                 f"in every new job, also beside one that runs; leave it out, or keep the existing."
             )
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "on_conflict", on_conflict)
+        lasts: int | None = None
         if until in ("started", "finished"):
-            object.__setattr__(self, "until", UniqueUntil(str(until)))
-            object.__setattr__(self, "lasts", None)
+            end = UniqueUntil(str(until))
         else:
-            object.__setattr__(self, "until", UniqueUntil.TIME)
-            object.__setattr__(self, "lasts", _lasts(until))
-
-
-def _lasts(until: Duration) -> int:
-    lasts = microseconds(duration(until, what='Unique: until (unless "started" or "finished")'))
-    if not lasts:
-        raise InvalidOption(f"Unique: until is {until!r}; write a time longer than nothing.")
-    return lasts
+            end = UniqueUntil.TIME
+            what = 'Unique: until (unless "started" or "finished")'
+            lasts = microseconds(some_time(until, what))
+        set_fields(self, name=name, on_conflict=on_conflict, until=end, lasts=lasts)

@@ -47,5 +47,5 @@ def find_app(arguments: argparse.Namespace) -> App:
         )
     app = load_app(name)
     if arguments.url is not None:
-        app.move_to(arguments.url)
+        app.registry.move_to(arguments.url)
     return app

@@ -51,18 +51,18 @@ class Client:
         limits: Mapping[str, QueueLimit] | None = None,
         clock: Clock | None = None,
         *,
-        shares_writes: bool = True,
+        inside_worker: bool = False,
         store_patience: timedelta = timedelta(0),
         signature_of: Callable[[str], Signature | None] = lambda task: None,
     ) -> None:
-        """`shares_writes`: enqueues of several callers may be one write. Not so in an executor,
-        where each is fenced by the attempt that it is made in. `store_patience`: how long an
-        enqueue is said again where the store does not answer. `signature_of`: of a task by its
-        name, so that results come back as what the task returned.
+        """`inside_worker`: enqueues of several callers are never one write, because each is fenced
+        by the attempt that it is made in. `store_patience`: how long an enqueue is tried again
+        where the store does not answer. `signature_of`: of a task by its name, so that results
+        come back as what the task returned.
         """
         self.signature_of = signature_of
         self._store_patience = store_patience.total_seconds()
-        self._shares_writes = shares_writes
+        self.inside_worker = inside_worker
         self.store = store
         self.clock = clock or SystemClock()
         self.ids = IdSource(self.clock)
@@ -77,7 +77,7 @@ class Client:
 
     def enqueue(self, job: NewJob) -> Receipt:
         """Write one job; returns when it is durable. Raises `QueueFull`."""
-        write = self._coalescer.enqueue if self._shares_writes else self._alone
+        write = self._alone if self.inside_worker else self._coalescer.enqueue
         receipt = write(job)
         if receipt.outcome == "new":
             return receipt
@@ -90,7 +90,7 @@ class Client:
 
     async def aenqueue(self, job: NewJob) -> Receipt:
         """As `enqueue`, without blocking the event loop."""
-        write = self._coalescer.aenqueue if self._shares_writes else self._aalone
+        write = self._aalone if self.inside_worker else self._coalescer.aenqueue
         receipt = await write(job)
         if receipt.outcome == "new":
             return receipt
@@ -177,7 +177,7 @@ class Client:
             except BaseException as error:
                 future.set_exception(error)
 
-        if not self._shares_writes:  # fenced by the attempt, which is known in its own thread
+        if self.inside_worker:  # fenced by the attempt, which is known in its own thread
             write()
             return future
         try:
@@ -227,12 +227,12 @@ class Client:
         self, jobs: Sequence[NewJob], asked: Mapping[str, int], patience: "dict[str, _Patience]"
     ) -> bool:
         """Stage and commit; False after a pause where there was no room, and nothing is written."""
-        over = without_room(self.store, asked, self._caps or {}, self._shares_writes)
+        outside = not self.inside_worker
+        over = without_room(self.store, asked, self._caps or {}, outside)
         if over is None:
             # For a job that runs, the supervisor of its worker writes out what is committed.
-            own = self._shares_writes
             try:
-                hand_in(self.store, jobs, self._patiently, caps=self._caps, writes_out=own)
+                hand_in(self.store, jobs, self._patiently, caps=self._caps, writes_out=outside)
             except QueueFull as full:  # somebody else took the room meanwhile
                 over = full.queue, full.waiting
             else:

@@ -43,19 +43,23 @@ class JobHandle(Generic[R]):
     def __repr__(self) -> str:
         return f"<JobHandle {self.id} {self.task or '?'} {self._state or '?'}>"
 
-    def was_dropped(self, error: DuplicateJob) -> None:
-        """Say that the job was not taken in, and tell no more from now on."""
-        self._client, self._state = cast("Client", _Nobody(error)), None
-
     @property
     def state(self) -> State:
-        """The state as last seen."""
+        """The state as last seen; the store is asked where none was seen yet."""
         return self._state if self._state is not None else self.refresh().state
+
+    async def astate(self) -> State:
+        """As `state`, without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.state)
 
     @property
     def details(self) -> Job:
-        """Everything the store knows of the job, as last seen."""
+        """Everything the store knows of the job, as last seen; else the store is asked."""
         return self._details if self._details is not None else self._seen(self._client.job(self.id))
+
+    async def adetails(self) -> Job:
+        """As `details`, without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.details)
 
     def refresh(self) -> "JobHandle[R]":
         """Look again; raises `JobNotFound` for a job that was pruned."""
@@ -104,6 +108,10 @@ class JobHandle(Generic[R]):
         parent = self.details.parent
         return None if parent is None else JobHandle(self._client, parent)
 
+    async def aparent(self) -> "JobHandle[Any] | None":
+        """As `parent`, without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.parent)
+
     @property
     def children(self) -> "tuple[JobHandle[Any], ...]":
         """The jobs that this one waits for, or waited for, oldest first."""
@@ -112,12 +120,6 @@ class JobHandle(Generic[R]):
         return tuple(
             JobHandle._of(self._client, each) for each in self._client.children_of(self.id)
         )
-
-    def has(self, children: "Sequence[JobHandle[Any]]") -> None:
-        """Say which children it was handed in with, so that nobody has to ask the store for them
-        before the next `refresh`.
-        """
-        self._children = tuple(children)
 
     async def achildren(self) -> "tuple[JobHandle[Any], ...]":
         """As `children`, without blocking the event loop."""
@@ -143,6 +145,18 @@ class JobHandle(Generic[R]):
         if signature is None:
             return cast("R", from_text(job.result or "null"))
         return cast("R", signature.unpack_result(job.result or "null"))
+
+
+def mark_dropped(handle: JobHandle[Any], error: DuplicateJob) -> None:
+    """Have a handle tell nothing more, because its job was not taken in."""
+    handle._client, handle._state = cast("Client", _Nobody(error)), None
+
+
+def remember_children(handle: JobHandle[Any], children: Sequence[JobHandle[Any]]) -> None:
+    """Keep the children that a job was handed in with, so that nobody has to ask the store for
+    them before the next `refresh`.
+    """
+    handle._children = tuple(children)
 
 
 class _Nobody:

@@ -13,6 +13,7 @@ LimpetError
 ├── JobNotFound             no job of that id (or pruned)
 ├── ScheduleNotFound        no schedule of that id
 ├── BreakerNotFound         no circuit breaker of that name
+├── HostNotFound            no host of that name
 ├── MoveRefused             the job's state does not allow it
 ├── JobFailed               raised by `result()` for a failed job
 ├── JobCancelled            raised by `result()` for a cancelled job

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, NamedTuple
 
-from limpet.domain.count import counted
+from limpet.domain.checks import MOST, choice, is_whole, set_fields, whole
 from limpet.domain.duration import Duration, duration
 from limpet.domain.errors import InvalidOption
 from limpet.domain.rate import Rate, rate_of
@@ -45,11 +45,7 @@ def checked_name(name: str, what: str = "queue") -> str:
 
 def priority_level(priority: int) -> int:
     """Check a priority, or refuse it with a sentence."""
-    if (
-        isinstance(priority, bool)
-        or not isinstance(priority, int)
-        or not -HIGHEST_PRIORITY <= priority <= HIGHEST_PRIORITY
-    ):
+    if not is_whole(priority) or not -HIGHEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
         raise InvalidOption(
             f"priority {priority!r}: write a whole number from -{HIGHEST_PRIORITY} to "
             f"{HIGHEST_PRIORITY}; higher is sooner."
@@ -90,9 +86,9 @@ def queue_rules(
 ) -> QueueRules:
     """Rules as people write them, each checked, or refused with a sentence that names `what`."""
     return QueueRules(
-        None if concurrency is None else counted(concurrency, f"{what}: concurrency"),
+        None if concurrency is None else whole(concurrency, f"{what}: concurrency", most=MOST),
         None if rate is None else rate_of(rate, what=f"{what}: rate"),
-        None if weight is None else counted(weight, f"{what}: weight", HEAVIEST_WEIGHT),
+        None if weight is None else whole(weight, f"{what}: weight", most=HEAVIEST_WEIGHT),
     )
 
 
@@ -126,19 +122,20 @@ class QueueLimit:
         retention: Mapping[str, Duration] | None = None,
     ) -> None:
         if cap is not None:
-            counted(cap, "QueueLimit: cap")
-        if when_full not in ("refuse", "wait"):
-            raise InvalidOption(f'QueueLimit(when_full={when_full!r}): write "refuse" or "wait".')
+            whole(cap, "QueueLimit: cap", most=MOST)
+        choice(when_full, "QueueLimit(when_full=…)", ("refuse", "wait"))
         if when_full == "wait" and cap is None:
             raise InvalidOption(
                 'QueueLimit(when_full="wait") says what happens at a cap; give it one: cap=….'
             )
-        rules = queue_rules(concurrency, rate, weight, what="QueueLimit")
-        object.__setattr__(self, "cap", cap)
-        object.__setattr__(self, "when_full", when_full)
-        object.__setattr__(self, "patience", duration(patience, what="QueueLimit(patience=…)"))
-        object.__setattr__(self, "rules", rules)
-        object.__setattr__(self, "retention", _kept(retention))
+        set_fields(
+            self,
+            cap=cap,
+            when_full=when_full,
+            patience=duration(patience, what="QueueLimit(patience=…)"),
+            rules=queue_rules(concurrency, rate, weight, what="QueueLimit"),
+            retention=_kept(retention),
+        )
 
 
 def kept_for(given: Mapping[str, Duration] | None) -> dict[State, timedelta]:

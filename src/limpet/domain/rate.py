@@ -3,6 +3,7 @@
 import re
 from typing import NamedTuple
 
+from limpet.domain.checks import is_whole
 from limpet.domain.duration import duration, microseconds
 from limpet.domain.errors import InvalidOption
 
@@ -59,9 +60,9 @@ LARGEST = 100 * 366 * 86_400 * 10**6
 
 def whole_number(value: object, name: str, least: int = 0) -> int:
     """A number as a store keeps it, or a `ValueError` that names it."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
-        raise ValueError(f"{name} is no whole number from {least} to {LARGEST}")
-    return value
+    if is_whole(value) and least <= value <= LARGEST:
+        return value
+    raise ValueError(f"{name} is no whole number from {least} to {LARGEST}")
 
 
 def checked_rate(rate: Rate) -> Rate:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from limpet.domain.duration import Duration, duration
+from limpet.domain.checks import ErrorTypes, error_types, set_fields, some_time, whole
+from limpet.domain.duration import Duration
 from limpet.domain.errors import InvalidOption
-from limpet.domain.retry import ErrorTypes, leaves_of
+from limpet.domain.retry import leaves_of
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -23,20 +24,12 @@ class Relaunch:
     unless: tuple[type[BaseException], ...]
 
     def __init__(self, every: Duration, at_most: int = 3, unless: ErrorTypes = ()) -> None:
-        if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1:
-            raise InvalidOption(f"Relaunch(at_most={at_most!r}): write a whole number from 1 up.")
-        wait = duration(every, what="Relaunch(every=…)")
-        if not wait:
-            raise InvalidOption(f"Relaunch(every={every!r}): write a time longer than nothing.")
-        types = tuple(unless) if isinstance(unless, list | tuple) else (unless,)
-        for each in types:
-            if not isinstance(each, type) or not issubclass(each, BaseException):
-                raise InvalidOption(
-                    f"Relaunch(unless={unless!r}): write an exception class, or a tuple of them."
-                )
-        object.__setattr__(self, "every", wait)
-        object.__setattr__(self, "at_most", at_most)
-        object.__setattr__(self, "unless", types)
+        set_fields(
+            self,
+            at_most=whole(at_most, "Relaunch(at_most=…)"),
+            every=some_time(every, "Relaunch(every=…)"),
+            unless=error_types(unless, "Relaunch(unless=…)"),
+        )
 
     @property
     def travels(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from limpet.domain.checks import is_whole, refusal, set_fields
 from limpet.domain.errors import InvalidOption
 from limpet.domain.queue import checked_name
 
@@ -34,9 +35,8 @@ class Result(Generic[T]):
         counts: Mapping[str, int] | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        object.__setattr__(self, "value", value)
-        object.__setattr__(self, "counts", _checked_counts(counts or {}))
-        object.__setattr__(self, "warnings", _checked_warnings(warnings))
+        counts, warnings = _checked_counts(counts or {}), _checked_warnings(warnings)
+        set_fields(self, value=value, counts=counts, warnings=warnings)
 
     def check(self) -> None:
         """Check counts and warnings again, or refuse them with a sentence."""
@@ -66,9 +66,7 @@ def has_shape(tree: object) -> bool:
 
 def _checked_counts(counts: Mapping[str, int]) -> dict[str, int]:
     if not isinstance(counts, Mapping):
-        raise InvalidOption(
-            f'Result(counts={counts!r}): write names and numbers, such as {{"emails": 42}}.'
-        )
+        raise refusal("Result(counts=…)", counts, 'names and numbers, such as {"emails": 42}')
     if len(counts) > MOST_COUNTS:
         raise InvalidOption(
             f"Result has {len(counts)} counts; write at most {MOST_COUNTS}, and put the rest into "
@@ -80,15 +78,13 @@ def _checked_counts(counts: Mapping[str, int]) -> dict[str, int]:
             raise InvalidOption(
                 'Result: the count "warnings" is the number of its warnings; choose another name.'
             )
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**53:
-            raise InvalidOption(
-                f"Result(counts={{{name!r}: {number!r}}}): write a whole number from 0 up."
-            )
+        if not is_whole(number) or not 0 <= number < 2**53:
+            raise refusal(f"Result(counts={{{name!r}: …}})", number, "a whole number from 0 up")
     return dict(counts)
 
 
 def _checked_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
     texts = isinstance(warnings, list | tuple) and all(isinstance(each, str) for each in warnings)
     if not texts:
-        raise InvalidOption(f"Result(warnings={warnings!r}): write a list of texts.")
+        raise refusal("Result(warnings=…)", warnings, "a list of texts")
     return tuple(warnings)

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from inspect import iscoroutinefunction
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from limpet.domain import transition
 from limpet.domain.cause import Cause, DeadlinePassed
+from limpet.domain.checks import ErrorTypes, error_types, set_fields, share, whole
 from limpet.domain.duration import Duration, duration, microseconds
 from limpet.domain.ending import Ending
 from limpet.domain.errors import (
@@ -19,13 +20,22 @@ from limpet.domain.errors import (
     Unrecoverable,
 )
 from limpet.domain.lease import Lease
-from limpet.domain.raised import raised as raised  # noqa: PLC0414 - also had from here
+from limpet.domain.raised import raised
 
 Backoff = Literal["fixed", "exponential"]
 BackoffFunction: TypeAlias = Callable[[int, BaseException], Duration]
 """(failures so far, this one included; what was raised) → how long to wait."""
 
-ErrorTypes: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
+
+class Delays(Protocol):
+    """A list or a tuple of durations. Not a text, which is a sequence of texts too: only texts are
+    contained in it.
+    """
+
+    def __contains__(self, value: object, /) -> bool: ...
+
+    def __iter__(self) -> Iterator[Duration]: ...
+
 
 _CUSTOM = "custom"
 _NUMBERS = ("attempts", "backoff", "delay", "cap", "jitter")
@@ -53,24 +63,23 @@ class Retry:
     def __init__(
         self,
         attempts: int = 5,
-        backoff: Backoff | Sequence[Duration] | BackoffFunction = "exponential",
+        backoff: Backoff | Delays | BackoffFunction = "exponential",
         delay: Duration = timedelta(seconds=1),
         cap: Duration = timedelta(hours=1),
         jitter: float = 0.1,
         retry_on: ErrorTypes = Exception,
         give_up_on: ErrorTypes = (),
     ) -> None:
-        if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
-            raise InvalidOption(f"Retry(attempts={attempts!r}): write a whole number from 1 up.")
-        if isinstance(jitter, bool) or not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
-            raise InvalidOption(f"Retry(jitter={jitter!r}): write a share from 0 to 1.")
-        object.__setattr__(self, "attempts", attempts)
-        object.__setattr__(self, "backoff", _checked_backoff(backoff))
-        object.__setattr__(self, "delay", duration(delay, what="Retry(delay=…)"))
-        object.__setattr__(self, "cap", duration(cap, what="Retry(cap=…)"))
-        object.__setattr__(self, "jitter", jitter)
-        object.__setattr__(self, "retry_on", _checked_types(retry_on, "retry_on"))
-        object.__setattr__(self, "give_up_on", _checked_types(give_up_on, "give_up_on"))
+        set_fields(
+            self,
+            attempts=whole(attempts, "Retry(attempts=…)"),
+            backoff=_checked_backoff(backoff),
+            delay=duration(delay, what="Retry(delay=…)"),
+            cap=duration(cap, what="Retry(cap=…)"),
+            jitter=share(jitter, "Retry(jitter=…)"),
+            retry_on=error_types(retry_on, "Retry(retry_on=…)"),
+            give_up_on=error_types(give_up_on, "Retry(give_up_on=…)"),
+        )
 
     @property
     def travels(self) -> bool:
@@ -108,7 +117,7 @@ class Retry:
         except Exception:  # made by another version: keep what can be kept
             policy = Retry(**{name: numbers[name] for name in numbers if _usable(name, numbers)})
         if custom:
-            object.__setattr__(policy, "backoff", _CUSTOM)
+            set_fields(policy, backoff=_CUSTOM)
         return policy
 
     def with_code_of(self, registered: "Retry | None") -> "Retry":
@@ -121,7 +130,7 @@ class Retry:
 
 
 def _checked_backoff(
-    backoff: Backoff | Sequence[Duration] | BackoffFunction,
+    backoff: Backoff | Delays | BackoffFunction,
 ) -> Backoff | tuple[timedelta, ...] | BackoffFunction:
     if isinstance(backoff, list | tuple):
         if not backoff:
@@ -135,16 +144,6 @@ def _checked_backoff(
         f'Retry(backoff={backoff!r}): write "fixed", "exponential", a list of delays, or a plain '
         f"function of (failures, error)."
     )
-
-
-def _checked_types(types: ErrorTypes, name: str) -> tuple[type[BaseException], ...]:
-    every = tuple(types) if isinstance(types, list | tuple) else (types,)
-    for each in every:
-        if not isinstance(each, type) or not issubclass(each, BaseException):
-            raise InvalidOption(
-                f"Retry({name}={types!r}): write an exception class, or a tuple of them."
-            )
-    return every
 
 
 def _usable(name: str, numbers: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from limpet.domain.checks import refusal, whole
 from limpet.domain.errors import InvalidOption
 
 
@@ -14,16 +15,12 @@ class ScanReport:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for name in ("found", "repaired"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidOption(
-                    f"ScanReport({name}={value!r}): write a whole number, not negative."
-                )
+        whole(self.found, "ScanReport(found=…)", least=0)
+        whole(self.repaired, "ScanReport(repaired=…)", least=0)
         if self.repaired > self.found:
             raise InvalidOption(
                 f"ScanReport(found={self.found}, repaired={self.repaired}): no more can be "
                 f"repaired than was found."
             )
         if not isinstance(self.notes, list) or not all(isinstance(x, str) for x in self.notes):
-            raise InvalidOption(f"ScanReport(notes={self.notes!r}): write a list of texts.")
+            raise refusal("ScanReport(notes=…)", self.notes, "a list of texts")

@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
+from limpet.domain.checks import choice
 from limpet.domain.errors import InvalidOption
 from limpet.domain.ids import derived_id
 from limpet.domain.job import NewJob
@@ -114,10 +115,7 @@ def checked_schedule(id_: str) -> str:
 
 def catch_up_of(value: str) -> CatchUp:
     """Read a `catch_up`, or refuse it with a sentence."""
-    try:
-        return CatchUp(value)
-    except ValueError:
-        raise InvalidOption(f'catch_up is {value!r}; write "none", "one" or "all".') from None
+    return choice(value, "catch_up", CatchUp)
 
 
 def _chance(seed: str) -> int:

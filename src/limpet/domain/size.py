@@ -3,6 +3,7 @@
 import re
 from typing import TypeAlias
 
+from limpet.domain.checks import is_whole
 from limpet.domain.errors import InvalidOption
 
 Size: TypeAlias = int | str
@@ -16,7 +17,7 @@ _LARGEST = 1 << 53
 def size(value: object, *, what: str = "size", least: int = 0) -> int:
     """Read a number of bytes, or refuse with a sentence that names `what`."""
     read: float | None = None
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_whole(value):
         read = value
     elif isinstance(value, str) and (match := _TEXT.fullmatch(value.strip())):
         number, prefix, binary = match.groups()

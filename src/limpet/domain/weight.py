@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from limpet.domain.checks import flag, instance, is_number, refusal, set_fields
 from limpet.domain.errors import InvalidOption
 from limpet.domain.size import Size, size
 
@@ -30,21 +31,21 @@ class Weight:
     heavy: bool
 
     def __init__(self, cpu: float = 0.0, memory: Size = 0, *, heavy: bool = False) -> None:
-        number = isinstance(cpu, int | float) and not isinstance(cpu, bool)
-        if not number or not math.isfinite(cpu) or not 0 <= cpu <= _MOST_CORES:
-            raise InvalidOption(
-                f"Weight(cpu={cpu!r}): write a number of cores, such as 0.5 or 2, not negative."
-            )
-        if not isinstance(heavy, bool):
-            raise InvalidOption(f"Weight(heavy={heavy!r}): write True or False.")
+        if not is_number(cpu) or not 0 <= cpu <= _MOST_CORES:
+            cores = "a number of cores, such as 0.5 or 2, not negative"
+            raise refusal("Weight(cpu=…)", cpu, cores)
+        flag(heavy, "Weight(heavy=…)")
         if isinstance(memory, str) and memory.strip("0 ").replace(".", "", 1).isdigit():
             raise InvalidOption(
                 f'Weight(memory={memory!r}): write a unit, as in "{memory.strip()}GiB" or '
                 f'"{memory.strip()}MB".'
             )
-        object.__setattr__(self, "cpu", _in_thousandths(cpu) / 1000)
-        object.__setattr__(self, "memory", size(memory, what="Weight(memory=…)"))
-        object.__setattr__(self, "heavy", heavy)
+        set_fields(
+            self,
+            cpu=_in_thousandths(cpu) / 1000,
+            memory=size(memory, what="Weight(memory=…)"),
+            heavy=heavy,
+        )
         if not (self.cpu or self.memory or heavy):
             raise InvalidOption(
                 "Weight() weighs nothing; say what the job takes, such as "
@@ -66,13 +67,11 @@ HEAVY = Weight(heavy=True)
 """The weight of a task with `heavy=True`."""
 
 
-def task_weight(weight: object, heavy: object) -> Weight | None:
+def task_weight(weight: Weight | None, heavy: bool) -> Weight | None:
     """What a task weighs by its options; None for a light one."""
-    if weight is not None and not isinstance(weight, Weight):
-        raise InvalidOption(f"weight is {weight!r}; write limpet.Weight(cpu=…, memory=…).")
-    if not isinstance(heavy, bool):
-        raise InvalidOption(f"heavy is {heavy!r}; write True or False.")
-    if weight is not None and heavy:
+    if weight is not None:
+        instance(weight, "weight", Weight, "limpet.Weight(cpu=…, memory=…)")
+    if flag(heavy, "heavy") and weight is not None:
         raise InvalidOption(
             "weight and heavy are both given; a heavy job has its host to itself, whatever it "
             "weighs. Keep one of them."
@@ -85,7 +84,7 @@ def gives_way(on_pressure: object, weight: Weight | None) -> bool:
     if on_pressure is None:
         return False
     if on_pressure != "release":
-        raise InvalidOption(f'on_pressure is {on_pressure!r}; write "release", or leave it out.')
+        raise refusal("on_pressure", on_pressure, '"release", or leave it out')
     if weight is None:
         raise InvalidOption(
             f"on_pressure is {on_pressure!r}, but the task has no weight; give it one, with "

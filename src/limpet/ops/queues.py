@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
+from limpet.domain.checks import MOST, whole
 from limpet.domain.clock import Clock, SystemClock
-from limpet.domain.count import counted
 from limpet.domain.duration import Duration, duration, microseconds
 from limpet.domain.errors import InvalidOption
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules, QueueView, checked_name
@@ -105,7 +105,7 @@ def limit_key(
     what the jobs say themselves holds again.
     """
     if limit is not None:
-        counted(limit, "the limit of a key")
+        whole(limit, "the limit of a key", most=MOST)
     store.limit_key(checked_key(key), limit, rate)
     return KeyLimits(key=key, concurrency=limit, rate=None if rate is None else str(rate))
 

@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-import math
 import threading
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol
 
 from limpet.domain.cause import Cause
+from limpet.domain.checks import amount, instance
 from limpet.domain.child import ChildResult
 from limpet.domain.duration import Duration
-from limpet.domain.errors import AttemptStopped, FanOut, InvalidOption, RateLimited
+from limpet.domain.errors import AttemptStopped, FanOut, RateLimited
 from limpet.domain.job import LONGEST_LINE, LONGEST_NOTE
 from limpet.domain.raised import sendable
 
@@ -69,11 +69,10 @@ class Context:
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Say how far the job is, in its own unit; it also tells that the attempt is not stuck."""
-        _checked_number(done, "done")
+        amount(done, "progress: done")
         if total is not None:
-            _checked_number(total, "total")
-        if not isinstance(note, str):
-            raise InvalidOption(f"progress: note is {note!r}; write a text.")
+            amount(total, "progress: total")
+        instance(note, "progress: note", str, "a text")
         self._link.progress(done, total, sendable(note, LONGEST_NOTE))
 
     @property
@@ -136,12 +135,6 @@ running: ContextVar[Context | None] = ContextVar("limpet_running", default=None)
 def current() -> Context | None:
     """The context of the attempt that this code runs in, or None outside of one."""
     return running.get()
-
-
-def _checked_number(value: float, name: str) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value < 0:
-        raise InvalidOption(f"progress: {name} is {value!r}; write a number from 0 up.")
 
 
 class _JobLogger(logging.Logger):

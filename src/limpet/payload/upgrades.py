@@ -4,6 +4,7 @@ from collections.abc import Callable
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, TypeAlias
 
+from limpet.domain.checks import is_whole, whole
 from limpet.domain.errors import InvalidOption, PayloadInvalid
 from limpet.domain.raised import raised
 from limpet.payload.signature import Signature
@@ -16,12 +17,7 @@ HIGHEST_VERSION = 1_000_000
 
 def checked_version(task: str, version: int) -> int:
     """Check the version of a task, or refuse it with a sentence."""
-    whole = isinstance(version, int) and not isinstance(version, bool)
-    if not whole or not 1 <= version <= HIGHEST_VERSION:
-        raise InvalidOption(
-            f"task {task!r}: version is {version!r}; write a whole number from 1 up."
-        )
-    return version
+    return whole(version, f"task {task!r}: version", most=HIGHEST_VERSION)
 
 
 class Upgrades:
@@ -32,8 +28,7 @@ class Upgrades:
 
     def add(self, task: str, version: int, from_version: int, step: Upgrade) -> None:
         """Keep a step, or say why it cannot be one."""
-        whole = isinstance(from_version, int) and not isinstance(from_version, bool)
-        if not whole or not 1 <= from_version < version:
+        if not is_whole(from_version) or not 1 <= from_version < version:
             raise InvalidOption(
                 f"task {task!r} is of version {version}, so it can be upgraded from versions below "
                 f"that, not from {from_version!r}; raise it with @app.task(version=…)."

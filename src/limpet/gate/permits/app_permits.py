@@ -1,7 +1,8 @@
 """How an app asks for room on its host, for work that is no job."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from limpet.domain.duration import Duration
 from limpet.domain.errors import InvalidOption
@@ -14,11 +15,20 @@ if TYPE_CHECKING:
     from limpet.gate.permits.permit import Permit
 
 
-class Gatehouse:
+class Way(Protocol):
+    """What a permit needs of an app's way to its store."""
+
+    store: Store
+    inside_worker: bool
+
+
+class Gatehouse(ABC):
     """The part of an app that gives permits."""
 
-    _store: Store
-    _shares_writes: bool
+    @property
+    @abstractmethod
+    def client(self) -> Way:
+        """The way to the store."""
 
     def permit(
         self,
@@ -34,7 +44,7 @@ class Gatehouse:
         `async with`. Waits for it, at most for `timeout`, else raises `GateTimeout` with the
         reason. See `limpet.Permit`.
         """
-        if current() is not None or not self._shares_writes:
+        if current() is not None or self.client.inside_worker:
             raise InvalidOption(
                 "app.permit is for callers outside of a worker; a task declares what it weighs "
                 "instead, and its jobs begin where there is room: @app.task(weight=Weight(…))."
@@ -44,4 +54,5 @@ class Gatehouse:
         from limpet.gate.this_host import here
 
         weight = Weight(cpu, memory, heavy=heavy)
-        return Permit(self._store, here, weight, name=name, timeout=timeout, on_lost=on_lost)
+        store = self.client.store
+        return Permit(store, here, weight, name=name, timeout=timeout, on_lost=on_lost)

@@ -130,7 +130,7 @@ def talk_through(given: Surroundings) -> None:
     store = RemoteStore(given.desk, url, given.session, given.page)
     for app in opened():
         if same_store(app.url, url):
-            app.store_through(store)
+            app.registry.store_through(store)
 
 
 def run_hooks(

@@ -99,11 +99,11 @@ class LaneExecutor:
         while not (self._ending and not self._inbox):
             if not self._run_next():
                 self._hear(self._receive())
-        run_stop_hooks(self._app.stop_hooks, self._loop, self._base)
+        run_stop_hooks(self._app.registry.stop_hooks, self._loop, self._base)
         return 0
 
     def _run_start_hooks(self) -> None:
-        run_hooks(self._app.start_hooks, self._loop, self._base)
+        run_hooks(self._app.registry.start_hooks, self._loop, self._base)
 
     # -- what the supervisor says
 

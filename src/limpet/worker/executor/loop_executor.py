@@ -81,11 +81,11 @@ class LoopExecutor(asyncio.Protocol):
         self._children = containment.Children()
         if not self._loop.run_until_complete(self._serve()):
             return 1
-        run_stop_hooks(self._app.stop_hooks, self._loop, self._base)
+        run_stop_hooks(self._app.registry.stop_hooks, self._loop, self._base)
         return 0
 
     def _run_start_hooks(self) -> None:
-        run_hooks(self._app.start_hooks, self._loop, self._base)
+        run_hooks(self._app.registry.start_hooks, self._loop, self._base)
 
     async def _serve(self) -> bool:
         """Until there is nothing more to do; whether it could start."""

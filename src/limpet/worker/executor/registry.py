@@ -54,10 +54,12 @@ class Registry:
         self.app = app
         self.tasks = {name: _runnable(task) for name, task in app.tasks.items()}
         self.payload_limit = min(app.payload_limit, LARGEST_PAYLOAD)
-        self._breakers = list(app.breaker_rules)  # refused here where a task names one in vain
-        self.wrappers = tuple(_wrapper(each) for each in app.middlewares)
+        declared = app.registry
+        # Refused here where a task names a breaker that is not defined.
+        self._breakers = list(declared.breaker_rules)
+        self.wrappers = tuple(_wrapper(each) for each in declared.middlewares)
         self._schedules = {
-            each.id: SchedulePiece.of(each).text() for each in app.declared_schedules()
+            each.id: SchedulePiece.of(each).text() for each in declared.declared_schedules()
         }
 
     def catalog(self, threads: int, contained: bool) -> Catalog:
@@ -79,9 +81,9 @@ class Registry:
             retention=_seconds(self.app.retention),
             threads=threads,
             contained=contained,
-            queues=dict(self.app.queue_rules),
+            queues=dict(self.app.registry.queue_rules),
             queue_retention={
-                queue: _seconds(kept) for queue, kept in self.app.queue_retention.items()
+                queue: _seconds(kept) for queue, kept in self.app.registry.queue_retention.items()
             },
             breakers=self._breakers,
             schedules=self._schedules,
@@ -119,5 +121,5 @@ def _runnable(task: Task[Any, Any]) -> Runnable:
 def load_registry(plan: Plan) -> Registry:
     """Import the app and read it."""
     app = load_app(plan.app)
-    app.move_to(absolute_url(plan.url or app.url))
+    app.registry.move_to(absolute_url(plan.url or app.url))
     return Registry(app)

@@ -27,7 +27,7 @@ from typing import (
 import msgspec
 from msgspec import Meta
 
-from limpet.domain.count import MOST
+from limpet.domain.checks import MOST
 from limpet.domain.duration import LONGEST, microseconds
 from limpet.domain.job import JobFilter, NewJob
 from limpet.domain.lease import Lease
