@@ -77,7 +77,7 @@ WHERE (committed_at IS NULL AND staged_at < %(before)s) OR (written AND committe
 ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 
 -- statement: children
-SELECT v.*, top.n FROM (
+SELECT v.* FROM (
     SELECT c.id, c.n FROM limpet.child c
     WHERE c.parent = %(parent)s AND c.n > %(after)s ORDER BY c.n LIMIT %(limit)s) top
 CROSS JOIN LATERAL (SELECT * FROM limpet.job_view w WHERE w.id = top.id OFFSET 0) v
