@@ -1,4 +1,4 @@
-"""What import-linter cannot check of the rooms: that every module has one, and what names a store."""
+"""What import-linter cannot check of the rooms: that every module has one, and names no store."""
 
 import ast
 import tomllib

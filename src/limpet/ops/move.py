@@ -1,10 +1,10 @@
 """Moves a store to another place: every job once, whatever ends the mover, and whenever.
 
 The order is what makes it safe (see `limpet.storage.contract.relocation`): the target is closed,
-the source is closed for all that is new, what runs comes to its end, the source is closed for everything, the
-jobs are copied and counted; then the source is given up for ever, and only then the target opens.
-Each step is one atomic write that may be said again, so a mover that is killed is started again
-and goes on; two at a time do the same twice, which changes nothing.
+the source is closed for all that is new, what runs comes to its end, the source is closed for
+everything, the jobs are copied and counted; then the source is given up for ever, and only then the
+target opens. Each step is one atomic write that may be said again, so a mover that is killed is
+started again and goes on; two at a time do the same twice, which changes nothing.
 """
 
 import time
