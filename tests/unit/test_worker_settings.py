@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from limpet import InvalidOption, settings
-from limpet.cli.main import parser
-from limpet.cli.worker import plan_of
+from limpet.cli import worker
+from limpet.cli.main import main
 from limpet.host.gate import Thresholds
 from limpet.settings import WorkerSettings, load_worker
 from limpet.worker.plan import Plan
@@ -166,7 +166,10 @@ def test_command_line_takes_what_is_set_of_the_gate(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LIMPET_GATE_MEMORY", "70")
     words = ["worker", "a:b", "--server-id", "web-2", "--gate-cpu", "65", "--gate-fall", "0.2"]
-    plan = plan_of(parser().parse_args(words))
+    plans: list[Plan] = []
+    monkeypatch.setattr(worker, "become", plans.append)
+    assert main(words) == 0
+    (plan,) = plans
     assert (plan.server_id, plan.gate_cpu, plan.gate_memory) == ("web-2", 65.0, 70.0)
     assert (plan.gate_pressure, plan.gate_rise, plan.gate_fall) == (10.0, 0.7, 0.2)
 

@@ -8,15 +8,15 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from limpet.cli.style import Line, Palette, fitted, size_of
+from rich.console import RenderableType
+from rich.live import Live
 
-_ENTER = "\033[?1049h\033[?25l"  # the alternate screen, without a cursor
-_LEAVE = "\033[?25h\033[?1049l"
-_HEARD = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGTSTP)
+from limpet.cli.terminal import console, size_of
+
+_SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGTSTP)
 
 STOP, RESIZED = "stop", "resized"
 
@@ -25,7 +25,13 @@ class Screen:
     """The whole terminal: `draw` a picture, `wait` for a key, a new size, or the next one."""
 
     def __init__(self) -> None:
-        self._palette = Palette.of(sys.stdout)
+        self._live = Live(
+            console=console(),
+            screen=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
         self._keys = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
         self._before: dict[int, Any] = {}
         self._mode: list[Any] | None = None
@@ -35,8 +41,8 @@ class Screen:
         for end in (self._wake, self._woken):
             os.set_blocking(end, False)
         self._descriptor = signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
-        for number in _HEARD:
-            self._before[number] = signal.signal(number, _heard)
+        for number in _SIGNALS:
+            self._before[number] = signal.signal(number, _noted)
         self._take()
         return self
 
@@ -58,11 +64,10 @@ class Screen:
         """Columns and lines."""
         return size_of(sys.stdout) or (80, 24)  # of one that is gone the next write will tell
 
-    def draw(self, lines: Sequence[Line]) -> None:
-        """Show the lines from the top; what does not fit is left out."""
-        width, height = self.size
-        texts = [self._palette.paint(fitted(line, width)) for line in lines[:height]]
-        self._write("\033[H" + "\033[K\r\n".join(texts) + "\033[K\033[J")
+    def draw(self, picture: RenderableType) -> None:
+        """Show it from the top; what does not fit is left out."""
+        self._live.console.size = self.size
+        self._live.update(picture, refresh=True)
 
     def wait(self, seconds: float) -> str | None:
         """A key, `STOP` or `RESIZED`; None when the time is up."""
@@ -70,14 +75,14 @@ class Screen:
         listened = [self._wake] if self._keys is None else [self._wake, self._keys]
         while (left := until - time.monotonic()) > 0:
             ready, _, _ = select.select(listened, [], [], left)
-            if self._wake in ready and (told := self._told()) is not None:
-                return told
+            if self._wake in ready and (happened := self._signalled()) is not None:
+                return happened
             if self._keys is not None and self._keys in ready:
                 key = os.read(self._keys, 64).decode(errors="replace")
                 return key or STOP  # nothing at all: the terminal is gone
         return None
 
-    def _told(self) -> str | None:
+    def _signalled(self) -> str | None:
         numbers = os.read(self._wake, 512)
         if any(each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) for each in numbers):
             return STOP
@@ -91,28 +96,23 @@ class Screen:
         self._give_back()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, _heard)
+        signal.signal(signal.SIGTSTP, _noted)
         self._take()
 
     def _take(self) -> None:
         if self._keys is not None:
             self._mode = termios.tcgetattr(self._keys)
             tty.setcbreak(self._keys)
-        self._write(_ENTER)
+        self._live.start()
 
     def _give_back(self) -> None:
         # A terminal that is gone needs nothing back.
         with contextlib.suppress(OSError):
-            self._write(_LEAVE)
+            self._live.stop()
         if self._keys is not None and self._mode is not None:
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._mode)
 
-    def _write(self, text: str) -> None:
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-        sys.stdout.flush()
 
-
-def _heard(number: int, frame: object) -> None:
+def _noted(number: int, frame: object) -> None:
     """The wake-up descriptor tells; the handler only keeps the default from happening."""
