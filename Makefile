@@ -48,9 +48,9 @@ servers: install ## Get the servers that the tests need, where the system has no
 unit: install servers
 	$(BIN)/pytest -n 2 --dist worksteal
 
-chart: install ## Write what is generated: docs/concepts/states.md and the whole schema
+chart: install ## Write what is generated: docs/concepts/states.md and worker-settings.md
 	$(BIN)/python scripts/state_chart.py
-	$(BIN)/python scripts/schema.py
+	$(BIN)/python scripts/settings_page.py
 
 mutants: install servers ## Break SQL and Lua of each store on purpose; the contract suite must catch each
 	$(BIN)/python scripts/mutants.py

@@ -243,14 +243,15 @@ MUTATIONS = (
     ),
     _broken(
         "include/claim.lua",
-        "if flagged(flags, FAMILY) or (not plain and string.sub(row, 39, 46) ~= UNHURT) then",
+        "if flagged(flags, FAMILY) or (not plain\n"
+        "                    and string.sub(row, @row.failures, @row.orphans.last) ~= UNHURT) then",
         "if flagged(flags, FAMILY) then",
         "a job that succeeded keeps the error of an earlier attempt",
     ),
     _broken(
         "include/claim.lua",
-        "limited[#limited + 1] = id end",
-        "end",
+        "                    limited[#limited + 1] = id\n",
+        "",
         "a running job can lapse",
     ),
     _broken(

@@ -97,7 +97,8 @@ MUTATIONS = (
     ),
     _on_redis(
         "include/gate.lua",
-        "string.byte(row, 1) == READY and string.sub(row, 3, 10) == reservation.token",
+        "string.byte(row, @row.state) == READY\n"
+        "        and string.sub(row, @row.token, @row.token.last) == reservation.token",
         "true",
         "a host stays reserved for a job that is not ready any more",
     ),

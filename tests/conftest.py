@@ -4,6 +4,7 @@ What takes long comes first, so that no process is left with it alone at the end
 """
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,11 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts `make test &` so, and `nohup`; what the tests start would be deaf to them, too.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.pluginmanager.register(
         Equality(config, frozenset(BACKENDS), config.rootpath / "tests" / "contract")
     )

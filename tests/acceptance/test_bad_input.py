@@ -286,7 +286,7 @@ def _stamp(path: Path, oldest: int, newest: int) -> tuple[int, int]:
     with closing(apsw.Connection(str(path))) as raw:
         before = raw.execute("SELECT oldest_allowed, newest_allowed FROM limpet_store").get
         raw.execute(
-            "UPDATE limpet_store SET oldest_allowed = ?, newest_allowed = ?, schema_version = ?",
+            "UPDATE limpet_store SET oldest_allowed = ?, newest_allowed = ?, version = ?",
             (oldest, newest, newest),
         )
     return before[0], before[1]

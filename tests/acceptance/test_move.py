@@ -220,7 +220,7 @@ def test_verb_under_way_is_waited_for(fresh: Callable[..., Store], tmp_path: Pat
     closing_ = Relocation("m" * 26, Stage.CLOSING, "redis://elsewhere", "epoch")
     schema = url.rpartition("=")[2]
     with psycopg.connect(url.partition("?")[0]) as mine:
-        mine.execute(f"SELECT {schema}.v1_promote(0)".encode())
+        mine.execute(f"SELECT {schema}.v1_due(0)".encode())
         with pytest.raises(StoreBusy):
             source.relocate(None, closing_)
         mine.commit()

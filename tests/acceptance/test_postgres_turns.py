@@ -14,6 +14,7 @@ from contract.driver import BACKENDS, Holder, add, add_many, get, new_id, new_jo
 
 from limpet.domain.cause import Drained
 from limpet.domain.errors import LeaseLost
+from limpet.domain.queue import QueueRules
 from limpet.domain.rules import Rules
 from limpet.domain.session import Standing
 from limpet.domain.state import State
@@ -201,3 +202,27 @@ def test_late_holder_does_not_wait_for_who_has_the_job_now(store: PostgresStore)
     with uncommitted(store) as tx:
         exchange._call(tx, holder.id, holder.seq + 1, [Complete(lease)], None, ())
         assert late.settle(Complete(lost)) == (Rejected(lost, "lost"),)
+
+
+def test_limit_holds_for_jobs_that_arrive_in_the_middle_of_a_claim(
+    store: PostgresStore, raw: psycopg.Connection
+) -> None:
+    """The claim has seen which queues bound it, and waits for one of them; then jobs of another
+    queue with a limit come, which it had not seen.
+    """
+    store.limit_queue("first", QueueRules(concurrency=5))
+    store.limit_queue("second", QueueRules(concurrency=1))
+    add(store, queue="first")
+    holder = Holder(store)
+    claimed: list[str] = []
+
+    def claim() -> None:
+        claimed.extend(job.queue for job in holder.claim(10))
+
+    with uncommitted(store) as tx:
+        tx.connection.execute("SELECT FROM limpet.queue WHERE name = 'first' FOR UPDATE")
+        waiting = begin(claim, raw)
+        add_many(store, 4, queue="second")
+    waiting.join(_PATIENCE_SECONDS)
+    claim()
+    assert sorted(claimed) == ["first", "second"]

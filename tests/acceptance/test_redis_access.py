@@ -16,11 +16,12 @@ from servers import RedisServer
 from servers.relay import Relay
 from servers.tls import Authority, TlsRelay
 
-from limpet.domain.errors import StoreRefused, StoreUnavailable
+from limpet.domain.errors import SchemaMismatch, StoreRefused, StoreUnavailable
 from limpet.domain.host import Sample, Span
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.storage.base import Store, Topic, Want
+from limpet.storage.redis.schema import NEWEST
 from limpet.storage.registry import open_store
 
 # As in docs/concepts/redis.md.
@@ -49,6 +50,44 @@ def test_server_that_is_too_old_is_refused(server: RedisServer) -> None:
             store.migrate()
     with redis.Redis(port=server.port) as client:
         assert client.dbsize() == 0
+
+
+def test_older_store_is_refused_until_it_is_migrated(server: RedisServer) -> None:
+    with closing(open_store(server.url)) as store, redis.Redis(port=server.port) as client:
+        job = add(store)
+        epoch = store.info().epoch
+        stamp = dict.fromkeys(("version", "oldest_allowed", "newest_allowed"), NEWEST - 1)
+        client.hset("{limpet}:store", mapping=stamp)
+    with closing(open_store(server.url)) as store:
+        with pytest.raises(SchemaMismatch, match=r"older Limpet.*Run `limpet migrate`"):
+            add(store)
+        assert store.migrate() == (f"brought it to schema {NEWEST}",)
+        assert store.migrate() == ()
+        assert (store.info().schema_version, store.info().epoch) == (NEWEST, epoch)
+        assert list(store.states([job])) == [job]
+
+
+def test_newer_version_shuts_out_code_that_is_connected_already(server: RedisServer) -> None:
+    """As `migrate.lua` says that it is done: with another name for the epoch."""
+    key = "{limpet}:store"
+    with closing(open_store(server.url)) as store, redis.Redis(port=server.port) as client:
+        add(store)
+        client.hset(key, "epoch_of_next", client.hget(key, "store_epoch") or b"")
+        client.hdel(key, "store_epoch")
+        stamp = dict.fromkeys(("version", "oldest_allowed", "newest_allowed"), NEWEST + 1)
+        client.hset(key, mapping=stamp)
+        with pytest.raises(SchemaMismatch, match="newer Limpet"):
+            add(store)
+        assert client.zcard("{limpet}:all") == 1
+
+
+def test_keys_without_a_version_are_left_alone(server: RedisServer) -> None:
+    with closing(open_store(server.url)) as store, redis.Redis(port=server.port) as client:
+        client.hset("{limpet}:store", "goods", "tea")
+        for use in (lambda: add(store), store.migrate):
+            with pytest.raises(SchemaMismatch, match="no version; restore a backup"):
+                use()
+        assert client.hgetall("{limpet}:store") == {b"goods": b"tea"}
 
 
 def test_user_with_the_documented_rights_lives_a_whole_life(server: RedisServer) -> None:

@@ -1,4 +1,4 @@
-"""The gate on a Redis whose memory is full, that is another, or that older code has worked on."""
+"""The gate on a Redis whose memory is full, or that is another."""
 
 import time
 from collections.abc import Iterator
@@ -13,11 +13,9 @@ from contract.gates import CORE, ROOM, Gated
 from contract.test_permits import caller
 from servers import RedisServer
 
-from limpet.domain.errors import SchemaMismatch
 from limpet.domain.host import Sample, Span
 from limpet.domain.transition import Complete
 from limpet.storage.gating import SAMPLES_KEPT
-from limpet.storage.redis.schema import VERSION
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 
@@ -91,24 +89,3 @@ def test_server_that_took_over_admits_no_caller_until_those_it_may_have_forgotte
 
         until(is_given, 2 * SHORT_LEASE.total_seconds())
         assert time.monotonic() - took_over >= 0.9 * SHORT_LEASE.total_seconds()
-
-
-def test_store_of_schema_2_is_migrated_and_code_that_leaves_permits_behind_finds_no_epoch(
-    server: RedisServer,
-) -> None:
-    with closing(open_store(server.url)) as store, raw(server) as client:
-        store.migrate()
-        (job,) = add_many(store, 1, task="render")
-        epoch = store.info().epoch
-        client.hdel("{limpet}:store", "founded")
-        client.hset("{limpet}:store", "made", epoch)
-        for field in ("schema_version", "oldest_allowed", "newest_allowed"):
-            client.hset("{limpet}:store", field, "2")
-        with pytest.raises(SchemaMismatch, match="limpet migrate"):
-            store.hosts()
-        assert store.migrate() == (f"brought it to schema {VERSION}",)
-        assert (store.info().schema_version, store.info().epoch) == (VERSION, epoch)
-        # Where version 2 looks for it with every word, so that it asks for the versions again.
-        assert client.hget("{limpet}:store", "made") is None
-        assert client.hget("{limpet}:store", "oldest_allowed") == b"3"
-        assert Gated(store).gated_ids() == [job]

@@ -52,8 +52,8 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _swap(ours / "schema.py", r"^NEWEST = \d+", f"NEWEST = {number}")
     _swap(ours / "schema.py", r"^OLDEST = \d+", f"OLDEST = {number}")
     ours = folder / "limpet" / "storage" / "redis"
-    number = redis_schema.VERSION + 1
-    _swap(ours / "schema.py", r"^VERSION = \d+", f"VERSION = {number}")
+    number = redis_schema.NEWEST + 1
+    _swap(ours / "schema.py", r"^NEWEST = \d+", f"NEWEST = {number}")
     _swap(ours / "schema.py", r"^OLDEST = \d+", f"OLDEST = {number}")
     # Its scripts are others, under other names.
     for script in (ours / "lua").glob("*.lua"):
@@ -139,7 +139,7 @@ def test_workers_of_two_versions_work_side_by_side(place: Place, later: Path) ->
 
 def test_code_that_is_too_old_for_a_store_is_refused(place: Place, later: Path) -> None:
     assert said(later, "migrate", "--url", place.url).returncode == 0
-    kind = postgres_schema.NEWEST if place.store_kind == "postgres" else redis_schema.VERSION
+    kind = postgres_schema.NEWEST if place.store_kind == "postgres" else redis_schema.NEWEST
     newer = kind + 1
     with closing(open_store(place.url)) as store:
         assert store.info().schema_version == newer

@@ -9,7 +9,7 @@ import pytest
 from state_chart import PAGE, page
 
 import limpet
-from limpet.storage.assets import names
+from limpet.storage.assets import script
 
 SOURCE = Path(limpet.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -19,6 +19,7 @@ SQL_WORDS = re.compile(
     r"\b(FROM|INTO|SET|TABLE|INDEX|AS|\w+_\w+)\b",
     re.IGNORECASE,
 )
+FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION limpet\.(v\d+_\w+)")
 
 
 def relative(path: Path) -> str:
@@ -141,28 +142,57 @@ def test_the_state_chart_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `make chart`"
 
 
-@pytest.mark.parametrize("name", names("limpet.storage.sqlite", "sql"))
-def test_every_script_has_a_header(name: str) -> None:
-    text = (SOURCE / "storage" / "sqlite" / "sql" / name).read_text()
-    header = text.partition("-- statement:")[0]
-    assert header.startswith(f"-- {name.removesuffix('.sql')}: ")
+STORAGE = SOURCE / "storage"
+SQL = sorted(path for path in STORAGE.glob("*/sql/*.sql"))
+FUNCTIONS = sorted(STORAGE.glob("postgres/functions/*.sql"))
+MIGRATIONS = sorted(STORAGE.glob("*/migrations/*.sql"))
+
+
+def test_the_search_for_scripts_finds_those_of_both_stores() -> None:
+    for found in (SQL, MIGRATIONS):
+        assert {path.parents[1].name for path in found} == {"sqlite", "postgres"}
+    assert FUNCTIONS
+
+
+@pytest.mark.parametrize("path", [*SQL, *FUNCTIONS], ids=relative)
+def test_every_script_has_a_header(path: Path) -> None:
+    header = re.split("^(?:-- statement:|[A-Z])", path.read_text(), maxsplit=1, flags=re.MULTILINE)
+    assert header[0].startswith(f"-- {path.stem.lstrip('0123456789_')}: ")
     for part in ("-- purpose: ", "-- params: ", "-- returns: "):
-        assert part in header
+        assert part in header[0]
 
 
-def test_every_statement_is_used() -> None:
+@pytest.mark.parametrize("path", MIGRATIONS, ids=relative)
+def test_every_migration_says_what_it_is(path: Path) -> None:
+    assert path.read_text().startswith(f"-- {path.stem}: ")
+
+
+@pytest.mark.parametrize("path", SQL, ids=relative)
+def test_every_statement_is_used(path: Path) -> None:
     """A statement that nothing runs is dead; one that is run and missing fails its verb."""
-    from limpet.storage.assets import script
+    store, verb = path.parents[1], path.stem
+    if verb in ("invariants", "mend"):
+        return  # each is run because it is there
+    shared = (STORAGE / "relocation.py", STORAGE / "ticks.py")
+    code = "\n".join(each.read_text() for each in (*store.glob("*.py"), *shared))
+    statements = script(f"limpet.storage.{store.name}", "sql", verb).statements
+    assert [name for name in statements if f'"{name}"' not in code] == []
 
-    storage = SOURCE / "storage"
-    shared = (storage / "relocation.py", storage / "ticks.py")
-    found = [*(storage / "sqlite").glob("*.py"), *shared]
-    code = "\n".join(path.read_text() for path in found)
-    for name in names("limpet.storage.sqlite", "sql"):
-        verb = name.removesuffix(".sql")
-        for statement in script("limpet.storage.sqlite", "sql", verb).statements:
-            by_name = verb in ("invariants", "mend")  # each is run because it is there
-            assert by_name or f'"{statement}"' in code, f"{verb}.{statement}"
+
+def test_every_function_is_used_and_has_a_name_of_its_own() -> None:
+    """The code calls a function by its name without the number of the version."""
+    texts = [path.read_text() for path in FUNCTIONS]
+    made = [name for text in texts for name in FUNCTION.findall(text)]
+    assert sorted(set(made)) == sorted(made)
+    others = (*SQL, *(STORAGE / "postgres").glob("*.py"))
+    code = "\n".join((*texts, *(path.read_text() for path in others)))
+    unused = [
+        name
+        for name in made
+        if len(re.findall(rf"(?<!FUNCTION )\blimpet\.{name}\b", code)) == 0
+        and f'"{name.partition("_")[2]}"' not in code
+    ]
+    assert unused == []
 
 
 LUA = SOURCE / "storage" / "redis" / "lua"

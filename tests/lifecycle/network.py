@@ -17,7 +17,7 @@ from servers.faketime import FakeTime
 from servers.proxy import Proxy
 
 from limpet.domain.state import State
-from limpet.storage.assets import lua
+from limpet.storage.redis.link import script_of
 
 Server = RedisServer | PostgresServer
 
@@ -50,7 +50,7 @@ def request_of(kind: str, verb: str) -> bytes:
     """What a request of a verb has in it."""
     if kind == "postgres":
         return f"v1_{verb}".encode()
-    return lua("limpet.storage.redis", "lua", verb).sha.encode()
+    return script_of(verb).sha.encode()
 
 
 def hide_lock(worker: Worker, place: Place) -> None:

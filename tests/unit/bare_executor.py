@@ -18,12 +18,14 @@ from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete, Release, Settlement
 from limpet.worker.catalog import TaskFacts
 from limpet.worker.crew import Crew
+from limpet.worker.demand import Demand
 from limpet.worker.dispatcher import Dispatcher
 from limpet.worker.executor_link import Executor
 from limpet.worker.frames import LOOP
 from limpet.worker.holds import Ledger
 from limpet.worker.placement import Placement
 from limpet.worker.plan import Plan
+from limpet.worker.scope import SessionScope
 
 SESSION = "0" * 25 + "s"
 LEASES = [Lease(f"{n:026d}", SESSION, n) for n in range(1, 6)]
@@ -44,20 +46,26 @@ class Bare:
         plan = Plan("shop:app")
         self.ended: list[object] = []
         self.said_of_app: list[object] = []
-        nothing: Any = SimpleNamespace(
-            finished=lambda pool, count: None, rang=lambda: None, wake=lambda: None,
-            open=lambda sock, garbled: None,
-        )  # fmt: skip
-        self.crew = Crew(
-            plan, SESSION, 0, 0, self.said_of_app.append, self.ended.append, self.ended.append
+        requests: Any = SimpleNamespace(open=lambda executor: None)
+        zygote: Any = SimpleNamespace(
+            on_app=self.said_of_app.append,
+            on_zygote_death=self.ended.append,
+            on_garbled_zygote=self.ended.append,
         )
+        self.crew = Crew(plan, SESSION, 0, 0, zygote)
         self.crew._channel, self._zygote = socket.socketpair()
         self.crew.expect_results(payload_limit)
         self.ledger = Ledger()
+        page: Any = SimpleNamespace(over=False)
+        line: Any = None
         self.dispatcher = Dispatcher(
-            plan, {"task": TaskFacts("task", False, False, False)}, self.ledger, self.crew,
-            Placement(self.crew, plan, 1_000), nothing, nothing, lambda: False,
-        )  # fmt: skip
+            SessionScope(plan, SESSION, page, line, self.ledger),
+            {"task": TaskFacts("task", False, False, False)},
+            self.crew,
+            Placement(self.crew, plan, 1_000),
+            Demand(),
+            requests,
+        )
         self.dispatcher._placement.may_start = False
         self.crew.listener = self.dispatcher
         self.executor = Executor(1, LOOP, self.crew)

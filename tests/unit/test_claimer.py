@@ -16,14 +16,18 @@ from limpet.domain.queue import QueueRules
 from limpet.domain.rate import rate_of
 from limpet.domain.session import Standing
 from limpet.domain.transition import Complete
+from limpet.domain.worker_settings import WorkerSettings
 from limpet.storage.answers import Exchanged
 from limpet.storage.registry import open_store
 from limpet.worker import claimer as claimer_module
 from limpet.worker import services as services_module
 from limpet.worker.claimer import Claimer
+from limpet.worker.demand import Demand
 from limpet.worker.frames import LOOP
 from limpet.worker.holds import Hold, Ledger
+from limpet.worker.parts import Parts
 from limpet.worker.plan import Plan
+from limpet.worker.scope import SessionScope
 from limpet.worker.services import Services
 
 CLAIMED = ClaimedJob(
@@ -40,6 +44,7 @@ class Line:
         self.by_itself: asyncio.Future[Exchanged] | None = None
         self.answer = Exchanged(standing, (), ())
         self.said: list[tuple[Any, ...]] = []
+        self.given: list[str] = []
 
     async def exchange(self, *args: Any, first: Any = None) -> Exchanged:
         if first is not None:
@@ -69,8 +74,15 @@ def claimer_of(line: Line) -> Claimer:
 
     services = SimpleNamespace(report=report, told=lambda batch: None, promote_now=promote)
     placement = SimpleNamespace(room=lambda kind: (0, 5, True), suspect_room=lambda: 1)
-    stubs: list[Any] = [line, Ledger(), placement, services, lambda: None]
-    claimer = Claimer("s", Plan("app:app"), *stubs)
+    page: Any = None
+    heart = SimpleNamespace(beat_soon=lambda: None)
+
+    async def give(holds: list[Hold]) -> None:
+        line.given.extend(hold.lease.job for hold in holds)
+
+    stubs: list[Any] = [placement, services, heart, SimpleNamespace(give=give), Demand()]
+    scope = SessionScope(Plan("app:app"), "s", page, line, Ledger())  # type: ignore[arg-type]
+    claimer = Claimer(scope, *stubs)
     claimer.begin({LOOP: "digest"})
     return claimer
 
@@ -82,10 +94,7 @@ def no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def _asked(claimer: Claimer, line: Line) -> int:
     """How often, by the time that nothing moves any more."""
-
-    async def give(holds: list[Hold]) -> None: ...
-
-    serving = asyncio.create_task(claimer.run(give))
+    serving = asyncio.create_task(claimer.run())
     for _ in range(100):
         await asyncio.sleep(0)
     serving.cancel()
@@ -101,7 +110,7 @@ def test_a_bell_that_rings_while_an_exchange_is_under_way_is_not_missed() -> Non
 
         def ring() -> None:
             line.during = lambda: None
-            claimer.rang()
+            claimer._demand.rang()
 
         line.during = ring
         return await _asked(claimer, line)
@@ -120,13 +129,9 @@ def test_a_store_that_gives_nothing_is_not_asked_again_and_again(standing: Stand
 
 def test_what_was_claimed_by_itself_is_given_and_counted() -> None:
     async def ring_for_a_job() -> tuple[list[str], Claimer]:
-        line, given = Line(), list[str]()
+        line = Line()
         claimer = claimer_of(line)
-
-        async def give(holds: list[Hold]) -> None:
-            given.extend(hold.lease.job for hold in holds)
-
-        serving = asyncio.create_task(claimer.run(give))
+        serving = asyncio.create_task(claimer.run())
         while line.by_itself is None:
             await asyncio.sleep(0)
         line.begins()  # as the thread does when the bell rings
@@ -135,7 +140,7 @@ def test_what_was_claimed_by_itself_is_given_and_counted() -> None:
         while line.asked < 2:
             await asyncio.sleep(0)  # there may be more
         serving.cancel()
-        return given, claimer
+        return line.given, claimer
 
     given, claimer = asyncio.run(ring_for_a_job())
     assert given == ["job"]
@@ -158,10 +163,7 @@ def _asked_within(seconds: float, answer: Callable[[], Exchanged]) -> int:
 
         line.during = anew
         claimer = claimer_of(line)
-
-        async def give(holds: list[Hold]) -> None: ...
-
-        serving = asyncio.create_task(claimer.run(give))
+        serving = asyncio.create_task(claimer.run())
         await asyncio.sleep(seconds)
         serving.cancel()
         return line.asked
@@ -204,7 +206,7 @@ def test_a_worker_that_leaves_when_idle_waits_for_what_a_rate_gives_soon() -> No
         line.answer = answer
         claimer = claimer_of(line)
         for _ in range(3):
-            claimer.rang()
+            claimer._demand.rang()
             await _asked(claimer, line)
         return claimer.found_nothing
 
@@ -218,8 +220,8 @@ def test_a_bounded_queue_is_never_claimed_ahead() -> None:
         line = Line()
         claimer = claimer_of(line)
         claimer.begin({LOOP: "digest"}, ["slow"])
-        claimer._plan = Plan("app:app", queues=dict.fromkeys(words))
-        claimer._rates[LOOP].per_second = 200.0  # ten in 50 ms
+        claimer._plan = Plan("app:app", settings=WorkerSettings(queues=dict.fromkeys(words)))
+        claimer._demand.throughput[LOOP].per_second = 200.0  # ten in 50 ms
         await _asked(claimer, line)
         want = line.said[0][3]
         assert want.pools[0].total > 5
@@ -238,7 +240,7 @@ def test_each_claim_says_what_the_host_can_carry_where_tasks_have_weights() -> N
         claimer = claimer_of(line)
         claimer.begin({LOOP: "digest"}, (), *gate)
         for _ in range(2):
-            claimer.rang()
+            claimer._demand.rang()
             await _asked(claimer, line)
         return [each[3].gate for each in line.said]
 
@@ -256,8 +258,8 @@ def test_a_queue_that_was_limited_at_run_time_is_not_claimed_ahead_either() -> N
         claimer.begin({LOOP: "digest"}, ["slow"])
         for limited in (["slower"], []):
             claimer.bound(limited)
-            claimer._rates[LOOP].per_second = 200.0
-            claimer.rang()
+            claimer._demand.throughput[LOOP].per_second = 200.0
+            claimer._demand.rang()
             await _asked(claimer, line)
         return [said[3].pools[0].slots for said in line.said]
 
@@ -285,7 +287,8 @@ def test_workers_learn_of_limits_that_were_set_at_run_time(
                 heard.set_result(queues)
 
         line: Any = SimpleNamespace(store=store, do=do, failing_since=None)
-        services = Services(line, "s", Ledger(), lambda: False)
+        page: Any = None
+        services = Services(SessionScope(Plan("app:app"), "s", page, line, Ledger()), Parts())
         learning = asyncio.create_task(services._learn_bounds_forever(bound))
         try:
             return await asyncio.wait_for(heard, 5)
@@ -305,7 +308,7 @@ def test_how_attempts_ended_is_told_once_with_their_outcomes() -> None:
         (hold,) = ledger.take([CLAIMED])
         ledger.settle(hold, Complete(hold.lease))
         await _asked(claimer, line)
-        claimer.rang()
+        claimer._demand.rang()
         await _asked(claimer, line)
         return [each[5:] for each in line.said]
 

@@ -4,7 +4,8 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +15,10 @@ from limpet.domain.cause import Unknown, cause_of
 from limpet.worker import frames
 from limpet.worker.bounds import NotUnderstood
 from limpet.worker.crew import Crew
-from limpet.worker.guardian import ANEW
 from limpet.worker.holds import Ledger
 from limpet.worker.line import SessionOver
 from limpet.worker.parts import Parts
-from limpet.worker.plan import Plan
+from limpet.worker.plan import ANEW, Plan
 
 
 class Moving:
@@ -30,10 +30,12 @@ class Moving:
         self.deaths: list[int | None] = []
         self.parts = Parts()
         asyncio.get_running_loop().set_exception_handler(self.parts.callback_failed)
-        nothing: Callable[[Any], None] = lambda frame: None  # noqa: E731
-        self.crew = Crew(
-            Plan("shop:app"), "s", 0, 0, nothing, self.deaths.append, self.garbled.append
+        listener: Any = SimpleNamespace(
+            on_app=lambda frame: None,
+            on_zygote_death=self.deaths.append,
+            on_garbled_zygote=self.garbled.append,
         )
+        self.crew = Crew(Plan("shop:app"), "s", 0, 0, listener)
         self.crew._channel, self.zygote = socket.socketpair()
         for sock in (self.crew._channel, self.zygote):
             sock.setblocking(False)

@@ -16,6 +16,9 @@ from limpet.storage.registry import open_store
 from limpet.worker import services
 from limpet.worker.declaring import breakers_to_declare
 from limpet.worker.holds import Ledger
+from limpet.worker.parts import Parts
+from limpet.worker.plan import Plan
+from limpet.worker.scope import SessionScope
 
 
 def rules(name: str, *tasks: str) -> BreakerRules:
@@ -65,7 +68,8 @@ def test_worker_that_runs_removes_what_nobody_declares_any_more(
 
     async def watch() -> None:
         line: Any = SimpleNamespace(store=store, do=do, failing_since=None)
-        loops = services.Services(line, "s", Ledger(), lambda: False)
+        page: Any = None
+        loops = services.Services(SessionScope(Plan("a:app"), "s", page, line, Ledger()), Parts())
         declarer = Declarer(store, "a:app", {}, removes=True)
         running = asyncio.create_task(loops._declare_forever(declarer))
         await asyncio.sleep(0.1)

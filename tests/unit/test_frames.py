@@ -341,7 +341,7 @@ def test_an_executor_that_does_not_read_is_given_nothing_more_until_it_does() ->
             theirs = executor.theirs_work.dup()
             theirs.setblocking(False)
             rooms: list[int] = []
-            one.dispatcher._claimer.rang = lambda: rooms.append(1)  # type: ignore[method-assign]
+            one.dispatcher._demand.rang = lambda: rooms.append(1)  # type: ignore[method-assign]
             await executor.connect()
             given = 0
             while executor.takes_more and given < 100:

@@ -10,6 +10,7 @@ from contract.driver import BACKENDS
 from unit.furnished import furnish
 
 from limpet.storage.redis.invariants import RULES
+from limpet.storage.redis.layout import in_numbers
 from limpet.storage.redis.store import RedisStore
 
 CORRUPTIONS = Path(__file__).parent / "corruptions_redis"
@@ -37,7 +38,8 @@ def test_fsck_finds_the_corruption_and_names_it(
 ) -> None:
     parts = [CORRUPTIONS / "include" / "some.lua", CORRUPTIONS / f"{invariant}.lua"]
     with closing(redis.Redis.from_url(url)) as raw:
-        raw.eval("\n".join(part.read_text() for part in parts), 1, "{limpet}:")
+        script = in_numbers("\n".join(part.read_text() for part in parts))
+        raw.eval(script, 1, "{limpet}:")
     broken = {each.invariant: each for each in store.invariants()}
     assert invariant in broken
     assert broken[invariant].count >= 1

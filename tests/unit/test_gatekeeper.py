@@ -18,6 +18,7 @@ from limpet.domain.permit import Room, Taken, fits, helped_by_an_end
 from limpet.domain.reading import Reading
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import HEAVY, Weight
+from limpet.domain.worker_settings import WorkerSettings
 from limpet.host.marks import ZYGOTE
 from limpet.host.wire import Published, published_of
 from limpet.storage.base import Store
@@ -25,12 +26,14 @@ from limpet.storage.registry import open_store
 from limpet.worker import gatekeeper as module
 from limpet.worker.catalog import Catalog, TaskFacts
 from limpet.worker.gatekeeper import Gatekeeper
+from limpet.worker.holds import Ledger
 from limpet.worker.page import now
 from limpet.worker.plan import Plan
+from limpet.worker.scope import SessionScope
 
 POLL_SECONDS = 0.06
 WEIGHT = Weight(cpu=1)
-PLAN = Plan("app:app", name="w", server_id="web-2", gate_cpu=65)
+PLAN = Plan("app:app", name="w", settings=WorkerSettings(server_id="web-2", gate_cpu=65))
 
 
 def catalog(url: str, weight: Weight | None = WEIGHT) -> Catalog:
@@ -62,7 +65,9 @@ class Machine:
 
     def worker(self, session: str, plan: Plan = PLAN, weight: Weight | None = WEIGHT) -> Gatekeeper:
         line: Any = Line(self.store)
-        made = Gatekeeper(plan, session, line, catalog(self.url, weight), lambda job, cause: None)
+        page: Any = None
+        scope = SessionScope(plan, session, page, line, Ledger())
+        made = Gatekeeper(scope, catalog(self.url, weight), lambda job, cause: None)
         made.registered(self.store.info().epoch)
         return made
 
@@ -206,7 +211,9 @@ def test_monitor_tells_of_executors_of_all_workers_and_of_what_others_use(
 
 def test_other_name_of_the_host_has_a_monitor_of_its_own(machine: Machine) -> None:
     async def live() -> None:
-        other = machine.worker("s2", PLAN._replace(server_id="web-3"))
+        other = machine.worker(
+            "s2", PLAN._replace(settings=PLAN.settings._replace(server_id="web-3"))
+        )
         with running(machine.worker("s1"), other):
             await until(lambda: len(machine.said()) == 2)
 

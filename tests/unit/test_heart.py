@@ -2,17 +2,20 @@
 
 import asyncio
 import os
+from typing import Any
 
 import pytest
 
 from limpet.domain.lease import Digest
 from limpet.domain.session import Standing
+from limpet.domain.worker_settings import WorkerSettings
 from limpet.storage.answers import Renewed
 from limpet.worker.heart import Heart
 from limpet.worker.holds import Ledger
 from limpet.worker.line import SessionOver
 from limpet.worker.page import Page, create, now
 from limpet.worker.plan import Plan
+from limpet.worker.scope import SessionScope
 
 
 class Line:
@@ -30,10 +33,10 @@ def beat(seq: int, answered: int) -> tuple[int, int]:
     descriptor = create()
     page = Page(descriptor, writable=True)
     os.close(descriptor)
-    line = Line(seq)
-    heart = Heart(
-        "s", Plan("app"), page, line, Ledger(), lambda _: None, lambda: answered  # type: ignore[arg-type]
-    )  # fmt: skip
+    line: Any = Line(seq)
+    ledger = Ledger()
+    ledger.answered_exchanges = answered
+    heart = Heart(SessionScope(Plan("app"), "s", page, line, ledger))
     heart.registered(now() - 1_000_000)
     before = page.moment
     asyncio.run(heart._beat())
@@ -71,9 +74,8 @@ def test_a_line_that_is_too_slow_for_the_lease_is_said_once(
     descriptor = create()
     page = Page(descriptor, writable=True)
     os.close(descriptor)
-    heart = Heart(
-        "s", Plan("app", lease=lease), page, SlowLine(), Ledger(), lambda _: None, lambda: 0  # type: ignore[arg-type]
-    )  # fmt: skip
+    plan, line = Plan("app", settings=WorkerSettings(lease=lease)), SlowLine()
+    heart = Heart(SessionScope(plan, "s", page, line, Ledger()))  # type: ignore[arg-type]
 
     async def beat_often() -> None:
         for _ in range(30):

@@ -31,6 +31,7 @@ def test_a_guardian_loads_the_standard_library_and_empty_packages() -> None:
         "limpet.host.processes",
         "limpet.host.run_directory",
         "limpet.host.shortage",
+        "limpet.host.signals",
     }
 
 
@@ -77,6 +78,7 @@ def test_the_guardian_of_a_command_loads_as_little() -> None:
         "limpet.host",
         "limpet.host.marks",
         "limpet.host.processes",
+        "limpet.host.signals",
         "limpet.worker",
         "limpet.worker.page",
     }

@@ -13,6 +13,7 @@ from unit.furnished import furnish
 
 from limpet.domain.job import JobFilter
 from limpet.storage.base import Store
+from limpet.storage.redis.layout import in_numbers
 from limpet.storage.registry import open_store
 
 HERE = Path(__file__).parent
@@ -68,7 +69,8 @@ def corrupt_redis(url: str, rule: str) -> None:
     folder = HERE / "corruptions_redis"
     parts = [folder / "include" / "some.lua", folder / f"{rule}.lua"]
     with closing(redis.Redis.from_url(url)) as raw:
-        raw.eval("\n".join(part.read_text() for part in parts), 1, "{limpet}:")
+        script = in_numbers("\n".join(part.read_text() for part in parts))
+        raw.eval(script, 1, "{limpet}:")
 
 
 def corrupt_postgres(url: str, rule: str) -> None:

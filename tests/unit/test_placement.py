@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from limpet.domain.worker_settings import WorkerSettings
 from limpet.worker.frames import LANE, LOOP
 from limpet.worker.placement import Placement
 from limpet.worker.plan import Plan
@@ -20,7 +21,9 @@ def placement(*executors: Any, lanes: int = 2) -> Placement:
         executors=dict(enumerate(executors)),
         of_kind=lambda kind: [each for each in executors if each.kind == kind],
     )
-    return Placement(crew, Plan("app:app", lanes=lanes, async_jobs=10), files=1_000)
+    return Placement(
+        crew, Plan("app:app", settings=WorkerSettings(lanes=lanes, async_jobs=10)), files=1_000
+    )
 
 
 def test_a_job_takes_a_place_wherever_it_is() -> None:

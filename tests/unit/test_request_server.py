@@ -32,6 +32,7 @@ from limpet.worker.plan import Plan
 from limpet.worker.request_answers import read_answer
 from limpet.worker.request_bounds import LARGEST_REQUEST_BYTES
 from limpet.worker.request_server import RequestServer
+from limpet.worker.scope import SessionScope
 from limpet.worker.task_requests import (
     REQUESTS,
     Cancel,
@@ -110,16 +111,15 @@ class Supervisor:
         want = Want((Pool(digest, {ANY_QUEUE: 1}, 1),))
         claimed = store.exchange(self.session, 1, want=want).claimed
         self.ledger = Ledger()
+        self.ledger.answered_exchanges = 1
         (self.hold,) = self.ledger.take(claimed)
         self.hold.begun = True
         self.page = page.Page(page.create(), writable=True)
         self.page.moment = page.now() + 60_000_000
         line = StoreLine(store, self.session, self.page, first=False, lease=10)
         plan = Plan("shop:app")
-        heart = Heart(
-            self.session, plan, self.page, line, self.ledger, lambda renewed: None, lambda: 1
-        )
-        self.server = RequestServer(self.session, line, self.page, self.ledger, heart)
+        scope = SessionScope(plan, self.session, self.page, line, self.ledger)
+        self.server = RequestServer(scope, Heart(scope))
         self.closes = ExitStack()
 
     def asker(self) -> Asker:

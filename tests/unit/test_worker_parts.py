@@ -24,6 +24,7 @@ from limpet.domain.ids import IdSource
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete
+from limpet.domain.worker_settings import WorkerSettings
 from limpet.host import locks, marks, processes
 from limpet.log import WORDING
 from limpet.worker import frames, page
@@ -271,7 +272,7 @@ def test_a_hook_hears_of_a_loss_that_no_attempt_has_answered_to(
 
 
 def test_a_plan_reaches_the_next_process_and_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Plan("shop:app", queues={"email": 5, "video": None}, max_rss=10)
+    plan = Plan("shop:app", settings=WorkerSettings(queues={"email": 5, "video": None}, max_rss=10))
     monkeypatch.setenv(VARIABLE, plan.environment()[VARIABLE])
     assert from_environment() == plan
     assert VARIABLE not in os.environ

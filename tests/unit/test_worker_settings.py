@@ -1,17 +1,18 @@
 """A worker's settings: an argument, else a variable, else a line, else the default."""
 
-from dataclasses import fields
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from settings_page import PAGE, page
 
 from limpet import InvalidOption, settings
 from limpet.cli import worker
 from limpet.cli.main import main
+from limpet.domain.load import Smoothing
 from limpet.host.gate import Thresholds
-from limpet.settings import WorkerSettings, load_worker
+from limpet.settings import WorkerSettings, load_worker, worker_options
+from limpet.settings.worker import declared
 from limpet.worker.plan import Plan
 
 
@@ -24,11 +25,7 @@ def loaded(folder: Path, *, toml: str = "", env: dict[str, str] | None = None, *
 def test_without_a_word_the_defaults_hold(tmp_path: Path) -> None:
     found = loaded(tmp_path, queues=[], name=None)
     assert found == WorkerSettings()
-    assert (found.lease, found.drain, found.grace) == (
-        timedelta(seconds=10),
-        timedelta(seconds=25),
-        timedelta(seconds=5),
-    )
+    assert (found.lease, found.drain, found.grace) == (10, 25, 5)
     assert (found.async_jobs, found.lanes, found.queues) == (100, None, {})
     assert (found.pid_namespace, found.burst, found.reload) == (True, False, False)
 
@@ -38,11 +35,7 @@ def test_an_argument_is_stronger_than_a_variable_and_that_than_a_line(tmp_path: 
     found = loaded(
         tmp_path, toml=toml, env={"LIMPET_LEASE": "30s", "LIMPET_DRAIN": "40"}, lease="40s"
     )
-    assert (found.lease, found.drain, found.grace) == (
-        timedelta(seconds=40),
-        timedelta(seconds=40),
-        timedelta(seconds=7),
-    )
+    assert (found.lease, found.drain, found.grace) == (40, 40, 7)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +46,9 @@ def test_an_argument_is_stronger_than_a_variable_and_that_than_a_line(tmp_path: 
         ("queues", "email = 5", "{email = 5}", {"email": 5}),
         ("lanes", "4", "4", 4),
         ("async_jobs", "0", "0", 0),
-        ("lease", "1m", '"1m"', timedelta(minutes=1)),
-        ("drain", "0", "0", timedelta()),
-        ("grace", "1.5", "1.5", timedelta(seconds=1.5)),
+        ("lease", "1m", '"1m"', 60),
+        ("drain", "0", "0", 0),
+        ("grace", "1.5", "1.5", 1.5),
         ("max_jobs", "1000", "1000", 1000),
         ("max_rss", "512MB", '"512MB"', 512_000_000),
         ("max_rss", "2GiB", '"2 gib"', 2 * 1024**3),
@@ -147,17 +140,21 @@ def test_the_lines_of_a_worker_do_not_disturb_a_client(tmp_path: Path) -> None:
     assert settings.load(environ={}, folder=tmp_path).url == "sqlite:///x.db"
 
 
-def vars_of(found: WorkerSettings) -> list[str]:
-    return [each.name for each in fields(found)]
-
-
 def test_what_a_worker_does_without_a_word_is_what_the_gate_does() -> None:
-    """The defaults are written down where each is needed without the others."""
+    """The domain's own defaults are those of the gate, which is also used without a worker."""
     found = WorkerSettings()
     of_gate = (found.gate_cpu, found.gate_memory, found.gate_pressure, found.gate_io)
     assert Thresholds(*of_gate) == Thresholds()
-    for name in ("server_id", *(each for each in vars_of(found) if each.startswith("gate_"))):
-        assert getattr(Plan("a:b"), name) == getattr(found, name)
+    assert Smoothing(found.gate_rise, found.gate_fall) == Smoothing()
+
+
+def settings_of(words: list[str], monkeypatch: pytest.MonkeyPatch) -> WorkerSettings:
+    """Those with which the command line would begin a worker."""
+    plans: list[Plan] = []
+    monkeypatch.setattr(worker, "become", plans.append)
+    assert main(words) == 0
+    (plan,) = plans
+    return plan.settings
 
 
 def test_command_line_takes_what_is_set_of_the_gate(
@@ -166,15 +163,40 @@ def test_command_line_takes_what_is_set_of_the_gate(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LIMPET_GATE_MEMORY", "70")
     words = ["worker", "a:b", "--server-id", "web-2", "--gate-cpu", "65", "--gate-fall", "0.2"]
-    plans: list[Plan] = []
-    monkeypatch.setattr(worker, "become", plans.append)
-    assert main(words) == 0
-    (plan,) = plans
-    assert (plan.server_id, plan.gate_cpu, plan.gate_memory) == ("web-2", 65.0, 70.0)
-    assert (plan.gate_pressure, plan.gate_rise, plan.gate_fall) == (10.0, 0.7, 0.2)
+    found = settings_of(words, monkeypatch)
+    assert (found.server_id, found.gate_cpu, found.gate_memory) == ("web-2", 65.0, 70.0)
+    assert (found.gate_pressure, found.gate_rise, found.gate_fall) == (10.0, 0.7, 0.2)
 
 
-def test_every_setting_has_a_reader() -> None:
-    from limpet.settings.worker import _READERS
+def test_every_setting_is_declared_once_with_its_help() -> None:
+    """What is no field of `WorkerSettings` is no setting, and each field says how it is written."""
+    assert list(declared()) == list(WorkerSettings._fields)
+    helps = {option.name: option.help for option in worker_options()}
+    assert helps["lease"] == "how long the store waits for a silent worker (else 10s)"
+    assert helps["gate_fall"] == "how slowly the average of the CPU falls (else 0.1)"
+    assert helps["name"] == "how this worker is called (else the host's name)"
+    assert helps["burst"] == "stop when nothing is ready to run"
+    assert set(WorkerSettings._fields) - set(helps) == {"pid_namespace"}
 
-    assert list(_READERS) == [each.name for each in fields(WorkerSettings)]
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `make chart`"
+
+
+def test_every_option_of_a_worker_reaches_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "name": "w", "queues": "email=5", "lanes": "3", "async_jobs": "7", "lease": "4s",
+        "drain": "3s", "grace": "2s", "max_jobs": "9", "max_rss": "1GB", "burst": None,
+        "reload": None, "server_id": "web-2", "gate_cpu": "65", "gate_memory": "66",
+        "gate_pressure": "67", "gate_io": "68", "gate_rise": "0.5", "gate_fall": "0.2",
+    }  # fmt: skip
+    words = ["worker", "a:b"]
+    for option in worker_options():
+        value = given[option.name]
+        words += [option.flags[-1]] if value is None else [option.flags[-1], value]
+    found = settings_of(words, monkeypatch)
+    assert found == WorkerSettings(
+        name="w", queues={"email": 5}, lanes=3, async_jobs=7, lease=4, drain=3, grace=2, max_jobs=9,
+        max_rss=10**9, burst=True, reload=True, server_id="web-2", gate_cpu=65, gate_memory=66,
+        gate_pressure=67, gate_io=68, gate_rise=0.5, gate_fall=0.2,
+    )  # fmt: skip

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import select
-import signal
 import socket
 import subprocess
 import time
@@ -14,6 +13,7 @@ from typing import Any
 from limpet.cli.output import complain
 from limpet.cli.run_guardian import ORDER, PERIOD_MILLISECONDS, Fuse, heard
 from limpet.host import marks, processes
+from limpet.host.signals import SignalPipe
 from limpet.permits.permit import Permit
 from limpet.permits.stop import Stop
 from limpet.worker.page import Page, create
@@ -69,14 +69,14 @@ def run_contained(permit: Permit, lease: Lease, words: Sequence[str], asked: Ask
     """Run the command; when this returns nothing of it is left. The answer is its exit code."""
     processes.adopt_orphans()  # where the guardian is killed, what it kept is left to us
     # Before the command begins it may be stopped for as long as one likes.
-    with _signals() as wake, lease.fuse() as fuse:
+    with contextlib.closing(SignalPipe(*heard())) as signals, lease.fuse() as fuse:
         if asked.stop.is_set():  # in the moment before they were heard here
             return asked.code
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
                 guardian = _guardian(permit, lease, words, theirs)
-            told = _follow(ours, wake, fuse)
+            told = _follow(ours, signals, fuse)
         if told:
             fuse.put_out()  # nothing is left
         guardian.wait()
@@ -98,25 +98,6 @@ def _guardian(
     return processes.spawn("limpet.cli.run_guardian", environment, descriptors.values())
 
 
-@contextlib.contextmanager
-def _signals() -> Iterator[int]:
-    """Hear signals through a descriptor instead of dying of them."""
-    wake, woken = os.pipe()
-    for end in (wake, woken):
-        os.set_blocking(end, False)
-    before_descriptor = signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-    before = {number: signal.getsignal(number) for number in heard()}
-    processes.withstand(*before)
-    try:
-        yield wake
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(before_descriptor)
-        os.close(wake)
-        os.close(woken)
-
-
 class _Signals:
     """What becomes of the signals that come while the command runs.
 
@@ -136,18 +117,18 @@ class _Signals:
         return b"" if now - self._passed_on[number] < _SAME_SECONDS else b"end\n"
 
 
-def _follow(link: socket.socket, wake: int, fuse: Fuse) -> dict[str, Any]:
+def _follow(link: socket.socket, pipe: SignalPipe, fuse: Fuse) -> dict[str, Any]:
     """Tell the guardian of signals until it says what became of the command."""
     poll = select.poll()
     poll.register(link, select.POLLIN)
-    poll.register(wake, select.POLLIN)
+    poll.register(pipe, select.POLLIN)
     said = b""
     signals = _Signals()
     while True:
         fuse.put_off()
         for descriptor, _ in poll.poll(PERIOD_MILLISECONDS):
-            if descriptor == wake:
-                for number in os.read(wake, 512):
+            if descriptor == pipe.fileno():
+                for number in pipe.read():
                     with contextlib.suppress(OSError):
                         link.sendall(signals.order(number))
                 continue

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from limpet.host import marks, processes
+from limpet.host.signals import SignalPipe, ended_children
 from limpet.worker.page import Page, now
 
 ORDER = "LIMPET_RUN_ORDER"
@@ -90,11 +91,7 @@ class RunGuardian:
         """Until nothing of the command is left; what became of it is told to the front process."""
         processes.set_name("limpet-run")
         processes.adopt_orphans()
-        self._wake, wake = os.pipe()
-        for end in (self._wake, wake):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        processes.withstand(*heard(), signal.SIGCHLD)
+        self._signal_pipe = SignalPipe(*heard(), signal.SIGCHLD)
         processes.take_signals()
         self._fuse = Fuse(self._page)
         if self._page.over:  # it was stopped before it began
@@ -134,7 +131,7 @@ class RunGuardian:
     def _watch(self) -> str:
         """Until the command must not go on; the answer is why."""
         poll = select.poll()
-        poll.register(self._wake, select.POLLIN)
+        poll.register(self._signal_pipe, select.POLLIN)
         poll.register(self._link, select.POLLIN)
         while True:
             poll.poll(PERIOD_MILLISECONDS)
@@ -149,9 +146,8 @@ class RunGuardian:
                 return "ended"
 
     def _note_signals(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            for number in os.read(self._wake, 512):
-                self._seen[number] = time.monotonic()
+        for number in self._signal_pipe.read():
+            self._seen[number] = time.monotonic()
 
     def _listen(self) -> bool:
         """Hear the front process; False if it is gone, or wants the command to end at once."""
@@ -180,17 +176,11 @@ class RunGuardian:
 
     def _reap(self) -> bool:
         """Reap what was left to us; True once the command itself has ended."""
-        while True:
-            try:
-                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return True
-            if found is None:
-                return False
-            if found.si_pid == self._command.pid:
-                self._command.wait()
-                return True
-            os.waitpid(found.si_pid, 0)
+        for pid in ended_children():
+            if pid == self._command.pid:
+                break
+            os.waitpid(pid, 0)
+        return self._command.poll() is not None
 
     def _tell(self, **facts: Any) -> None:
         with contextlib.suppress(OSError):

@@ -15,6 +15,8 @@ from rich.console import RenderableType
 from rich.live import Live
 
 from limpet.cli.terminal import console, size_of
+from limpet.host import processes
+from limpet.host.signals import SignalPipe
 
 _SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGTSTP)
 
@@ -33,16 +35,10 @@ class Screen:
             redirect_stderr=False,
         )
         self._keys = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
-        self._before: dict[int, Any] = {}
         self._mode: list[Any] | None = None
 
     def __enter__(self) -> "Screen":
-        self._wake, self._woken = os.pipe()
-        for end in (self._wake, self._woken):
-            os.set_blocking(end, False)
-        self._descriptor = signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
-        for number in _SIGNALS:
-            self._before[number] = signal.signal(number, _noted)
+        self._signals = SignalPipe(*_SIGNALS)
         self._take()
         return self
 
@@ -53,11 +49,7 @@ class Screen:
         trace: TracebackType | None,
     ) -> None:
         self._give_back()
-        signal.set_wakeup_fd(self._descriptor)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        os.close(self._wake)
-        os.close(self._woken)
+        self._signals.close()
 
     @property
     def size(self) -> tuple[int, int]:
@@ -72,10 +64,11 @@ class Screen:
     def wait(self, seconds: float) -> str | None:
         """A key, `STOP` or `RESIZED`; None when the time is up."""
         until = time.monotonic() + seconds
-        listened = [self._wake] if self._keys is None else [self._wake, self._keys]
+        wake = self._signals.fileno()
+        listened = [wake] if self._keys is None else [wake, self._keys]
         while (left := until - time.monotonic()) > 0:
             ready, _, _ = select.select(listened, [], [], left)
-            if self._wake in ready and (happened := self._signalled()) is not None:
+            if wake in ready and (happened := self._signalled()) is not None:
                 return happened
             if self._keys is not None and self._keys in ready:
                 key = os.read(self._keys, 64).decode(errors="replace")
@@ -83,7 +76,7 @@ class Screen:
         return None
 
     def _signalled(self) -> str | None:
-        numbers = os.read(self._wake, 512)
+        numbers = self._signals.read()
         if any(each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) for each in numbers):
             return STOP
         if signal.SIGTSTP in numbers:
@@ -96,7 +89,7 @@ class Screen:
         self._give_back()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, _noted)
+        processes.withstand(signal.SIGTSTP)
         self._take()
 
     def _take(self) -> None:
@@ -112,7 +105,3 @@ class Screen:
         if self._keys is not None and self._mode is not None:
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._mode)
-
-
-def _noted(number: int, frame: object) -> None:
-    """The wake-up descriptor tells; the handler only keeps the default from happening."""

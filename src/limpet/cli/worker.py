@@ -3,8 +3,8 @@
 import os
 import socket
 import sys
-from dataclasses import asdict, dataclass, fields
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, dataclass, field, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,113 +18,23 @@ from limpet.storage.registry import open_store
 from limpet.worker.plan import Plan
 
 
-def _option(name: str, metavar: str, text: str) -> Any:
-    section = "The gate" if name.startswith(("--gate", "--server")) else None
-    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=section)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What can be set of a worker; checked where the variables and the file are, too."""
-
-    queues: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-q", "--queue", metavar="NAME[=N]",
-            help="serve this queue, at most N of its jobs at once; may be repeated (else all)",
-        ),
-    ] = None  # fmt: skip
-    name: Annotated[
-        str | None,
-        _option("--name", "NAME", "how this worker is called (else the host's name)"),
-    ] = None
-    lanes: Annotated[
-        str | None,
-        _option("--lanes", "N", "how many def tasks run at once (else as many as there are cores)"),
-    ] = None
-    async_jobs: Annotated[
-        str | None,
-        _option("--async-jobs", "N", "how many async def tasks run at once (else 100)"),
-    ] = None
-    lease: Annotated[
-        str | None,
-        _option("--lease", "TIME", "how long the store waits for a silent worker (else 10s)"),
-    ] = None
-    drain: Annotated[
-        str | None,
-        _option("--drain", "TIME", "how long running jobs may go on after SIGTERM (else 25s)"),
-    ] = None
-    grace: Annotated[
-        str | None,
-        _option("--grace", "TIME", "how long a job that was asked to stop may take (else 5s)"),
-    ] = None
-    max_jobs: Annotated[
-        str | None,
-        _option("--max-jobs", "N", "replace an executor after so many jobs"),
-    ] = None
-    max_rss: Annotated[
-        str | None,
-        _option("--max-rss", "SIZE", "end an executor that holds more memory, as in 512MB"),
-    ] = None
-    server_id: Annotated[
-        str | None,
-        _option("--server-id", "NAME", "the name of this host at the gate (else the host's name)"),
-    ] = None
-    gate_cpu: Annotated[
-        str | None,
-        _option(
-            "--gate-cpu",
-            "PERCENT",
-            "begin no weighted job where others use more of the CPU (else 80)",
-        ),
-    ] = None
-    gate_memory: Annotated[
-        str | None,
-        _option(
-            "--gate-memory",
-            "PERCENT",
-            "begin no weighted job above this use of the memory (else 90)",
-        ),
-    ] = None
-    gate_pressure: Annotated[
-        str | None,
-        _option(
-            "--gate-pressure",
-            "PERCENT",
-            "nor while work waits for memory for so much of the time (else 10)",
-        ),
-    ] = None
-    gate_io: Annotated[
-        str | None,
-        _option(
-            "--gate-io",
-            "PERCENT",
-            "nor a heavy one while work waits for a disk so much (else 40)",
-        ),
-    ] = None
-    gate_rise: Annotated[
-        str | None,
-        _option(
-            "--gate-rise",
-            "SHARE",
-            "how fast the average of the CPU rises, above 0 to 1 (else 0.7)",
-        ),
-    ] = None
-    gate_fall: Annotated[
-        str | None,
-        _option("--gate-fall", "SHARE", "how slowly the average of the CPU falls (else 0.1)"),
-    ] = None
-    burst: Annotated[bool, typer.Option("--burst", help="stop when nothing is ready to run")] = (
-        False
+def _field(option: settings.WorkerOption) -> tuple[str, Any, Any]:
+    """A setting as an option of the command line."""
+    kind: Any = bool if option.metavar is None else list[str] if option.repeats else str
+    section = "The gate" if option.name.startswith(("gate_", "server_id")) else None
+    made = typer.Option(
+        *option.flags, metavar=option.metavar, help=option.help, rich_help_panel=section
     )
-    reload: Annotated[bool, typer.Option("--reload", help="start anew when the code changes")] = (
-        False
-    )
+    if option.metavar is None:
+        return option.name, Annotated[kind, made], field(default=False)
+    return option.name, Annotated[kind | None, made], field(default=None)
 
 
-_GATE = tuple(
-    each.name for each in fields(Settings) if each.name.startswith(("server_id", "gate_"))
-)
+if TYPE_CHECKING:
+    Given = Any
+else:
+    # What is given of a worker's settings; checked where the variables and the file are, too.
+    Given = make_dataclass("Given", map(_field, settings.worker_options()), frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +66,7 @@ app = group()
     prints=False,
 )
 def worker(
-    given: Settings,
+    given: Given,
     logging: Logging,
     target: Target,
     app_name: Annotated[
@@ -182,7 +92,7 @@ def become(plan: Plan) -> None:
     os.execve(sys.executable, [*processes.BEGIN, "limpet.worker.guardian"], environment)
 
 
-def plan_of(name: str | None, given: Settings, logging: Logging, target: Target) -> Plan:
+def plan_of(name: str | None, given: Given, logging: Logging, target: Target) -> Plan:
     """What the command line, the variables and the file ask for, checked."""
     app = settings.load(app=name).app
     if app is None:
@@ -192,30 +102,15 @@ def plan_of(name: str | None, given: Settings, logging: Logging, target: Target)
         )
     if target.url is not None:
         open_store(target.url).close()
-    found = settings.load_worker(given=_written(given))
+    # A switch that is not written is as if it had not been mentioned.
+    words = {name: None if value is False else value for name, value in asdict(given).items()}
+    found = settings.load_worker(given=words)
     return Plan(
         app=app,
         url=target.url,
         name=found.name or socket.gethostname(),
-        queues=dict(found.queues),
-        lanes=found.lanes,
-        async_jobs=found.async_jobs,
-        lease=found.lease.total_seconds(),
-        drain=found.drain.total_seconds(),
-        grace=found.grace.total_seconds(),
-        max_jobs=found.max_jobs,
-        max_rss=found.max_rss,
-        pid_namespace=found.pid_namespace,
-        burst=found.burst,
-        reload=found.reload,
-        **{name: getattr(found, name) for name in _GATE},
+        settings=found,
         log_level=logging.level,
         debug=target.debug,
         log_style=logging.log or ("pretty" if sys.stderr.isatty() else "plain"),
     )
-
-
-def _written(given: Settings) -> dict[str, Any]:
-    """What the command line says; a flag that is not written says nothing."""
-    flags = {"burst": given.burst or None, "reload": given.reload or None}
-    return {**asdict(given), "queues": given.queues or [], **flags}

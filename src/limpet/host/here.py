@@ -2,10 +2,10 @@
 
 import socket
 from dataclasses import dataclass
-from typing import Protocol
 
 from limpet import settings
 from limpet.domain.load import USUAL_SMOOTHING, Smoothing
+from limpet.domain.worker_settings import WorkerSettings
 from limpet.host.boot import boot_id
 from limpet.host.capacity import Bounds, bounds_of_self
 from limpet.host.gate import USUAL_THRESHOLDS, Thresholds
@@ -21,26 +21,7 @@ class Here:
     smoothing: Smoothing = USUAL_SMOOTHING
 
 
-class GateSettings(Protocol):
-    """What is said of the host in the settings of a worker."""
-
-    @property
-    def server_id(self) -> str | None: ...
-    @property
-    def gate_cpu(self) -> float: ...
-    @property
-    def gate_memory(self) -> float: ...
-    @property
-    def gate_pressure(self) -> float: ...
-    @property
-    def gate_io(self) -> float: ...
-    @property
-    def gate_rise(self) -> float: ...
-    @property
-    def gate_fall(self) -> float: ...
-
-
-def here_by(found: GateSettings, within: Bounds, root: str = "/") -> Here:
+def here_by(found: WorkerSettings, within: Bounds, root: str = "/") -> Here:
     """Tell this host by the settings of a worker, and by what bounds this process."""
     return Here(
         server_id(found.server_id, within, boot_id(), socket.gethostname(), root=root),

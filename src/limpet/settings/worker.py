@@ -1,85 +1,78 @@
 """The settings of a worker: arguments, `LIMPET_*` variables, or the table `[worker]`."""
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple, assert_never, get_type_hints
 
 from limpet.domain.errors import InvalidOption
-from limpet.domain.load import USUAL_SMOOTHING
+from limpet.domain.worker_settings import Setting, SettingKind, WorkerSettings
 from limpet.settings import values
 from limpet.settings.file import FILE, WORKER, here, lines_of, refuse_unknown
 
-SHORTEST_LEASE = timedelta(seconds=2)
-LONGEST_LEASE = timedelta(hours=1)
-# No interpreter with an app in it is smaller; less is a slip of the unit.
-SMALLEST_RSS = 10_000_000
+_METAVARS: Final = {
+    SettingKind.NAME: "NAME",
+    SettingKind.QUEUES: "NAME[=N]",
+    SettingKind.COUNT: "N",
+    SettingKind.TIME: "TIME",
+    SettingKind.SIZE: "SIZE",
+    SettingKind.PERCENT: "PERCENT",
+    SettingKind.SHARE: "SHARE",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """What can be set of a worker.
+class WorkerOption(NamedTuple):
+    """A setting of a worker as an option of its command.
 
-    `queues`: queue → the most of its jobs at once, None for no limit of its own; empty for all
-    queues. `lanes`: how many `def` tasks run at once, None for as many as there are cores.
-    `async_jobs`: how many `async def` tasks. `lease`: how long the store waits for a silent worker.
-    `drain`: how long running jobs may go on after SIGTERM. `grace`: how long a stopped attempt may
-    take to end. `max_jobs`, `max_rss` (bytes): after that much an executor is replaced.
-    `pid_namespace`: contain executors in one, where that is allowed. `burst`: end when there is
-    nothing left to do. `reload`: start anew when the code changes. `server_id`: under which its
-    host is known, None for the host's name or what stands for it. `gate_cpu`, `gate_memory`: from
-    which use of them, in percent, no weighted work begins; `gate_pressure`: from which share of the
-    time in which work waits for memory; `gate_io`: no heavy work from which share in which it waits
-    for a disk. `gate_rise`, `gate_fall`: how much of the way to each new sample the average of the
-    CPU goes, upwards and downwards.
+    `flags`: for example `--lease`. `metavar`: how its value is called; None for a switch.
+    `repeats`: whether it may be given several times.
     """
 
-    name: str | None = None
-    queues: Mapping[str, int | None] = field(default_factory=dict)
-    lanes: int | None = None
-    async_jobs: int = 100
-    lease: timedelta = timedelta(seconds=10)
-    drain: timedelta = timedelta(seconds=25)
-    grace: timedelta = timedelta(seconds=5)
-    max_jobs: int | None = None
-    max_rss: int | None = None
-    pid_namespace: bool = True
-    burst: bool = False
-    reload: bool = False
-    server_id: str | None = None
-    gate_cpu: float = 80.0
-    gate_memory: float = 90.0
-    gate_pressure: float = 10.0
-    gate_io: float = 40.0
-    gate_rise: float = USUAL_SMOOTHING.rise
-    gate_fall: float = USUAL_SMOOTHING.fall
+    name: str
+    flags: tuple[str, ...]
+    metavar: str | None
+    help: str
+    repeats: bool
 
 
-_percentage = partial(values.a_share, least=1, most=100)
-_READERS: dict[str, Callable[[Any, str], Any]] = {
-    "name": values.a_name,
-    "queues": values.some_queues,
-    "lanes": partial(values.a_count, least=0),
-    "async_jobs": partial(values.a_count, least=0),
-    "lease": partial(values.a_time, least=SHORTEST_LEASE, most=LONGEST_LEASE),
-    "drain": values.a_time,
-    "grace": values.a_time,
-    "max_jobs": partial(values.a_count, least=1),
-    "max_rss": partial(values.a_size, least=SMALLEST_RSS),
-    "pid_namespace": values.a_switch,
-    "burst": values.a_switch,
-    "reload": values.a_switch,
-    "server_id": values.a_name,
-    "gate_cpu": _percentage,
-    "gate_memory": _percentage,
-    "gate_pressure": _percentage,
-    "gate_io": _percentage,
-    "gate_rise": partial(values.a_share, least=0, most=1),
-    "gate_fall": partial(values.a_share, least=0, most=1),
-}
+@cache
+def declared() -> dict[str, Setting]:
+    """Every setting of a worker by its name, as `WorkerSettings` declares it."""
+    hints = get_type_hints(WorkerSettings, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+def worker_options() -> list[WorkerOption]:
+    """The options of `limpet worker` that are settings, in the order in which help shows them."""
+    return [
+        WorkerOption(
+            name,
+            setting.flags or (f"--{name.replace('_', '-')}",),
+            _METAVARS.get(setting.kind),
+            _help_of(name, setting),
+            repeats=setting.kind is SettingKind.QUEUES,
+        )
+        for name, setting in declared().items()
+        if setting.flags != ()
+    ]
+
+
+def default_of(name: str) -> str:
+    """What holds where a setting is not given, in words; nothing where that is no limit."""
+    setting, default = declared()[name], WorkerSettings._field_defaults[name]
+    if setting.otherwise or default is None:
+        return setting.otherwise
+    if setting.kind is SettingKind.SWITCH:
+        return "on" if default else "off"
+    return f"{default:g}{'s' if setting.kind is SettingKind.TIME else ''}"
+
+
+def _help_of(name: str, setting: Setting) -> str:
+    """The help of an option, and what holds without it."""
+    default = "" if setting.kind is SettingKind.SWITCH else default_of(name)
+    return f"{setting.help} (else {default})" if default else setting.help
 
 
 def load_worker(
@@ -95,19 +88,19 @@ def load_worker(
     variables = os.environ if environ is None else environ
     path = (folder or here()) / FILE
     lines = lines_of(path).get(WORKER, {})
-    known = tuple(each.name for each in fields(WorkerSettings))
-    refuse_unknown(lines, known, f"[{WORKER}] in {path}")
-    refuse_unknown(dict(given), known, "worker")
+    known = declared()
+    refuse_unknown(lines, tuple(known), f"[{WORKER}] in {path}")
+    refuse_unknown(dict(given), tuple(known), "worker")
     found: dict[str, Any] = {}
-    for name in known:
+    for name, setting in known.items():
         variable = f"LIMPET_{name.upper()}"
         argument = given.get(name)
         if argument is not None and argument not in ([], ()):
-            found[name] = _READERS[name](argument, name)
+            found[name] = _read(setting, argument, name)
         elif variables.get(variable):
-            found[name] = _READERS[name](variables[variable], variable)
+            found[name] = _read(setting, variables[variable], variable)
         elif name in lines:
-            found[name] = _READERS[name](lines[name], f"{name} in [{WORKER}] of {path}")
+            found[name] = _read(setting, lines[name], f"{name} in [{WORKER}] of {path}")
     settings = WorkerSettings(**found)
     if settings.lanes == 0 and settings.async_jobs == 0:
         raise InvalidOption(
@@ -119,3 +112,29 @@ def load_worker(
             f"average must not fall faster than it rises, because a dip is not room."
         )
     return settings
+
+
+def _read(setting: Setting, value: Any, source: str) -> Any:
+    """The value of a setting as it is kept; raises `InvalidOption` with the source."""
+    kind, least, most = setting.kind, setting.least, setting.most
+    match kind:
+        case SettingKind.NAME:
+            return values.a_name(value, source)
+        case SettingKind.QUEUES:
+            return values.some_queues(value, source)
+        case SettingKind.COUNT:
+            return values.a_count(value, source, least=int(least))
+        case SettingKind.TIME:
+            longest = None if most is None else timedelta(seconds=most)
+            read = values.a_time(value, source, least=timedelta(seconds=least), most=longest)
+            return read.total_seconds()
+        case SettingKind.SIZE:
+            return values.a_size(value, source, least=int(least))
+        case SettingKind.PERCENT:
+            return values.a_share(value, source, least=1, most=100)
+        case SettingKind.SHARE:
+            return values.a_share(value, source, least=0, most=1)
+        case SettingKind.SWITCH:
+            return values.a_switch(value, source)
+        case _:
+            assert_never(kind)

@@ -7,6 +7,7 @@ statements, each under a line `-- statement: name`. One of Lua is one script; a 
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -52,14 +53,17 @@ class LuaScript:
 
 
 @cache
-def lua(package: str, folder: str, verb: str) -> LuaScript:
-    """The script of a verb, with all that it includes and without its comments."""
+def lua(package: str, folder: str, verb: str, fill: Callable[[str], str]) -> LuaScript:
+    """The script of a verb, with all that it includes and without its comments.
+
+    `fill` puts in what it names and does not say itself.
+    """
 
     def included(found: "re.Match[str]") -> str:
         return _read(package, f"{folder}/include/{found[1]}.lua")
 
     text = _INCLUDE.sub(included, _read(package, f"{folder}/{verb}.lua"))
-    text = _COMMENT.sub("", text)
+    text = fill(_COMMENT.sub("", text))
     return LuaScript(verb, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

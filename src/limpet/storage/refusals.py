@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 from limpet.domain.errors import (
     InvalidOption,
     MoveRefused,
+    SchemaMismatch,
     SequenceError,
     SessionLost,
     StoreBusy,
@@ -17,6 +18,15 @@ from limpet.domain.state import State
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def made_before_release(store: str) -> SchemaMismatch:
+    """A store of before the first release, whose versions counted otherwise."""
+    return SchemaMismatch(
+        f"{store} was made by an unreleased version of Limpet; this one can neither use it nor "
+        f"bring it up to date, and changed nothing. Finish its jobs with the version that made it, "
+        f"or name a new store."
+    )
 
 
 def session_not_known(session: str) -> StoreRolledBack:

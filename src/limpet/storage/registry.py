@@ -1,5 +1,6 @@
 """From a store's URL to the code that serves it; drivers are imported when they are needed."""
 
+import os
 from importlib import import_module
 from types import ModuleType
 
@@ -36,6 +37,14 @@ def same_store(url: str, other: str) -> bool:
     """Whether two URLs lead to the same jobs, however they are written and set."""
     backend = _backend(url)
     return backend is _backend(other) and bool(backend.place(url) == backend.place(other))
+
+
+def absolute_url(url: str) -> str:
+    """A URL that means the same file in every folder."""
+    scheme, separator, rest = url.partition(":///")
+    if scheme != "sqlite" or not separator or rest.startswith("/") or not rest:
+        return url
+    return f"{scheme}:///{os.getcwd()}/{rest}"
 
 
 def _backend(url: str) -> ModuleType:

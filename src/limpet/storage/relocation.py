@@ -128,13 +128,8 @@ def relocation_in(tx: Statements) -> tuple[Relocation | None, str]:
     return (relocation_of(rows[0][0]), rows[0][1] or "") if rows else (None, "")
 
 
-def relocate_in(
-    tx: Statements, was: Relocation | None, wanted: Relocation | None, **more: object
-) -> Relocated:
-    """One step of a move of a store in SQL, beside which nobody writes; see `MoveVerbs.relocate`.
-
-    `more`: what its statement `write` takes besides.
-    """
+def relocate_in(tx: Statements, was: Relocation | None, wanted: Relocation | None) -> Relocated:
+    """A step of a move of a store in SQL, beside which nobody writes; see `MoveVerbs.relocate`."""
     now, _ = relocation_in(tx)
     if now == wanted:
         return Relocated(True, now)
@@ -146,7 +141,7 @@ def relocate_in(
         if running if need == "idle" else jobs + sessions:
             return Relocated(False, now, running, jobs, sessions)
     closed, record = (wanted.closes, wanted.text()) if wanted else (None, None)
-    tx.run("relocate", "write", closed=closed, record=record, **more)
+    tx.run("relocate", "write", closed=closed, record=record)
     return Relocated(True, wanted)
 
 

@@ -1,7 +1,7 @@
-"""Rows of a database as nouns of the domain; the columns are in the order of its views."""
+"""Rows of a database as nouns of the domain; the columns are named in the order of its views."""
 
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -22,48 +22,118 @@ from limpet.storage.unreadable import or_else
 Row: TypeAlias = tuple[Any, ...]
 
 
+class JobRow(NamedTuple):
+    """The columns of the view `job_view`, which every store in SQL has."""
+
+    n: int
+    id: str
+    task: str
+    queue: str
+    state: str
+    priority: int
+    round: int
+    token: int
+    failures: int
+    orphans: int
+    strikes: int
+    session: str | None
+    suspect: bool | int
+    last_run: bool | int
+    begun: bool | int
+    created_at: int
+    ready_at: int
+    claimed_at: int | None
+    finished_at: int | None
+    expires_at: int | None
+    deadline_at: int | None
+    cancel_requested_at: int | None
+    blocked: str | None
+    parent: str | None
+    root: str | None
+    key: str | None
+    unique_key: str | None
+    weight_class: str | None
+    payload_version: int
+    args: str
+    options: str
+    secrets: str
+    done: float | None
+    total: float | None
+    note: Any  # none where nothing is done, and so is the next
+    at: Any
+    value: str | None
+    error: str | None
+    result_secrets: str | None
+    pending: int
+    relaunch_at: int | None
+    rules: str | None
+
+
+class SessionRow(NamedTuple):
+    """The columns of the statement `inspect.sessions`, but for what a store adds."""
+
+    id: str
+    kind: str
+    name: str
+    host: str
+    pid: int
+    lease: int
+    state: str
+    moment: int
+    boot: str
+    seq: int
+    held_count: int
+    registered_at: int
+    renewed_at: int
+    ended_at: int | None
+    cause: str | None
+    lock: str | None
+    schedules: str
+
+
 def job_of(row: Row) -> Job:
     """A row of the view `job_view`."""
-    progress = None if row[32] is None else Progress(row[32], row[33], row[34], row[35])
-    id_ = row[1]
+    kept = JobRow._make(row)
+    progress = None if kept.done is None else Progress(kept.done, kept.total, kept.note, kept.at)
+    id_ = kept.id
     faults: list[str] = []
     return Job(
         id=id_,
-        task=row[2],
-        queue=row[3],
-        state=State(row[4]),
-        priority=row[5],
-        round=row[6],
-        token=row[7],
-        counters=Counters(row[8], row[9], row[10]),
-        session=row[11],
-        suspect=bool(row[12]),
-        last_run=bool(row[13]),
-        begun=bool(row[14]),
-        created_at=row[15],
-        ready_at=row[16],
-        claimed_at=row[17],
-        finished_at=row[18],
-        expires_at=row[19],
-        deadline_at=row[20],
-        cancel_requested_at=row[21],
-        blocked_by=reason_of(row[22]),
-        parent=row[23],
-        root=row[24],
-        key=row[25],
-        unique=row[26],
-        weight_class=row[27],
-        payload_version=row[28],
-        pending=row[39],
-        relaunch_at=row[40],
-        rules=rules_in(id_, row[41], faults),
-        args=row[29],
-        options=row[30],
-        secrets=paths_in("job", id_, row[31], "secrets", faults),
+        task=kept.task,
+        queue=kept.queue,
+        state=State(kept.state),
+        priority=kept.priority,
+        round=kept.round,
+        token=kept.token,
+        counters=Counters(kept.failures, kept.orphans, kept.strikes),
+        session=kept.session,
+        suspect=bool(kept.suspect),
+        last_run=bool(kept.last_run),
+        begun=bool(kept.begun),
+        created_at=kept.created_at,
+        ready_at=kept.ready_at,
+        claimed_at=kept.claimed_at,
+        finished_at=kept.finished_at,
+        expires_at=kept.expires_at,
+        deadline_at=kept.deadline_at,
+        cancel_requested_at=kept.cancel_requested_at,
+        blocked_by=reason_of(kept.blocked),
+        parent=kept.parent,
+        root=kept.root,
+        key=kept.key,
+        unique=kept.unique_key,
+        weight_class=kept.weight_class,
+        payload_version=kept.payload_version,
+        pending=kept.pending,
+        relaunch_at=kept.relaunch_at,
+        rules=rules_in(id_, kept.rules, faults),
+        args=kept.args,
+        options=kept.options,
+        secrets=paths_in("job", id_, kept.secrets, "secrets", faults),
         progress=progress,
-        result=_result(State(row[4]), row[36]),
-        error=cause_in("job", id_, row[37], "error", faults),
-        result_secrets=paths_in("job", id_, row[38], "result_secrets", faults),
+        result=_result(State(kept.state), kept.value),
+        error=cause_in("job", id_, kept.error, "error", faults),
+        result_secrets=paths_in("job", id_, kept.result_secrets, "result_secrets", faults),
         unreadable=tuple(faults),
     )
 
@@ -80,30 +150,30 @@ def event_of(job: str, row: Row) -> Event:
     return Event(at, event_name(event), session, token, told, claimed_at)
 
 
-def session_of(row: Row, *, over: bool) -> Session:
+def session_of(kept: SessionRow, *, over: bool) -> Session:
     """A row of the statement `inspect.sessions`; `over`: its moment has passed."""
-    id_ = row[0]
+    id_ = kept.id
     faults: list[str] = []
-    state = SessionState(row[6])
+    state = SessionState(kept.state)
     return Session(
         id=id_,
-        kind=SessionKind(row[1]),
-        name=row[2],
-        host=row[3],
-        pid=row[4],
-        lease=or_else("session", id_, "lease", lease_of, row[5], DEFAULT_LEASE, faults),
+        kind=SessionKind(kept.kind),
+        name=kept.name,
+        host=kept.host,
+        pid=kept.pid,
+        lease=or_else("session", id_, "lease", lease_of, kept.lease, DEFAULT_LEASE, faults),
         state=state,
-        moment=row[7],
+        moment=kept.moment,
         overdue=state is not SessionState.DEAD and over,
-        seq=row[9],
-        holds=row[10],
-        registered_at=row[11],
-        renewed_at=row[12],
-        ended_at=row[13],
-        cause=cause_in("session", id_, row[14], "cause", faults),
-        boot=row[8],
-        lock=lock_in(id_, row[15], faults),
-        schedules=schedules_in(id_, row[16], faults),
+        seq=kept.seq,
+        holds=kept.held_count,
+        registered_at=kept.registered_at,
+        renewed_at=kept.renewed_at,
+        ended_at=kept.ended_at,
+        cause=cause_in("session", id_, kept.cause, "cause", faults),
+        boot=kept.boot,
+        lock=lock_in(id_, kept.lock, faults),
+        schedules=schedules_in(id_, kept.schedules, faults),
         unreadable=tuple(faults),
     )
 

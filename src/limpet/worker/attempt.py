@@ -1,7 +1,7 @@
 """One run of a job, as a pipeline: prepare, run, judge, conclude.
 
-Retry decisions that need the user's code are taken here, in the executor; the supervisor only
-turns the outcome into a settlement.
+What becomes of the job is decided here, in the executor, because a retry policy may need the user's
+code; the supervisor only judges whether an attempt may say so.
 """
 
 import asyncio
@@ -10,8 +10,9 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from limpet import context
@@ -38,7 +39,7 @@ from limpet.worker.containment import Offspring, offspring
 from limpet.worker.endings import at_cap
 from limpet.worker.frames import CauseRecord, ReportFrame
 from limpet.worker.policy import judged, stopped
-from limpet.worker.registry import Registry, Runnable
+from limpet.worker.registry import Registry, Runnable, Wrapper
 
 Say = Callable[[ReportFrame], None]
 """Sends a report to the supervisor."""
@@ -149,7 +150,7 @@ def leave_if_forked(error: BaseException | None = None) -> None:
 
 async def run_async(attempt: Attempt) -> Result:
     """Run an `async def` task and say how it ended."""
-    task, ctx, registry = attempt.task, _entered(attempt), attempt.registry
+    ctx = _entered(attempt)
     try:
         arguments = _arguments(attempt)
     except Exception as misfit:
@@ -159,28 +160,26 @@ async def run_async(attempt: Attempt) -> Result:
             await _hear_async(attempt, ctx, arguments)
         if attempt.claimed.last_run:
             return _last_word(attempt)
-        if task.context_name is not None:
-            arguments = {**arguments, task.context_name: ctx}
-        if registry.wrappers:
-            value = await _wrapped_async(registry, ctx, lambda: task.function(**arguments))
+        given, function = _with_context(attempt, ctx, arguments), attempt.task.function
+        if wrappers := attempt.registry.wrappers:
+            value = await _wrapped_async(wrappers, ctx, partial(function, **given))
         else:
-            value = await task.function(**arguments)
+            value = await function(**given)
         leave_if_forked()
-        return _completed(attempt, value, registry.payload_limit)
+        return _completed(attempt, value)
     except BaseException as error:
-        leave_if_forked(error)
-        fan = children.fan_out_of(error)
-        if fan is None or attempt.stop is not None:
-            return concluded(attempt, error)
+        ended = _ended(attempt, error)
+    if isinstance(ended, Ending):
+        return ended
     try:
-        return _fanned_out(attempt, await asyncio.to_thread(_stage, attempt, fan))
+        return _fanned_out(attempt, await asyncio.to_thread(_stage, attempt, ended))
     except BaseException as error:
         return concluded(attempt, error)
 
 
 def run_sync(attempt: Attempt, interruptible: AbstractContextManager[None]) -> Result:
     """Run a `def` task and say how it ended; only within `interruptible` may it be interrupted."""
-    task, ctx, registry = attempt.task, _entered(attempt), attempt.registry
+    ctx = _entered(attempt)
     try:
         arguments = _arguments(attempt)
     except Exception as misfit:
@@ -191,21 +190,19 @@ def run_sync(attempt: Attempt, interruptible: AbstractContextManager[None]) -> R
                 _hear(attempt, ctx, arguments)
             if attempt.claimed.last_run:
                 return _last_word(attempt)
-            if task.context_name is not None:
-                arguments = {**arguments, task.context_name: ctx}
-            if registry.wrappers:
-                value = _wrapped(registry, ctx, lambda: task.function(**arguments))
+            given, function = _with_context(attempt, ctx, arguments), attempt.task.function
+            if wrappers := attempt.registry.wrappers:
+                value = _wrapped(wrappers, ctx, partial(function, **given))
             else:
-                value = task.function(**arguments)
+                value = function(**given)
             leave_if_forked()
-        return _completed(attempt, value, registry.payload_limit)
+        return _completed(attempt, value)
     except BaseException as error:
-        leave_if_forked(error)
-        fan = children.fan_out_of(error)
-        if fan is None or attempt.stop is not None:
-            return concluded(attempt, error)
+        ended = _ended(attempt, error)
+    if isinstance(ended, Ending):
+        return ended
     try:
-        return _fanned_out(attempt, _stage(attempt, fan))
+        return _fanned_out(attempt, _stage(attempt, ended))
     except BaseException as error:
         return concluded(attempt, error)
 
@@ -236,6 +233,12 @@ def _arguments(attempt: Attempt) -> dict[str, Any]:
     )
 
 
+def _with_context(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What the task's own function is called with."""
+    name = attempt.task.context_name
+    return arguments if name is None else {**arguments, name: ctx}
+
+
 def _stage(attempt: Attempt, fan: FanOut) -> tuple[str, int, int]:
     try:
         return children.stage(attempt.registry.app, attempt.claimed.lease.job, fan)
@@ -247,7 +250,7 @@ def _fanned_out(attempt: Attempt, staged: tuple[str, int, int]) -> Ending:
     return Ending(transition.FanOut(attempt.claimed.lease, *staged))
 
 
-def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
+def _completed(attempt: Attempt, value: Any) -> Result:
     if attempt.stop is not None and attempt.knows:
         return _stopped(attempt, attempt.stop)  # it left early, as it was asked to
     try:
@@ -255,6 +258,7 @@ def _completed(attempt: Attempt, value: Any, limit: int) -> Result:
     except PayloadInvalid as error:
         # To run it again would not help, and would do again what it did.
         raise Unrecoverable(str(error)) from None
+    limit = attempt.registry.payload_limit
     if len(packed.args) * 4 > limit and len(packed.args.encode()) > limit:
         raise Unrecoverable(
             f"the result of {attempt.task.name} is larger than {limit} bytes; store it elsewhere "
@@ -313,19 +317,19 @@ def _last_word(attempt: Attempt) -> Ending:
     return Ending(transition.Fail(attempt.claimed.lease, at_cap(attempt.claimed)))
 
 
-def _wrapped(registry: Registry, ctx: Context, body: Callable[[], Any]) -> Any:
+def _wrapped(wrappers: Iterable[Wrapper], ctx: Context, body: Callable[[], Any]) -> Any:
     with contextlib.ExitStack() as stack:
-        for wrapper in registry.wrappers:
+        for wrapper in wrappers:
             if not wrapper.is_async:
                 stack.enter_context(wrapper.enter(ctx))
         return body()
 
 
 async def _wrapped_async(
-    registry: Registry, ctx: Context, body: Callable[[], Awaitable[Any]]
+    wrappers: Iterable[Wrapper], ctx: Context, body: Callable[[], Awaitable[Any]]
 ) -> Any:
     async with contextlib.AsyncExitStack() as stack:
-        for wrapper in registry.wrappers:
+        for wrapper in wrappers:
             if wrapper.is_async:
                 await stack.enter_async_context(wrapper.enter(ctx))
             else:
@@ -334,6 +338,15 @@ async def _wrapped_async(
 
 
 # -- how it ended
+
+
+def _ended(attempt: Attempt, error: BaseException) -> Ending | FanOut:
+    """How an attempt ended that raised; the children that it wants are still to be staged."""
+    leave_if_forked(error)
+    fan = children.fan_out_of(error)
+    if fan is None or attempt.stop is not None:
+        return concluded(attempt, error)
+    return fan
 
 
 def concluded(attempt: Attempt, error: BaseException) -> Ending:

@@ -6,14 +6,12 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 from msgspec import Meta
 
-from limpet import log
 from limpet.domain.breaker import BreakerRules
-from limpet.domain.duration import duration
+from limpet.domain.duration import LONGEST, duration
 from limpet.domain.errors import LimpetError
 from limpet.domain.queue import QueueRules, checked_name, queue_rules
 from limpet.domain.state import FINAL, State
 from limpet.domain.weight import Weight
-from limpet.host import processes
 from limpet.settings.general import DEFAULT_PAYLOAD_LIMIT
 from limpet.storage.furniture import SchedulePiece, read
 from limpet.worker.bounds import NotUnderstood
@@ -24,7 +22,7 @@ _LONGEST_URL, _MOST_THREADS = 10_000, 1_000_000
 _MOST_MICROSECONDS = 2**62
 _MOST_ATTEMPTS = 2**53
 
-Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=timedelta(days=36_500).total_seconds())]
+Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=LONGEST.total_seconds())]
 Retention: TypeAlias = dict[State, timedelta]
 
 
@@ -125,13 +123,3 @@ def _number(value: int) -> int:
     if not 0 <= value <= _MOST_MICROSECONDS:
         raise ValueError("a number is out of bounds")
     return value
-
-
-def log_containment(catalog: Catalog, session: str) -> None:
-    """Say how what jobs leave behind is ended here, and what is weaker than elsewhere."""
-    how = "a pid namespace" if catalog.contained else "the process tree"
-    log.say("containment", how=how, session=session)
-    for what in processes.WEAKER:
-        log.say("weaker_here", what=what, session=session)
-    if catalog.threads > 1:
-        log.say("started_by_spawn", threads=catalog.threads - 1, session=session)

@@ -4,21 +4,20 @@ Never more is claimed than can start soon: the free places, and about 50 ms of w
 """
 
 import asyncio
-import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from limpet import log
 from limpet.domain.permit import Gate, PassedOver
 from limpet.domain.session import Standing
 from limpet.storage.answers import Exchanged
 from limpet.storage.base import ANY_QUEUE, CHUNK, Pool, Want
-from limpet.worker.frames import LANE, LOOP
-from limpet.worker.holds import Hold, Ledger
-from limpet.worker.line import StoreLine
-from limpet.worker.page import now
+from limpet.worker.demand import Demand
+from limpet.worker.dispatcher import Dispatcher
+from limpet.worker.frames import LOOP
+from limpet.worker.heart import Heart
 from limpet.worker.placement import Placement
-from limpet.worker.plan import Plan
+from limpet.worker.scope import SessionScope
 from limpet.worker.services import Services
 
 _AHEAD_SECONDS = 0.05
@@ -29,33 +28,9 @@ _SLOW_POLL_SECONDS = 0.5
 _SOONEST_SECONDS, _SOONEST_IN_VAIN_SECONDS = 0.01, 0.05
 # A worker that leaves when there is nothing to do waits for what may be had so soon.
 _WORTH_WAITING_SECONDS = 1.0
-_RATE_MEMORY_SECONDS = 0.25
 # While jobs end by the thousand, an exchange waits this long for more of them to tell.
 _GATHER_SECONDS = 0.002
 _MOST_GATHERED = 250
-
-
-class Rate:
-    """How many jobs a second a pool finishes, while it has any."""
-
-    def __init__(self) -> None:
-        self.per_second = 0.0
-        self._finished = 0
-        self._since = now()
-
-    def finished(self, count: int) -> None:
-        self._finished += count
-
-    def measure(self, busy: bool) -> None:
-        """Take the time since the last look into account."""
-        passed = (now() - self._since) / 1e6
-        if passed < 0.002:
-            return
-        if busy or self._finished:
-            weight = 1 - math.exp(-passed / _RATE_MEMORY_SECONDS)
-            self.per_second += weight * (self._finished / passed - self.per_second)
-        self._finished = 0
-        self._since = now()
 
 
 class Claimer:
@@ -63,28 +38,25 @@ class Claimer:
 
     def __init__(
         self,
-        session: str,
-        plan: Plan,
-        line: StoreLine,
-        ledger: Ledger,
+        scope: SessionScope,
         placement: Placement,
         services: Services,
-        overtaken: Callable[[], None],
+        heart: Heart,
+        dispatcher: Dispatcher,
+        demand: Demand,
     ) -> None:
-        """`overtaken`: hears that the session is past its moment by the store's clock."""
-        self._overtaken = overtaken
-        self._session = session
-        self._plan = plan
-        self._line = line
-        self._ledger = ledger
+        self._session = scope.session
+        self._plan = scope.plan
+        self._line = scope.line
+        self._ledger = scope.ledger
         self._placement = placement
         self._services = services
+        self._heart = heart
+        self._dispatcher = dispatcher
+        self._demand = demand
         self._digests: dict[str, str] = {}
         self._gate: Callable[[], Gate | None] = lambda: None
-        self._rates = {LOOP: Rate(), LANE: Rate()}
-        self._wake = asyncio.Event()
         self._claiming = False
-        self._may_have_more = True
         self._declared: frozenset[str] = frozenset()
         self._bounded = self._declared
         self._next_at: int | None = None
@@ -94,8 +66,6 @@ class Claimer:
         self._quiet = False
         self.in_flight = False
         self.exchanges = 0
-        # How many of them the store has answered; a store that knows of fewer has forgotten some.
-        self.answered = 0
 
     @property
     def found_nothing(self) -> bool:
@@ -122,7 +92,7 @@ class Claimer:
         self._digests = digests
         self._bounded = self._declared = frozenset(bounded)
         self._claiming = True
-        self.wake()
+        self._demand.wake()
 
     def bound(self, queues: Iterable[str]) -> None:
         """Queues of which only so much may be under way in the cluster, beside those declared.
@@ -135,32 +105,22 @@ class Claimer:
     def stop_claiming(self) -> None:
         """Claim nothing more; outcomes are still told."""
         self._claiming = False
-        self.wake()
+        self._demand.wake()
 
-    def wake(self) -> None:
-        """There is something to tell, or room to take more."""
-        self._wake.set()
+    def tell_soon(self) -> None:
+        """Outcomes wait to be told."""
+        self._demand.wake()
 
-    def rang(self) -> None:
-        """Jobs may have become ready."""
-        self._may_have_more = True
-        self._wake.set()
-
-    def finished(self, pool: str, count: int) -> None:
-        """A pool has finished jobs."""
-        self._rates[pool].finished(count)
-        self._wake.set()
-
-    async def run(self, give: Callable[[list[Hold]], Awaitable[None]]) -> None:
-        """Exchange whenever there is a reason to; `give` is given the jobs that were claimed."""
+    async def run(self) -> None:
+        """Exchange whenever there is a reason to; the dispatcher is given what was claimed."""
         while True:
-            await self._idle(give)
+            await self._idle()
             while self._has_reason():
                 if 0 < self._ledger.news < self._worth_telling():
                     await asyncio.sleep(_GATHER_SECONDS)
-                await self._exchange(give)
+                await self._exchange()
 
-    async def _idle(self, give: Callable[[list[Hold]], Awaitable[None]]) -> None:
+    async def _idle(self) -> None:
         """Wait for a reason to exchange; where there is room, the store's bell is one by itself."""
         if self._has_reason():
             return
@@ -168,21 +128,21 @@ class Claimer:
         asked = (self._session, self.exchanges + 1, (), want, ())
         standing_by = self._line.stand_by(*asked, begins=self._begins) if want else None
         if standing_by is not None:
-            standing_by.answer.add_done_callback(lambda _: self._wake.set())
+            standing_by.answer.add_done_callback(lambda _: self._demand.wake())
         # Not `wait_for`, which makes a task of each wait: this is the way of every pick-up.
         poll = asyncio.get_running_loop().call_later(self._pause(), self._ask_again)
         try:
-            await self._wake.wait()
+            await self._demand.is_there.wait()
         finally:
             poll.cancel()
             has_begun = not self._line.withdraw()
-        self._wake.clear()
+        self._demand.is_there.clear()
         if standing_by is not None and has_begun:
             try:
                 answer = await self._line.exchange(*asked, first=standing_by)
             finally:
                 self.in_flight = False
-            await self._heard(answer, want, give)
+            await self._heard(answer, want)
 
     def _pause(self) -> float:
         """How long to wait for a ring before the store is asked all the same."""
@@ -195,7 +155,7 @@ class Claimer:
     def _ask_again(self) -> None:
         """Nobody rang; without room now, as soon as there is some."""
         self._next_at = None
-        self.rang()
+        self._demand.rang()
 
     def _seconds_left(self) -> float | None:
         """Until more may be had of what was kept back, by the wall clock."""
@@ -208,15 +168,15 @@ class Claimer:
 
     def _worth_telling(self) -> int:
         """How many outcomes to gather first, where they come so fast that it takes no time."""
-        rate = sum(each.per_second for each in self._rates.values())
+        rate = sum(each.per_second for each in self._demand.throughput.values())
         return min(int(rate * _GATHER_SECONDS * 5), _MOST_GATHERED)
 
     def _has_reason(self) -> bool:
         if self._ledger.news:
             return True
-        return self._may_have_more and self._want() is not None
+        return self._demand.may_have_more and self._want() is not None
 
-    async def _exchange(self, give: Callable[[list[Hold]], Awaitable[None]]) -> None:
+    async def _exchange(self) -> None:
         self.in_flight = True
         try:
             await self._services.report()
@@ -226,7 +186,7 @@ class Claimer:
             self.exchanges += 1
             if want is not None:
                 # Before the store is asked: what rings from now on may come too late for its look.
-                self._may_have_more = False
+                self._demand.may_have_more = False
             asked = (self._session, self.exchanges, batch, want, begun)
             observed = self._ledger.observer.take()
             answer = await self._line.exchange(*asked, *((observed,) if observed else ()))
@@ -234,20 +194,15 @@ class Claimer:
             self.in_flight = False
         self._ledger.told()
         self._services.told(batch)
-        await self._heard(answer, want, give)
+        await self._heard(answer, want)
 
-    async def _heard(
-        self,
-        answer: Exchanged,
-        want: Want | None,
-        give: Callable[[list[Hold]], Awaitable[None]],
-    ) -> None:
-        self.answered = self.exchanges
+    async def _heard(self, answer: Exchanged, want: Want | None) -> None:
+        self._ledger.answered_exchanges = self.exchanges
         for refused in answer.rejected:
             if refused.answer == "lost":
                 log.say("job_refused", job=refused.lease.job, session=self._session)
         if answer.standing is Standing.PAST:
-            self._overtaken()
+            self._heart.beat_soon()  # past its moment by the store's clock
         self._note_quiet(answer.quiet)
         if answer.unfinished:
             self._services.promote_now()
@@ -264,8 +219,8 @@ class Claimer:
             self._idle_claims = self._idle_claims + 1 if nothing and asked_all else 0
             self._note_too_heavy(answer, want.gate)
         if answer.claimed:
-            self._may_have_more = True
-            await give(self._ledger.take(answer.claimed))
+            self._demand.may_have_more = True
+            await self._dispatcher.give(self._ledger.take(answer.claimed))
 
     def _note_too_heavy(self, answer: Exchanged, gate: Gate | None) -> None:
         self._too_heavy = ()
@@ -288,7 +243,7 @@ class Claimer:
         pools = []
         for kind, digest in self._digests.items():
             used, free, takes_ahead = self._placement.room(kind)
-            rate = self._rates[kind]
+            rate = self._demand.throughput[kind]
             rate.measure(busy=used > 0)
             ahead = int(rate.per_second * _AHEAD_SECONDS) if takes_ahead else 0
             room = min(free + ahead, CHUNK)
@@ -303,11 +258,11 @@ class Claimer:
 
     def _slots(self, free: int, room: int) -> Mapping[str, int]:
         """Queue → how many; a queue with a limit of its own is never claimed ahead."""
-        if not self._plan.queues:
+        if not self._plan.settings.queues:
             bounded = dict.fromkeys(self._bounded, free) if free < room else {}
             return {ANY_QUEUE: room, **bounded}
         slots = {}
-        for queue, limit in self._plan.queues.items():
+        for queue, limit in self._plan.settings.queues.items():
             most = free if queue in self._bounded else room
             if limit is not None:
                 most = min(free, limit - self._ledger.per_queue[queue])

@@ -59,6 +59,16 @@ class Listener(Protocol):
     def on_death(self, executor: Executor, cause: Cause | None) -> None: ...
 
 
+class ZygoteListener(Protocol):
+    """Who hears of the zygote, and what it says of the app."""
+
+    def on_app(self, frame: AppFrame) -> None: ...
+    def on_zygote_death(self, code: int | None) -> None:
+        """It has left with that exit code, or lives and does not answer."""
+
+    def on_garbled_zygote(self, error: NotUnderstood) -> None: ...
+
+
 class Crew:
     """The zygote and its executors."""
 
@@ -70,26 +80,19 @@ class Crew:
         session: str,
         page: int,
         lock: int,
-        on_zygote: Callable[[AppFrame], None],
-        on_zygote_death: Callable[[int | None], None],
-        on_garbled_zygote: Callable[[NotUnderstood], None],
+        zygote_listener: ZygoteListener,
     ) -> None:
-        """`on_zygote`: hears what the zygote says of the app. `on_zygote_death`: hears its exit
-        code, or None if it lives and does not answer. `on_garbled_zygote`: hears what is wrong with
-        what it says.
-        """
         self._plan = plan
         self._session = session
         self._page = page
         self._lock = lock
-        self._on_zygote = on_zygote
-        self._on_zygote_death = on_zygote_death
-        self._on_garbled_zygote = on_garbled_zygote
+        self._zygote_listener = zygote_listener
         self._expects_place = self._is_garbled = False
         # As large as the results of the app may be; known once it is imported.
         self.from_executor = from_executor(DEFAULT_PAYLOAD_LIMIT)
         self.executors: dict[int, Executor] = {}
         self._number = 0
+        self.is_ended = False  # everything is being ended, for the sake of no job
         self._pid = self._next_pid = 0
         self._splitter = Splitter(FROM_ZYGOTE)
         self._answers = False
@@ -105,7 +108,7 @@ class Crew:
         moment, patience = now(), round(self._plan.deaf * 1e6)
         if moment - self._heard_at > patience:
             self._answers = False
-            self._on_zygote_death(None)
+            self._zygote_listener.on_zygote_death(None)
         elif moment - self._asked_at > patience // 4:
             self._asked_at = moment
             self._tell(PingFrame())
@@ -149,7 +152,7 @@ class Crew:
 
     def _garbled_zygote(self, error: NotUnderstood) -> None:
         self._is_garbled = True
-        self._on_garbled_zygote(error)
+        self._zygote_listener.on_garbled_zygote(error)
 
     def _act_on(self, frame: FromZygote) -> None:
         match frame:
@@ -160,7 +163,7 @@ class Crew:
                     raise NotUnderstood(f"nothing dies with the status {status}")
                 if executor := self._started(number):
                     code = os.waitstatus_to_exitcode(status)
-                    limit = self._plan.max_rss
+                    limit = self._plan.settings.max_rss
                     executor.died_with = together
                     executor.died(death.of_executor(code, limit, over, frozen, by_kernel))
             case FailedFrame(number, error):
@@ -170,7 +173,7 @@ class Crew:
             case PongFrame():
                 self._answers = True  # it has imported the app, and only listens now
             case CatalogFrame() | RefusedFrame() | ChangedFrame():
-                self._on_zygote(frame)
+                self._zygote_listener.on_app(frame)
             case _:
                 assert_never(frame)
 
@@ -226,7 +229,7 @@ class Crew:
                 self._adopt(self._next_pid in dead)
             else:
                 self._pid = 0
-                self._on_zygote_death(os.waitstatus_to_exitcode(status))
+                self._zygote_listener.on_zygote_death(os.waitstatus_to_exitcode(status))
 
     def signal(self, executor: Executor, number: int) -> None:
         self._tell(SignalFrame(executor.number, number))
@@ -246,6 +249,7 @@ class Crew:
 
     def end_everything(self, between: Callable[[], None]) -> bool:
         """Kill the zygote and everything below; False if something would not die."""
+        self.is_ended = True
         me = os.getpid()
         gone = processes.end_all(lambda: processes.descendants(me), 1.0, between)
         return gone and marks.end_marked(self._session, 0.5, between)

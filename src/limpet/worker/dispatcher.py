@@ -1,7 +1,7 @@
 """Gives claimed jobs to executors and hears how they ended."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import NoReturn
 
 from limpet import log
@@ -12,8 +12,8 @@ from limpet.domain.transition import Cancel, Complete, Release
 from limpet.worker.blame import Blame
 from limpet.worker.bounds import NotUnderstood
 from limpet.worker.catalog import TaskFacts
-from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
+from limpet.worker.demand import Demand
 from limpet.worker.endings import EndingFrame, ending_of
 from limpet.worker.executor_link import Executor
 from limpet.worker.frames import (
@@ -27,12 +27,13 @@ from limpet.worker.frames import (
     Spoken,
     UnfitFrame,
 )
-from limpet.worker.holds import Hold, Ledger, say_of
+from limpet.worker.holds import Hold, say_of
 from limpet.worker.limits import Limits
 from limpet.worker.page import now
 from limpet.worker.placement import Placement
-from limpet.worker.plan import Plan
+from limpet.worker.recall import recall
 from limpet.worker.request_server import RequestServer
+from limpet.worker.scope import SessionScope
 from limpet.worker.settler import after_death, logged, put_aside
 from limpet.worker.suspicion import Suspicion
 
@@ -47,33 +48,32 @@ class Dispatcher:
 
     def __init__(
         self,
-        plan: Plan,
+        scope: SessionScope,
         tasks: Mapping[str, TaskFacts],
-        ledger: Ledger,
         crew: Crew,
         placement: Placement,
-        claimer: Claimer,
+        demand: Demand,
         requests: RequestServer,
-        is_over: Callable[[], bool],
     ) -> None:
-        """`is_over`: whether the session is over, so that everything is being ended."""
-        self._plan = plan
+        self._plan = scope.plan
+        self._page = scope.page
+        self._line = scope.line
+        self._ledger = scope.ledger
         self._tasks = tasks
-        self._ledger = ledger
         self._crew = crew
         self._placement = placement
-        self._claimer = claimer
+        self._demand = demand
         self._requests = requests
-        self._is_over = is_over
-        self._limits = Limits(plan, tasks)
+        self._limits = Limits(scope.plan, tasks)
         self._blame = Blame()
         self._suspicion = Suspicion(crew)
         self._waiting_since = {LOOP: 0, LANE: 0}
 
     # -- giving
 
-    def give(self, holds: list[Hold]) -> None:
-        """Hand jobs to executors."""
+    async def give(self, holds: list[Hold]) -> None:
+        """Hand jobs to executors, with what they must know of their timelines."""
+        await recall(self._line, holds, self._tasks)
         for hold in holds:
             facts = self._tasks.get(hold.claimed.task)
             if facts is None:
@@ -127,7 +127,7 @@ class Dispatcher:
     def on_room(self) -> None:
         """An executor has read what it had been given."""
         self._placement.place()
-        self._claimer.rang()
+        self._demand.rang()
 
     def _started(self, executor: Executor, error: str) -> None:
         if executor.ready or executor.start_error:
@@ -136,34 +136,36 @@ class Dispatcher:
         if not error:
             executor.ready, executor.slow = True, False
             self._placement.has_started()
-            self._claimer.rang()
+            self._demand.rang()
 
     def on_done(self, executor: Executor, completes: list[Complete]) -> None:
         """Settle what succeeded; raises `NotUnderstood` at what was not the executor's to do."""
-        ledger, held, begun_before = self._ledger, executor.holds, executor.begun_before
-        ended: list[str] = []
-        count = 0
+        held, begun_before = executor.holds, executor.begun_before
+        done: list[Complete] = []
+        holds: list[Hold] = []
+        jobs: list[str] = []
         try:
             for complete in completes:
                 lease = complete[0]
                 job = lease[0]
-                hold = ledger.holds.get(job)
-                if hold is None or hold.executor is not executor or hold.lease != lease:
-                    executor.given.let_go(ended)  # it may be one of them
-                    ended.clear()
+                hold = held.get(job)
+                if hold is None or hold.lease != lease:
+                    executor.given.let_go(jobs)  # it may be one of them
+                    jobs.clear()
                     executor.must_know(lease)
                     continue
                 if hold.place >= begun_before or hold.outcome is not None:
                     _refuse_ending(hold)
-                count += 1
-                ended.append(job)
                 del held[job]
                 if hold.is_limited or hold.stop is not None:
                     self._limits.forget(hold)
-                ledger.settle(hold, complete)
+                jobs.append(job)
+                holds.append(hold)
+                done.append(complete)
         finally:
-            executor.given.let_go(ended)
-            self._finished(executor, count)
+            executor.given.let_go(jobs)
+            self._ledger.complete(holds, done)
+            self._finished(executor, len(done))
 
     def _ended(self, executor: Executor, frame: EndingFrame) -> None:
         hold = self._running(executor, frame.lease)
@@ -204,8 +206,8 @@ class Dispatcher:
             return
         executor.jobs += count
         self._suspicion.worked(executor)
-        self._claimer.finished(executor.pool, count)
-        most = self._plan.max_jobs
+        self._demand.finished(executor.pool, count)
+        most = self._plan.settings.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
             log.say(
                 "executor_recycled", kind=executor.kind, executor=executor.number,
@@ -248,8 +250,8 @@ class Dispatcher:
     def on_death(self, executor: Executor, cause: Cause | None) -> None:
         """Settle what an executor left; nothing of it lives any more."""
         self._limits.buried(executor)
-        if self._is_over():
-            return  # it was ended for that, as was everything; nobody is to be charged
+        if self._page.over or self._crew.is_ended:
+            return  # it was ended with everything else; nobody is to be charged
         intended = executor.doomed
         why = cause or ExecutorExited(code=0)
         begun = [hold for hold in executor.holds.values() if hold.begun]
@@ -263,11 +265,11 @@ class Dispatcher:
             self._limits.forget(hold)
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
         executor.holds.clear()
-        self._claimer.wake()
+        self._demand.wake()
         failed = not intended or executor.start_error
         if not executor.ready and failed and not executor.retiring:
             error = executor.start_error or "it ended before it was ready"
-            self._placement.pause_starts(error, self._claimer.rang)
+            self._placement.pause_starts(error, self._demand.rang)
         self._placement.place()
 
     # -- every tick
@@ -283,7 +285,7 @@ class Dispatcher:
             fresh = bool(executor.look()) or fresh
             executor.look_for_half_frame(moment)
             self._look_for_held_up(executor, moment)
-            if executor.lingers(moment, round(self._plan.grace * 1e6)):
+            if executor.lingers(moment, round(self._plan.settings.grace * 1e6)):
                 self._limits.doom(executor)  # its stop hooks do not end
             if executor.kind == LOOP and executor.ready and executor.holds:
                 self._blame.look(executor, moment)
@@ -308,7 +310,7 @@ class Dispatcher:
             self._limits.forget(hold)
             self._ledger.settle(hold, Release(hold.lease, NotStarted(why)))
         if holds:
-            self._claimer.wake()
+            self._demand.wake()
 
     def _look_for_held_up(self, executor: Executor, moment: int) -> None:
         if not executor.ready:
@@ -386,7 +388,7 @@ class Dispatcher:
                 self._limits.forget(hold)
                 self._ledger.settle(hold, Cancel(hold.lease))
         self._placement.place()
-        self._claimer.wake()
+        self._demand.wake()
 
 
 def _refuse_ending(hold: Hold) -> NoReturn:

@@ -12,11 +12,12 @@ from limpet.maintenance.sweeper import recover_all
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import Crew
 from limpet.worker.dispatcher import Dispatcher
+from limpet.worker.guardian_link import StopRequest
 from limpet.worker.heart import Heart
-from limpet.worker.holds import Ledger
-from limpet.worker.line import SessionOver, StoreLine
+from limpet.worker.line import SessionOver
 from limpet.worker.page import now
-from limpet.worker.plan import Plan
+from limpet.worker.parts import Parts
+from limpet.worker.scope import SessionScope
 from limpet.worker.services import Services
 from limpet.worker.settler import at_the_end
 
@@ -37,20 +38,19 @@ class Drain:
 
     def __init__(
         self,
-        plan: Plan,
-        session: str,
-        line: StoreLine,
-        ledger: Ledger,
+        scope: SessionScope,
+        parts: Parts,
         crew: Crew,
         dispatcher: Dispatcher,
         claimer: Claimer,
         heart: Heart,
         services: Services,
     ) -> None:
-        self._plan = plan
-        self._session = session
-        self._line = line
-        self._ledger = ledger
+        self._plan = scope.plan
+        self._session = scope.session
+        self._line = scope.line
+        self._ledger = scope.ledger
+        self._parts = parts
         self._crew = crew
         self._dispatcher = dispatcher
         self._claimer = claimer
@@ -58,24 +58,22 @@ class Drain:
         self._services = services
         self._released_before = 0
 
-    async def run(
-        self, seconds: float, asked: Callable[[], int], check: Callable[[], None]
-    ) -> None:
-        """Let jobs finish, then stop them.
+    async def run(self, seconds: float, stop: StopRequest) -> None:
+        """Let jobs finish, then stop them; raises if the session is lost meanwhile.
 
-        `asked`: how often the worker was asked to stop; from two on nothing is waited for.
-        `check` raises if the session is lost meanwhile.
+        Whoever asks the worker to stop for the second time does not want to wait for anything.
         """
+        check = self._parts.check
         self._released_before = self._ledger.released
         self._claimer.stop_claiming()
         self._heart.drain()
         self._dispatcher.hand_back_unstarted()
         holds = self._ledger.holds
         log.say("worker_draining", running=len(holds), seconds=seconds, session=self._session)
-        await self._wait(seconds, lambda: bool(holds) and asked() < 2, check)
-        if asked() < 2:
+        await self._wait(seconds, lambda: bool(holds) and stop.signals < 2, check)
+        if stop.signals < 2:
             await self._stop_all(check)
-        if not holds and asked() < 2:
+        if not holds and stop.signals < 2:
             await self._say_goodbye(check)
 
     @property
@@ -84,17 +82,15 @@ class Drain:
         count = self._ledger.released - self._released_before
         return f"{number_of(count, 'job')} {'was' if count == 1 else 'were'}"
 
-    async def release_all(self, lost: Callable[[], bool]) -> None:
-        """Hand back what is left, once nothing of it lives; then the session is over.
-
-        `lost`: whether the session has ended meanwhile, so that nothing can be told any more.
-        """
+    async def release_all(self) -> None:
+        """Hand back what is left, once nothing of it lives; then the session is over."""
         for hold in list(self._ledger.holds.values()):
             self._ledger.settle(hold, at_the_end(hold))
         with contextlib.suppress(SessionOver):
             await self._services.report()
-        self._claimer.wake()
-        await self._wait(self._plan.lease, lambda: self._ledger.has_untold and not lost())
+        self._claimer.tell_soon()
+        lost = self._parts.are_over  # then nothing can be told any more
+        await self._wait(self._plan.settings.lease, lambda: self._ledger.has_untold and not lost())
         with contextlib.suppress(LimpetError):
             await self._end(Drained())
 

@@ -29,10 +29,9 @@ from limpet.host.post import Post
 from limpet.host.trees import SessionTrees, Trees
 from limpet.host.wire import Published, published_of, written
 from limpet.worker.catalog import Catalog
-from limpet.worker.line import StoreLine
 from limpet.worker.page import now
-from limpet.worker.plan import Plan
 from limpet.worker.relief import Relief
+from limpet.worker.scope import SessionScope
 
 # So long a worker that starts waits for the first reading before it goes by reservations alone.
 _FIRST_LOOK_MICROSECONDS = 3 * POLL_MICROSECONDS
@@ -60,26 +59,24 @@ class Gatekeeper:
 
     def __init__(
         self,
-        plan: Plan,
-        session: str,
-        line: StoreLine,
+        scope: SessionScope,
         catalog: Catalog,
         stop: Callable[[str, Cause], None],
     ) -> None:
         """`stop`: stops a job for that cause."""
         self._root = os.environ.get(ROOT_VARIABLE, "/")
         within = bounds_of_self(self._root)
-        here = here_by(plan, within, self._root)
+        here = here_by(scope.plan.settings, within, self._root)
         self.server = here.server
-        self._plan = plan
-        self._session = session
-        self._line = line
+        self._plan = scope.plan
+        self._session = scope.session
+        self._line = scope.line
         self._capacity = within.capacity
         self._thresholds = here.thresholds
         self._smoothing = here.smoothing
         self._weights = catalog.weights()
         giving_way = catalog.giving_way()
-        self._relief = Relief(session, self.server, giving_way, self._thresholds, stop)
+        self._relief = Relief(scope.session, self.server, giving_way, self._thresholds, stop)
         self._capacity_id = capacity_id(within)
         self._post_name = ""
         self._post: Post | None = None

@@ -21,11 +21,9 @@ from limpet.domain.ids import IdSource
 from limpet.domain.printable import printable
 from limpet.host import locks, marks, processes
 from limpet.host.shortage import sentence_of
+from limpet.host.signals import SignalPipe, ended_children
 from limpet.worker.page import Page, create, now
-from limpet.worker.plan import Plan, from_environment
-
-# How a supervisor says what should happen after it.
-DONE, WRONG_USAGE, ANEW = 0, 2, 75
+from limpet.worker.plan import ANEW, DONE, WRONG_USAGE, Plan, from_environment
 
 _LONGEST_PERIOD_SECONDS = 0.25
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 30.0
@@ -113,11 +111,7 @@ class Guardian:
         # What the shell started before it became the worker is not ours to end.
         self._foreign = set(processes.children_of_self())
         processes.adopt_orphans()
-        self._wake_reader, wake = os.pipe()
-        for end in (self._wake_reader, wake):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        processes.withstand(*processes.GROUP_SIGNALS, signal.SIGCHLD)
+        self._signal_pipe = SignalPipe(*processes.GROUP_SIGNALS, signal.SIGCHLD)
         processes.take_signals()
         self._timer = processes.KernelTimer(self._plan.frozen, asleep=False)
         while True:
@@ -186,12 +180,12 @@ class Guardian:
     def _watch(self, session: _Session) -> int:
         """Until the supervisor is dead; the answer is its exit code, negative for a signal."""
         poll = select.poll()
-        poll.register(self._wake_reader, select.POLLIN)
+        poll.register(self._signal_pipe, select.POLLIN)
         poll.register(session.link, select.POLLIN)
-        period = min(_LONGEST_PERIOD_SECONDS, self._plan.lease / 20) * 1000
+        period = min(_LONGEST_PERIOD_SECONDS, self._plan.settings.lease / 20) * 1000
         while True:
             for descriptor, _ in poll.poll(period):
-                if descriptor == self._wake_reader:
+                if descriptor == self._signal_pipe.fileno():
                     self._signalled(session)
                 elif not self._listen(session):
                     poll.unregister(session.link)
@@ -205,11 +199,7 @@ class Guardian:
 
     def _signalled(self, session: _Session | None) -> None:
         """Take note of signals, and pass them on while there is a supervisor."""
-        try:
-            numbers = os.read(self._wake_reader, 512)
-        except BlockingIOError:
-            return
-        for number in numbers:
+        for number in self._signal_pipe.read():
             if number in (signal.SIGTERM, signal.SIGINT):
                 self._signals += 1
                 if self._signals <= 2:
@@ -247,21 +237,17 @@ class Guardian:
         for notice in self._notices.values():
             if time.monotonic() - notice.began > _SLOW_NOTICE_SECONDS:
                 notice.let_go()
-        while True:
-            try:
-                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
+        for pid in ended_children():
+            if pid == supervisor:
                 return
-            if found is None or found.si_pid == supervisor:
-                return
-            if found.si_pid in self._notices:
-                notice = self._notices.pop(found.si_pid)
+            if pid in self._notices:
+                notice = self._notices.pop(pid)
                 told = notice.process.wait() == 0
                 notice.let_go()
                 if told:
                     notice.remove()
             else:
-                os.waitpid(found.si_pid, 0)
+                os.waitpid(pid, 0)
 
     def _keep_to_the_lease(self, session: _Session) -> None:
         if session.page.over:
@@ -285,7 +271,7 @@ class Guardian:
         """When the drain is over."""
         if self._stopping_since is None:
             return math.inf
-        return self._stopping_since + (self._plan.drain if self._signals == 1 else 0.0)
+        return self._stopping_since + (self._plan.settings.drain if self._signals == 1 else 0.0)
 
     # -- after a session
 

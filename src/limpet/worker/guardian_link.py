@@ -12,6 +12,25 @@ from typing import Any
 from limpet.host import processes
 
 
+class StopRequest:
+    """What the worker was asked for: to stop, how often, and whether only to load new code."""
+
+    def __init__(self) -> None:
+        self.signals = 0
+        self.reload = False
+        self._made = asyncio.Event()
+
+    def ask(self, signals: int = 0, *, reload: bool = False) -> None:
+        """Stop: for so many signals, for new code, or because nothing is left to do."""
+        self.signals += signals
+        self.reload = self.reload or reload
+        self._made.set()
+
+    async def wait(self) -> None:
+        """Until it is asked."""
+        await self._made.wait()
+
+
 class GuardianLink:
     """Hears the guardian, and hears when it is gone."""
 
@@ -19,13 +38,13 @@ class GuardianLink:
         self,
         descriptor: int,
         guardian: int,
-        asked: Callable[[int, bool], None],
+        stop: StopRequest,
         gone: Callable[[], None],
     ) -> None:
-        """`asked`: called with the number of requests to stop, and whether to load new code."""
+        """`gone`: hears that the guardian is."""
         self._sock = socket.socket(fileno=descriptor)
         self._guardian = guardian
-        self._asked = asked
+        self._stop = stop
         self._gone = gone
 
     def follow(self) -> None:
@@ -53,7 +72,7 @@ class GuardianLink:
         except OSError:
             text = b""
         if text:
-            self._asked(text.count(b"stop\n"), b"reload\n" in text)
+            self._stop.ask(text.count(b"stop\n"), reload=b"reload\n" in text)
         else:
             asyncio.get_running_loop().remove_reader(self._sock)
             self._gone()

@@ -9,10 +9,9 @@ from limpet import log
 from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.storage.answers import Renewed
-from limpet.worker.holds import Ledger
-from limpet.worker.line import SessionOver, StoreLine
-from limpet.worker.page import Page, now
-from limpet.worker.plan import Plan
+from limpet.worker.line import SessionOver
+from limpet.worker.page import now
+from limpet.worker.scope import SessionScope
 
 # Past this a late renewal is worth a line: the promise is 0.25 s.
 _LATE_SECONDS = 0.25
@@ -26,26 +25,12 @@ _LEAST_PER_LEASE, _JUDGED = 5, 10
 class Heart:
     """Beats every fifth of a lease, and at once when there is a reason to."""
 
-    def __init__(
-        self,
-        session: str,
-        plan: Plan,
-        page: Page,
-        line: StoreLine,
-        ledger: Ledger,
-        renewed: Callable[[Renewed], None],
-        answered: Callable[[], int],
-    ) -> None:
-        """`renewed`: hears what the store answers while the session lives. `answered`: how many
-        exchanges the store has answered.
-        """
-        self._session = session
-        self._plan = plan
-        self._page = page
-        self._line = line
-        self._ledger = ledger
-        self._renewed = renewed
-        self._answered = answered
+    def __init__(self, scope: SessionScope) -> None:
+        self._session = scope.session
+        self._plan = scope.plan
+        self._page = scope.page
+        self._line = scope.line
+        self._ledger = scope.ledger
         self._wake = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
         self._draining = False
@@ -82,7 +67,8 @@ class Heart:
         if self._ledger.has_begun:
             self.beat_soon()
 
-    async def run(self) -> None:
+    async def run(self, renewed: Callable[[Renewed], None]) -> None:
+        """For as long as the session lives; `renewed` hears what the store answers."""
         while True:
             try:
                 timeout = max(0.0, (self._due - now()) / 1e6)
@@ -92,7 +78,7 @@ class Heart:
             self._wake.clear()
             waiting, self._waiting = self._waiting, []
             try:
-                await self._beat()
+                renewed(await self._beat())
             finally:
                 for each in waiting:
                     if not each.done():
@@ -103,11 +89,11 @@ class Heart:
         if late > _LATE_SECONDS:
             log.say("heartbeat_late", seconds=late, session=self._session)
 
-    async def _beat(self) -> None:
+    async def _beat(self) -> Renewed:
         started = now()
         self._due = started + round(self._plan.renewal * 1e6)
         begun = self._ledger.tell_begun()
-        answered = self._answered()
+        answered = self._ledger.answered_exchanges
         self.unanswered_since = started
         asked, answer = await self._renew(begun)
         self.unanswered_since = None
@@ -127,7 +113,7 @@ class Heart:
         self._page.moment = max(self._page.moment, self._certain_until(asked))
         self._ledger.tell_again(answer.untold)
         self._note_time_taken((now() - started) / 1e6)
-        self._renewed(answer)
+        return answer
 
     async def _renew(self, begun: Sequence[Lease], *, stepped: bool = False) -> tuple[int, Renewed]:
         return await self._line.renew(begun, self._draining, stepped)
@@ -136,12 +122,12 @@ class Heart:
         """Say when renewals take so long that a little more would end what runs."""
         self._taken.append(seconds)
         usual = sum(self._taken) / len(self._taken)
-        window = self._plan.lease - self._plan.margin
+        window = self._plan.settings.lease - self._plan.margin
         if len(self._taken) == _JUDGED and usual > window / _LEAST_PER_LEASE:
             if not self._slow:
                 enough = ceil(usual * _LEAST_PER_LEASE * 1.5 + 1)
                 log.say(
-                    "line_slow", seconds=usual, lease=self._plan.lease, enough=enough,
+                    "line_slow", seconds=usual, lease=self._plan.settings.lease, enough=enough,
                     session=self._session,
                 )  # fmt: skip
             self._slow = True
@@ -149,4 +135,4 @@ class Heart:
             self._slow = False
 
     def _certain_until(self, asked: int) -> int:
-        return asked + round((self._plan.lease - self._plan.margin) * 1e6)
+        return asked + round((self._plan.settings.lease - self._plan.margin) * 1e6)

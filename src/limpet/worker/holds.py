@@ -1,7 +1,7 @@
 """What the session holds: the jobs, where each of them runs, and what is still to be told."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet import log
@@ -9,7 +9,7 @@ from limpet.domain.cause import Cause
 from limpet.domain.ending import Ending
 from limpet.domain.job import ClaimedJob, LogLine, Report
 from limpet.domain.lease import Digest, Lease, digest
-from limpet.domain.transition import Release, Settlement
+from limpet.domain.transition import Complete, Release, Settlement
 from limpet.storage.base import CHUNK
 from limpet.storage.bounds import LINE_KEPT, MOST_LINES
 from limpet.storage.texts import TravellingOptions, options_in
@@ -103,6 +103,8 @@ class Ledger:
         self._waiting = 0  # characters of their lines
         self.observer = Observer()
         self.released = 0  # how many jobs were handed back
+        # How many exchanges the store has answered; one that knows of fewer has forgotten some.
+        self.answered_exchanges = 0
         self._outbox: deque[Settlement] = deque()
         # Sent with an exchange whose answer has not come yet.
         self._sent: list[Settlement] = []
@@ -126,6 +128,17 @@ class Ledger:
         if type(settlement) is Release:
             self.released += 1
         self._outbox.append(settlement)
+
+    def complete(self, holds: Sequence[Hold], completes: Sequence[Complete]) -> None:
+        """As `settle`, of many that succeeded, by the thousand: one step for all of them."""
+        held, per_queue = self.holds, self.per_queue
+        for hold in holds:
+            del held[hold.lease[0]]
+            per_queue[hold.claimed.queue] -= 1
+        if self.observer.breaker_of:
+            for hold, complete in zip(holds, completes, strict=True):
+                self.observer.ended(hold.claimed.task, complete)
+        self._outbox.extend(completes)
 
     def forget(self, hold: Hold) -> None:
         if self.holds.pop(hold.lease.job, None) is not None:

@@ -20,7 +20,7 @@ class Limits:
     """The jobs that have a limit or were asked to stop."""
 
     def __init__(self, plan: Plan, tasks: Mapping[str, TaskFacts]) -> None:
-        self._grace = round(plan.grace * 1e6)
+        self._grace = round(plan.settings.grace * 1e6)
         self._plan = plan
         self._tasks = tasks
         self._watched: dict[str, Hold] = {}
@@ -84,7 +84,7 @@ class Limits:
             executor.stop(hold, hold.stop, interrupt=True)
         if hold.force_at is not None and moment >= hold.force_at:
             hold.force_at = None
-            say_of(hold, "job_killed", seconds=self._plan.grace)
+            say_of(hold, "job_killed", seconds=self._plan.settings.grace)
             self.doom(executor)
 
     def _exceeded(self, hold: Hold, moment: int, wall: int) -> Cause | None:

@@ -26,8 +26,8 @@ from limpet.domain.errors import (
 from limpet.storage.answers import Exchanged, Renewed
 from limpet.storage.base import Bell, Store, Topic
 from limpet.worker.exchanger import Exchange, Exchanger
-from limpet.worker.guardian import ANEW, WRONG_USAGE
 from limpet.worker.page import Page, now
+from limpet.worker.plan import ANEW, WRONG_USAGE
 from limpet.worker.repeated import MOST_AT_ONCE, first_answer
 
 # Between two tries: doubled each time, up to the longest; less for renewals, which cannot wait.

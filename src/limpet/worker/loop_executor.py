@@ -153,7 +153,7 @@ class LoopExecutor(asyncio.Protocol):
 
     def _start_more(self) -> None:
         self._starting = False
-        room = min(self._given.plan.async_jobs - len(self._running), len(self._inbox))
+        room = min(self._given.plan.settings.async_jobs - len(self._running), len(self._inbox))
         if room <= 0 or self._unfit or self._given.page.over:
             return
         try:

@@ -40,7 +40,7 @@ class Placement:
         self._crew = crew
         self.wanted_lanes = _lanes_of(plan)
         lanes = min(self.wanted_lanes, max(1, (files - _OTHER_FILES) // _FILES_EACH))
-        self.most = {LOOP: plan.async_jobs, LANE: lanes}
+        self.most = {LOOP: plan.settings.async_jobs, LANE: lanes}
         self.waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
         self.may_start = True  # executors can be started just now
         self._pause_seconds = _FIRST_PAUSE_SECONDS
@@ -139,14 +139,14 @@ class Placement:
 
 def _lanes_of(plan: Plan) -> int:
     """How many lanes there may be: as told, or enough for the queues' own limits, or the cores."""
-    if plan.lanes is not None:
-        return plan.lanes
+    if plan.settings.lanes is not None:
+        return plan.settings.lanes
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    if not plan.queues:
+    if not plan.settings.queues:
         return cores
-    return sum(cores if limit is None else limit for limit in plan.queues.values())
+    return sum(cores if limit is None else limit for limit in plan.settings.queues.values())
 
 
 def _hand_over(executor: Executor, waiting: deque[Hold], count: int) -> None:

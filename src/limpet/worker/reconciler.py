@@ -5,26 +5,28 @@ from limpet.domain.cause import Drained, NotStarted, Requested
 from limpet.storage.answers import Renewed
 from limpet.worker.claimer import Claimer
 from limpet.worker.dispatcher import Dispatcher
-from limpet.worker.holds import Ledger
-from limpet.worker.line import StoreLine
+from limpet.worker.parts import Parts
+from limpet.worker.scope import SessionScope
 
 
 class Reconciler:
     """Hears each renewal: who is to be cancelled, and whether the digests agree."""
 
     def __init__(
-        self,
-        session: str,
-        line: StoreLine,
-        ledger: Ledger,
-        dispatcher: Dispatcher,
-        claimer: Claimer,
+        self, scope: SessionScope, parts: Parts, dispatcher: Dispatcher, claimer: Claimer
     ) -> None:
-        self._session = session
-        self._line = line
-        self._ledger = ledger
+        self._session = scope.session
+        self._line = scope.line
+        self._ledger = scope.ledger
+        self._parts = parts
         self._dispatcher = dispatcher
         self._claimer = claimer
+
+    def heard(self, answer: Renewed) -> None:
+        """The store has answered a renewal."""
+        self.cancel_asked(answer)
+        if self.disagrees(answer):
+            self._parts.serve(self.compare())  # not by the heart, which is to go on beating
 
     def cancel_asked(self, answer: Renewed) -> None:
         """Stop the jobs that somebody does not want any more."""

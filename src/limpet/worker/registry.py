@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +17,7 @@ from limpet.domain.state import State
 from limpet.hooks import OrphanHook
 from limpet.locate import load_app
 from limpet.storage.furniture import SchedulePiece
+from limpet.storage.registry import absolute_url
 from limpet.task import Task
 from limpet.worker.catalog import LARGEST_PAYLOAD, Catalog, TaskFacts
 from limpet.worker.plan import Plan
@@ -116,16 +116,8 @@ def _runnable(task: Task[Any, Any]) -> Runnable:
     )
 
 
-def absolute(url: str) -> str:
-    """A URL that means the same file in every folder."""
-    scheme, separator, rest = url.partition(":///")
-    if scheme != "sqlite" or not separator or rest.startswith("/") or not rest:
-        return url
-    return f"{scheme}:///{os.getcwd()}/{rest}"
-
-
 def load_registry(plan: Plan) -> Registry:
     """Import the app and read it."""
     app = load_app(plan.app)
-    app.move_to(absolute(plan.url or app.url))
+    app.move_to(absolute_url(plan.url or app.url))
     return Registry(app)

@@ -28,6 +28,7 @@ import msgspec
 from msgspec import Meta
 
 from limpet.domain.count import MOST
+from limpet.domain.duration import LONGEST, microseconds
 from limpet.domain.job import JobFilter, NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.queue import HEAVIEST_WEIGHT, HIGHEST_PRIORITY, QueueRules
@@ -50,7 +51,7 @@ _KEY = Meta(min_length=1, max_length=LONGEST_KEY, pattern=r"^[^\x00-\x1f\x7f-\x9
 _COUNT = Meta(ge=1, le=MOST)
 _LARGE_TEXT = Meta(max_length=LARGEST_REQUEST_BYTES)
 _LAST_MOMENT_US: Final = (1 << 53) - 1  # the year 2255; every store can write it
-_LONGEST_US: Final = 36_500 * 86_400_000_000  # as `domain.duration` has it
+LONGEST_US: Final = microseconds(LONGEST)
 
 JobId = Annotated[str, _ID]
 Name = Annotated[str, _NAME]
@@ -61,8 +62,8 @@ LargeText = Annotated[str, _LARGE_TEXT]
 Count = Annotated[int, _COUNT]
 Natural = Annotated[int, Meta(ge=0, le=(1 << 53) - 1)]
 Moment = Annotated[int, Meta(ge=0, le=_LAST_MOMENT_US)]
-Period = Annotated[int, Meta(ge=1, le=_LONGEST_US)]
-_Wait = Annotated[int, Meta(ge=0, le=_LONGEST_US)]
+Period = Annotated[int, Meta(ge=1, le=LONGEST_US)]
+_Wait = Annotated[int, Meta(ge=0, le=LONGEST_US)]
 Priority = Annotated[int, Meta(ge=-HIGHEST_PRIORITY, le=HIGHEST_PRIORITY)]
 Secrets = Annotated[list[Sought], Meta(max_length=100_000)]
 _Version = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
@@ -101,7 +102,7 @@ FIELDS: Final[dict[tuple[type, str], Any]] = {
     (Lease, "token"): Natural,
     (JobFilter, "queue"): Sought | None,
     (JobFilter, "task"): Sought | None,
-    (Timing, "every"): Annotated[int, Meta(ge=1_000_000, le=_LONGEST_US)] | None,
+    (Timing, "every"): Annotated[int, Meta(ge=1_000_000, le=LONGEST_US)] | None,
     (Timing, "cron"): Annotated[str, Meta(max_length=1_000)] | None,
     (Timing, "tz"): Annotated[str, Meta(max_length=100)],
     (Timing, "jitter"): _Wait,

@@ -16,11 +16,9 @@ from limpet.domain.lease import Lease
 from limpet.worker.bounds import NotUnderstood
 from limpet.worker.frames import HEADER_BYTES, header, size_after
 from limpet.worker.heart import Heart
-from limpet.worker.holds import Ledger
-from limpet.worker.line import StoreLine
-from limpet.worker.page import Page
 from limpet.worker.request_answers import answer_bytes, refusal_bytes
 from limpet.worker.request_bounds import LARGEST_REQUEST_BYTES
+from limpet.worker.scope import SessionScope
 from limpet.worker.task_requests import Request, RequestInvalid, Stage, read_request
 
 # Requests above this take turns, so that they do not fill the memory together.
@@ -44,13 +42,11 @@ class Requester(Protocol):
 class RequestServer:
     """Answers executors: each one request at a time, in turn; many executors at once."""
 
-    def __init__(
-        self, session: str, line: StoreLine, page: Page, ledger: Ledger, heart: Heart
-    ) -> None:
-        self._session = session
-        self._line = line
-        self._page = page
-        self._ledger = ledger
+    def __init__(self, scope: SessionScope, heart: Heart) -> None:
+        self._session = scope.session
+        self._line = scope.line
+        self._page = scope.page
+        self._ledger = scope.ledger
         self._heart = heart
         self._large = asyncio.Lock()
         self._kept_bytes = 0

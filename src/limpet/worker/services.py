@@ -15,8 +15,9 @@ from limpet.maintenance.pruner import Pruner
 from limpet.maintenance.scanner import Scanner
 from limpet.maintenance.scheduler import Scheduler
 from limpet.maintenance.sweeper import Sweeper
-from limpet.worker.holds import Ledger
-from limpet.worker.line import StoreLine
+from limpet.worker.catalog import Catalog
+from limpet.worker.parts import Parts
+from limpet.worker.scope import SessionScope
 
 _REPORT_SECONDS = 0.1
 _PROMOTE_SECONDS = 0.5
@@ -32,25 +33,19 @@ _BOUNDS_SECONDS = 2.0
 class Services:
     """The loops of one session; each goes on after a failure."""
 
-    def __init__(
-        self, line: StoreLine, session: str, ledger: Ledger, is_over: Callable[[], bool]
-    ) -> None:
-        """`is_over`: whether the session has ended."""
-        self._is_over = is_over
+    def __init__(self, scope: SessionScope, parts: Parts) -> None:
+        self._parts = parts
         self._failing: set[Callable[[], Any]] = set()
-        self._line = line
-        self._session = session
-        self._ledger = ledger
+        self._line = scope.line
+        self._session = scope.session
+        self._ledger = scope.ledger
         self._promote = asyncio.Event()
         self._reporting = asyncio.Lock()
 
     def all(
         self,
+        catalog: Catalog,
         sweeper: Sweeper,
-        promoter: Promoter,
-        pruner: Pruner,
-        scheduler: Scheduler,
-        scanner: Scanner,
         declarer: Declarer,
         bound: Callable[[list[str]], None],
     ) -> tuple[Coroutine[Any, Any, None], ...]:
@@ -58,14 +53,15 @@ class Services:
 
         `bound`: hears which queues have limits, whoever has set them.
         """
+        store = self._line.store
         return (
             self._report_forever(),
-            self._promote_forever(promoter),
+            self._promote_forever(Promoter(store)),
             self._prove_forever(sweeper),
             self._expire_forever(sweeper),
-            self._prune_forever(pruner),
-            self._schedule_forever(scheduler),
-            self._scan_forever(scanner),
+            self._prune_forever(Pruner(store, *catalog.retentions())),
+            self._schedule_forever(Scheduler(store)),
+            self._scan_forever(Scanner(store, catalog.url)),
             self._declare_forever(declarer),
             self._learn_bounds_forever(bound),
         )
@@ -129,7 +125,7 @@ class Services:
         """
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
-            if self._is_over():
+            if self._parts.are_over():
                 return
             await self._do("proofs", sweeper.prove)
 
@@ -137,7 +133,7 @@ class Services:
         """Until the session is over: then it would sweep its own before it has told everything."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
-            if self._is_over():
+            if self._parts.are_over():
                 return
             if await self._do("sweeper", sweeper.expire) is None:
                 sweeper.lost_sight()

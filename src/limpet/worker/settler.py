@@ -1,11 +1,15 @@
 """What the store is told of an attempt that ended, and what the log says of it."""
 
+from typing import assert_never
+
 from limpet.domain.cause import Cause, Drained, NeighbourEnded, NotStarted, Raised, Requested
 from limpet.domain.duration import spoken
 from limpet.domain.ending import Ending
 from limpet.domain.transition import (
     Cancel,
+    Complete,
     Fail,
+    FanOut,
     Orphan,
     Quarantine,
     Release,
@@ -33,8 +37,10 @@ def logged(hold: Hold, ending: Ending) -> Settlement:
             say_of(hold, "job_quarantined", cause=error)
         case Cancel():
             say_of(hold, "job_cancelled")
+        case Complete() | Snooze() | Release() | FanOut() | Orphan():
+            pass  # the job is done, goes on later or elsewhere, or its loss was told before
         case _:
-            pass  # the job goes on elsewhere, or is done
+            assert_never(settlement)
     return settlement
 
 

@@ -20,36 +20,38 @@ from limpet.domain.session import NewSession, SessionKind, SessionLock
 from limpet.host import processes
 from limpet.host.neighbours import forget, proof
 from limpet.maintenance.declared import Declarer
-from limpet.maintenance.promoter import Promoter
-from limpet.maintenance.pruner import Pruner
-from limpet.maintenance.scanner import Scanner
-from limpet.maintenance.scheduler import Scheduler
 from limpet.maintenance.sweeper import Sweeper
-from limpet.storage.answers import Renewed
 from limpet.storage.base import Topic
 from limpet.storage.registry import open_store
 from limpet.worker import death
 from limpet.worker.bounds import NotUnderstood
-from limpet.worker.catalog import Catalog, log_containment
+from limpet.worker.catalog import Catalog
 from limpet.worker.claimer import Claimer
 from limpet.worker.crew import AppFrame, Crew
 from limpet.worker.declaring import declare
+from limpet.worker.demand import Demand
 from limpet.worker.dispatcher import Dispatcher
 from limpet.worker.drain import Drain
 from limpet.worker.frames import KINDS, LANE, LOOP, CatalogFrame, ChangedFrame, RefusedFrame
 from limpet.worker.gatekeeper import Gatekeeper
-from limpet.worker.guardian import ANEW, DONE, WRONG_USAGE
-from limpet.worker.guardian_link import GuardianLink
+from limpet.worker.guardian_link import GuardianLink, StopRequest
 from limpet.worker.heart import Heart
-from limpet.worker.holds import Hold, Ledger
+from limpet.worker.holds import Ledger
 from limpet.worker.line import SessionOver, StoreLine
 from limpet.worker.page import Page, now
 from limpet.worker.parts import Defect, Parts
 from limpet.worker.placement import Placement
-from limpet.worker.plan import Plan, from_environment, order_from_environment
-from limpet.worker.recall import recall
+from limpet.worker.plan import (
+    ANEW,
+    DONE,
+    WRONG_USAGE,
+    Plan,
+    from_environment,
+    order_from_environment,
+)
 from limpet.worker.reconciler import Reconciler
 from limpet.worker.request_server import RequestServer
+from limpet.worker.scope import SessionScope
 from limpet.worker.services import Services
 from limpet.worker.voice import leave, speak
 
@@ -68,24 +70,20 @@ class Supervisor:
         self._guardian: int = order["guardian"]
         self._is_first: bool = order["first"]
         descriptors = order["descriptors"]
+        self._stop = StopRequest()
         self._page = Page(descriptors["page"], writable=True)
         self._link = GuardianLink(
-            descriptors["link"], self._guardian, self._asked, self._guardian_gone
+            descriptors["link"], self._guardian, self._stop, self._guardian_gone
         )
         loop = asyncio.get_running_loop()
         self._parts = Parts(debug=plan.debug)
         self._catalog: asyncio.Future[Catalog] = loop.create_future()
-        self._stop = asyncio.Event()
-        self._signals = 0
-        self._reload = False
-        self._registered = self._ended = False
+        self._registered = False
         self._stood_still = 0
-        self._ledger = Ledger()
         self._line: StoreLine | None = None
         self._crew = Crew(
-            plan, self._session, descriptors["page"], descriptors["whole"],
-            self._on_zygote, self._on_zygote_death, self._on_garbled_zygote,
-        )  # fmt: skip
+            plan, self._session, descriptors["page"], descriptors["whole"], zygote_listener=self
+        )
 
     # -- a life
 
@@ -116,35 +114,37 @@ class Supervisor:
 
     async def _begin(self) -> None:
         """Import, open, sweep, register: in this order, so that nothing is claimed too early."""
-        self._crew.start_zygote(namespace=self._plan.pid_namespace)
+        self._crew.start_zygote(namespace=self._plan.settings.pid_namespace)
         catalog = await self._parts.first(self._catalog)
         files = processes.allow_many_files()  # executors have the limit that the user gave them
-        line = await self._open_store(catalog.url)
-        log_containment(catalog, self._session)
-        self._put_together(line, catalog, files)
+        scope = await self._open_store(catalog.url)
+        _log_containment(catalog, self._session)
+        self._put_together(scope, catalog, files)
+        line = scope.line
         sweeper = Sweeper(line.store, self._session, proof, told=forget)
         await line.persist(sweeper.prove)
-        await self._register(line, catalog)
+        await self._register(scope, catalog)
         declarer = Declarer(
             line.store, self._plan.app, catalog.schedules, removes=catalog.removes_schedules
         )
         await line.persist(declarer.begin)
-        self._start(line, sweeper, declarer, catalog)
+        self._start(scope, sweeper, declarer, catalog)
         self._link.tell(ready=True)
         plan, lanes = self._plan, self._placement.most[LANE]
         log.say(
             "worker_ready", name=plan.name, tasks=len(catalog.tasks), queues=plan.queues_in_words,
-            lanes=lanes, async_jobs=plan.async_jobs, lease=plan.lease, session=self._session,
+            lanes=lanes, async_jobs=plan.settings.async_jobs, lease=plan.settings.lease,
+            session=self._session,
         )  # fmt: skip
 
-    async def _open_store(self, url: str) -> StoreLine:
+    async def _open_store(self, url: str) -> SessionScope:
         try:
             # A driver takes a while to import, on a busy machine longer than we may stand still.
             store = await asyncio.to_thread(open_store, url)
         except InvalidOption as error:
             raise SessionOver(str(error), Requested(), WRONG_USAGE) from error
         line = StoreLine(
-            store, self._session, self._page, first=self._is_first, lease=self._plan.lease
+            store, self._session, self._page, first=self._is_first, lease=self._plan.settings.lease
         )
         self._line = line
         self._link.tell(url=url)
@@ -154,53 +154,45 @@ class Supervisor:
             reason = f"the store {url} is in memory, which processes do not share; write "
             raise SessionOver(f"{reason}for example sqlite:///jobs.db.", Requested(), WRONG_USAGE)
         log.say("store_opened", url=info.url, durability=info.durability, session=self._session)
-        if info.fails_over and self._plan.lease > _LONG_LEASE_SECONDS:
-            log.say("long_lease", lease=self._plan.lease, session=self._session)
-        return line
+        if info.fails_over and self._plan.settings.lease > _LONG_LEASE_SECONDS:
+            log.say("long_lease", lease=self._plan.settings.lease, session=self._session)
+        return SessionScope(self._plan, self._session, self._page, line, Ledger())
 
-    def _put_together(self, line: StoreLine, catalog: Catalog, files: int) -> None:
-        self._tasks = {facts.name: facts for facts in catalog.tasks}
-        self._services = Services(line, self._session, self._ledger, self._parts.are_over)
-        self._placement = Placement(self._crew, self._plan, files)
+    def _put_together(self, scope: SessionScope, catalog: Catalog, files: int) -> None:
+        """Make the parts, each of what was made before it."""
+        crew, parts = self._crew, self._parts
+        tasks = {facts.name: facts for facts in catalog.tasks}
+        self._services = Services(scope, parts)
+        self._placement = Placement(crew, self._plan, files)
         lanes, wanted = self._placement.most[LANE], self._placement.wanted_lanes
         if lanes < wanted:
             log.say("few_files", lanes=lanes, wanted=wanted, files=files, session=self._session)
-        self._heart = Heart(
-            self._session, self._plan, self._page, line, self._ledger, self._on_renewed,
-            lambda: self._claimer.answered,
-        )  # fmt: skip
+        self._heart = Heart(scope)
+        self._demand = Demand()
+        requests = RequestServer(scope, self._heart)
+        self._dispatcher = Dispatcher(scope, tasks, crew, self._placement, self._demand, requests)
+        crew.listener = self._dispatcher
         self._claimer = Claimer(
-            self._session, self._plan, line, self._ledger, self._placement, self._services,
-            self._heart.beat_soon,
-        )  # fmt: skip
-        requests = RequestServer(self._session, line, self._page, self._ledger, self._heart)
-        self._dispatcher = Dispatcher(
-            self._plan, self._tasks, self._ledger, self._crew, self._placement, self._claimer,
-            requests, lambda: self._page.over or self._ended,
-        )  # fmt: skip
-        self._crew.listener = self._dispatcher
-        self._reconciler = Reconciler(
-            self._session, line, self._ledger, self._dispatcher, self._claimer
+            scope, self._placement, self._services, self._heart, self._dispatcher, self._demand
         )
-        self._gatekeeper = Gatekeeper(
-            self._plan, self._session, line, catalog, self._dispatcher.give_way,
-        )  # fmt: skip
+        self._reconciler = Reconciler(scope, parts, self._dispatcher, self._claimer)
+        self._gatekeeper = Gatekeeper(scope, catalog, self._dispatcher.give_way)
         self._drain = Drain(
-            self._plan, self._session, line, self._ledger, self._crew, self._dispatcher,
-            self._claimer, self._heart, self._services,
-        )  # fmt: skip
+            scope, parts, crew, self._dispatcher, self._claimer, self._heart, self._services
+        )
 
-    async def _register(self, line: StoreLine, catalog: Catalog) -> None:
+    async def _register(self, scope: SessionScope, catalog: Catalog) -> None:
+        line = scope.line
         names = {kind: catalog.names(in_lane=kind == LANE) for kind in (LOOP, LANE)}
         new = NewSession(
             self._session, SessionKind.WORKER, self._plan.name, socket.gethostname(),
-            self._guardian, lease=timedelta(seconds=self._plan.lease),
+            self._guardian, lease=timedelta(seconds=self._plan.settings.lease),
             tasks=frozenset(facts.name for facts in catalog.tasks),
             pools=(names[LOOP], names[LANE]), lock=self._lock,
             schedules=frozenset(catalog.schedules),
         )  # fmt: skip
         await line.persist(partial(declare, line.store, catalog))
-        self._ledger.observer.watch(catalog.breakers)
+        scope.ledger.observer.watch(catalog.breakers)
         await line.ask("prepare_for", new.lease)
         asked = now()
         answer = await line.ask("register", new)
@@ -217,31 +209,15 @@ class Supervisor:
         self._claimer.begin(digests, catalog.bounded(), self._gatekeeper.gate)
 
     def _start(
-        self, line: StoreLine, sweeper: Sweeper, declarer: Declarer, catalog: Catalog
+        self, scope: SessionScope, sweeper: Sweeper, declarer: Declarer, catalog: Catalog
     ) -> None:
-        pruner = Pruner(line.store, *catalog.retentions())
-        scheduler, scanner = Scheduler(line.store), Scanner(line.store, catalog.url)
-        loops = self._services.all(
-            sweeper, Promoter(line.store), pruner, scheduler, scanner, declarer,
-            self._claimer.bound,
-        )  # fmt: skip
-        own = (self._claimer.run(self._give), self._heart.run(), self._gatekeeper.run())
+        line, heart = scope.line, self._heart
+        loops = self._services.all(catalog, sweeper, declarer, self._claimer.bound)
+        own = (self._claimer.run(), heart.run(self._reconciler.heard), self._gatekeeper.run())
         for part in (*own, *loops):
             self._parts.serve(part)
-        self._parts.serve(line.hear_ready(self._claimer.rang))
-        self._parts.serve(line.listen(Topic.CANCEL, self._heart.beat_soon))
-
-    # -- jobs
-
-    async def _give(self, holds: list[Hold]) -> None:
-        assert self._line is not None
-        await recall(self._line, holds, self._tasks)
-        self._dispatcher.give(holds)
-
-    def _on_renewed(self, answer: Renewed) -> None:
-        self._reconciler.cancel_asked(answer)
-        if self._reconciler.disagrees(answer):
-            self._parts.serve(self._reconciler.compare())
+        self._parts.serve(line.hear_ready(self._demand.rang))
+        self._parts.serve(line.listen(Topic.CANCEL, heart.beat_soon))
 
     async def _tick_forever(self) -> None:
         """Show that we are scheduled, keep to the lease, look at every limit."""
@@ -249,15 +225,15 @@ class Supervisor:
         while True:
             self._stood_still = now() - self._page.tick if self._page.tick else 0
             self._show_life()
-            if self._page.over and not self._ended:
+            if self._page.over and not self._crew.is_ended:
                 self._lease_ran_out()
             self._crew.reap()
-            if not self._ended:
+            if not self._crew.is_ended:
                 self._crew.ask_zygote()
                 if self._registered and self._dispatcher.tick():
                     self._heart.jobs_have_begun()
-            if self._plan.burst and self._registered and self._claimer.found_nothing:
-                self._stop.set()
+            if self._plan.settings.burst and self._registered and self._claimer.found_nothing:
+                self._stop.ask()
             await asyncio.sleep(period)
 
     def _lease_ran_out(self) -> None:
@@ -268,18 +244,14 @@ class Supervisor:
 
     # -- guardian and zygote
 
-    def _asked(self, stops: int, reload: bool) -> None:
-        self._signals += stops
-        self._reload = self._reload or reload
-        self._stop.set()
-
     def _guardian_gone(self) -> None:
         if not self._parts.are_over():
             log.say("guardian_gone", session=self._session)
             cause = WorkerKilled(signal=None, process="guardian")
             self._parts.end(SessionOver("the guardian is gone", cause, code=1))
 
-    def _on_zygote(self, frame: AppFrame) -> None:
+    def on_app(self, frame: AppFrame) -> None:
+        """The zygote says something of the app."""
         match frame:
             case CatalogFrame() | RefusedFrame() if self._catalog.done():
                 raise NotUnderstood("the app was imported twice")
@@ -288,12 +260,11 @@ class Supervisor:
                 self._catalog.set_result(catalog)
             case RefusedFrame(reason):
                 self._parts.end(SessionOver(reason, Requested(), WRONG_USAGE))
-            case ChangedFrame(file) if not self._reload:
+            case ChangedFrame(file) if not self._stop.reload:
                 log.say("reloading", what=file, session=self._session)
-                self._reload = True
-                self._stop.set()
+                self._stop.ask(reload=True)
 
-    def _on_garbled_zygote(self, error: NotUnderstood) -> None:
+    def on_garbled_zygote(self, error: NotUnderstood) -> None:
         """User code runs there too, when the app is imported: it has written what it may not."""
         how = f"it said what cannot be understood: {error}"
         if not self._catalog.done():
@@ -302,8 +273,9 @@ class Supervisor:
         log.say("zygote_died", how=how, session=self._session)
         self._parts.end(SessionOver("the zygote cannot be understood", death.of_zygote(0, 0.0)))
 
-    def _on_zygote_death(self, code: int | None) -> None:
-        if self._ended:
+    def on_zygote_death(self, code: int | None) -> None:
+        """The zygote has left with that exit code; None if it lives and does not answer."""
+        if self._crew.is_ended:
             return
         if code == processes.NO_OWN_PROC and not self._catalog.done():
             self._crew.start_zygote(namespace=False)
@@ -325,17 +297,17 @@ class Supervisor:
 
     async def _leave(self) -> int:
         """The worker was asked to stop, has nothing left to do, or has new code to load."""
-        if self._plan.burst and (left := self._claimer.too_heavy):
+        if self._plan.settings.burst and (left := self._claimer.too_heavy):
             server, tasks = self._gatekeeper.server, ", ".join(left)
             log.say("left_behind", server=server, tasks=tasks, session=self._session)
-        anew = self._reload and not self._signals
-        seconds = self._plan.grace if anew else self._plan.drain
-        await self._drain.run(seconds, lambda: self._signals, self._parts.check)
+        anew = self._stop.reload and not self._stop.signals
+        seconds = self._plan.settings.grace if anew else self._plan.settings.drain
+        await self._drain.run(seconds, self._stop)
         if not await self._confirm_death():
             return 1
-        await self._drain.release_all(self._parts.are_over)
+        await self._drain.release_all()
         log.say("worker_stopped", released=self._drain.released, session=self._session)
-        return ANEW if anew and not self._signals else DONE
+        return ANEW if anew and not self._stop.signals else DONE
 
     async def _lose(self, end: SessionOver) -> int:
         """The session is over against its will: end everything, then tell what can be told."""
@@ -346,13 +318,13 @@ class Supervisor:
         if end.code == WRONG_USAGE:
             log.say("refused", reason=end, session=self._session)
         elif self._registered:
-            until = now() + round(self._plan.lease * 1e6)
+            until = now() + round(self._plan.settings.lease * 1e6)
             alone = end.code != ANEW  # there is no guardian to ask us to stop
             if not alone:
                 log.say("session_over", reason=end, session=self._session)
 
             def give_up() -> bool:
-                return bool(self._signals) or (alone and now() > until)
+                return bool(self._stop.signals) or (alone and now() > until)
 
             if not await self._drain.lose(end.cause, give_up):
                 return 1  # the guardian will try
@@ -363,7 +335,6 @@ class Supervisor:
 
         False if something would not die: then nothing is handed back, and the lease decides.
         """
-        self._ended = True
         gone = self._crew.end_everything(self._show_life)
         await self._crew.heard_out()
         return gone
@@ -371,6 +342,16 @@ class Supervisor:
     def _show_life(self) -> None:
         self._timer.rearm()
         self._page.tick = now()
+
+
+def _log_containment(catalog: Catalog, session: str) -> None:
+    """Say how what jobs leave behind is ended here, and what is weaker than elsewhere."""
+    how = "a pid namespace" if catalog.contained else "the process tree"
+    log.say("containment", how=how, session=session)
+    for what in processes.WEAKER:
+        log.say("weaker_here", what=what, session=session)
+    if catalog.threads > 1:
+        log.say("started_by_spawn", threads=catalog.threads - 1, session=session)
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ from limpet.domain.session import Session
 from limpet.domain.state import State
 from limpet.storage.answers import Broken, Receipt, StoreInfo, Ticked, Total
 from limpet.worker import request_bounds
+from limpet.worker.bounds import Chunks
 from limpet.worker.request_bounds import (
     Count,
     JobId,
@@ -38,11 +39,6 @@ from limpet.worker.request_bounds import (
     bounded,
 )
 
-MOST_CHUNKS: Final = 1_000_000
-# The most that a burst may bring together: a hundred years of a rate.
-_LONGEST_BURST_US: Final = 36_500 * 86_400_000_000
-
-Chunks = Annotated[int, Meta(ge=0, le=MOST_CHUNKS)]
 Reason = Annotated[str, Meta(max_length=request_bounds.LONGEST_TEXT)]
 Caps: TypeAlias = dict[Name, Natural]
 
@@ -64,7 +60,8 @@ class Request(msgspec.Struct, array_like=True, forbid_unknown_fields=True, froze
     @property
     def holder(self) -> Lease | None:
         """The attempt for which it speaks, where it names one."""
-        return None
+        fence: Lease | None = getattr(self, "fence", None)
+        return fence
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What the verb is called with."""
@@ -81,10 +78,6 @@ class Enqueue(Request, tag="enqueue", frozen=True):
     fence: Lease | None = None
     answer = list[Receipt]
 
-    @property
-    def holder(self) -> Lease | None:
-        return self.fence
-
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         more = {"caps": self.caps, "all_or_none": self.all_or_none, "fence": self.fence}
         return (self.jobs,), more
@@ -99,10 +92,6 @@ class Stage(Request, tag="stage", frozen=True):
     fence: Lease
     answer = type(None)
 
-    @property
-    def holder(self) -> Lease | None:
-        return self.fence
-
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (self.flow, self.place, self.jobs), {}
 
@@ -113,10 +102,6 @@ class Commit(Request, tag="commit", frozen=True):
     fence: Lease
     caps: Caps | None = None
     answer = bool
-
-    @property
-    def holder(self) -> Lease | None:
-        return self.fence
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (self.flow, self.chunks, self.fence), {"caps": self.caps} if self.caps else {}
@@ -372,9 +357,9 @@ def _check_jobs(jobs: list[NewJob]) -> None:
 
 
 def _check_rate(rate: Rate | None) -> None:
-    """Stores multiply its numbers."""
+    """Stores multiply its numbers, so a burst brings together no more than the longest time."""
     if rate is not None and not (
-        rate.count <= rate.period and rate.burst * rate.step <= _LONGEST_BURST_US
+        rate.count <= rate.period and rate.burst * rate.step <= request_bounds.LONGEST_US
     ):
         raise RequestInvalid(f"no rate is {rate.count} in {rate.period} µs, {rate.burst} at once")
 

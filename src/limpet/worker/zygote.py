@@ -6,7 +6,6 @@ threads on import cannot be forked safely: then the zygote forgets the app and s
 each of which imports it anew.
 """
 
-import contextlib
 import errno
 import gc
 import os
@@ -21,6 +20,7 @@ from limpet.domain.errors import LimpetError
 from limpet.domain.printable import printable
 from limpet.host import marks, processes
 from limpet.host.dying import is_dying
+from limpet.host.signals import SignalPipe
 from limpet.worker import watched_calls
 from limpet.worker.bounds import LONGEST_REASON, NotUnderstood, fit
 from limpet.worker.frames import (
@@ -96,19 +96,14 @@ class Zygote:
         self._dead: list[tuple[int, int, _Executor]] = []  # number, wait status: not yet told
         self._dead_since = 0.0
         self._memory_kills = processes.out_of_memory_kills()
-        self._sources = Sources(order.sources) if plan.reload else None
+        self._sources = Sources(order.sources) if plan.settings.reload else None
 
     def run(self) -> None:
         """Serve until the supervisor is gone; then nothing below may live."""
-        wake, woken = os.pipe()
-        for end in (wake, woken):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-        self._wake = (wake, woken)
-        processes.withstand(signal.SIGCHLD)
+        self._signal_pipe = SignalPipe(signal.SIGCHLD)
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        poll.register(wake, select.POLLIN)
+        poll.register(self._signal_pipe, select.POLLIN)
         looked = time.monotonic()
         self._channel.send(PongFrame())
         while True:
@@ -117,9 +112,8 @@ class Zygote:
             ready = {descriptor for descriptor, _ in poll.poll(milliseconds)}
             if self._page.over:
                 self._leave()
-            if wake in ready:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(wake, 512)
+            if self._signal_pipe.fileno() in ready:
+                self._signal_pipe.read()  # which only says that a child has ended
             if self._channel.fileno() in ready:
                 try:
                     self._obey(self._channel.receive())
@@ -182,13 +176,11 @@ class Zygote:
 
     def _become(self, zygote: int, kind: Kind, descriptors: list[int]) -> None:
         """In the forked child: leave the zygote behind and run as an executor."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._signal_pipe.leave_to_parent()
         processes.die_with_parent()
         if os.getppid() != zygote:
             os._exit(71)  # the zygote died before it could be followed
-        for descriptor in (*self._wake, self._channel.fileno()):
-            os.close(descriptor)
+        os.close(self._channel.fileno())
         from limpet.worker.executor import run_executor
 
         assert self._registry is not None
@@ -272,7 +264,7 @@ class Zygote:
             self._channel.send(ChangedFrame(fit(changed, LONGEST_REASON)))
 
     def _look_at_memory(self, executor: _Executor) -> None:
-        limit = self._plan.max_rss
+        limit = self._plan.settings.max_rss
         if limit is not None and not executor.over:
             used = processes.resident_bytes(executor.pid)
             if used > limit:
@@ -329,7 +321,7 @@ def main() -> None:
     plan = from_environment()
     watched_calls.watch()  # before anybody has imported one of them by its name
     registry = None
-    if plan.reload and not order.sources:
+    if plan.settings.reload and not order.sources:
         order = order._replace(sources=Sources().digest)
     if not order.spawn:
         registry = _import_app(plan, channel, order)
@@ -342,7 +334,7 @@ def _import_app(plan: Plan, channel: Channel[ToZygote], order: Order) -> Registr
     try:
         registry = load_registry(plan)
     except LimpetError as error:
-        if not plan.reload:
+        if not plan.settings.reload:
             channel.send(RefusedFrame(fit(str(error), LONGEST_REASON)))
             sys.exit(2)
         _wait_for_change(str(error), order)

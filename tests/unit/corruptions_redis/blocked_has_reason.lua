@@ -1,3 +1,3 @@
 -- a blocked job that nothing unblocks
-local id = some(3)
+local id = some(@state.blocked)
 redis.call('ZREM', P .. 'needs/task:stranger', id)

@@ -1,3 +1,3 @@
 -- a parent with a child that is none of its own
-local id = some(2)
-redis.call('ZADD', P .. 'children/' .. some(3), 1, id)
+local id = some(@state.ready)
+redis.call('ZADD', P .. 'children/' .. some(@state.blocked), 1, id)

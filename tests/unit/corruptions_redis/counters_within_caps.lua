@@ -1,3 +1,3 @@
 -- a ready job that was lost as often as is allowed
-local id, row = some(2)
-put(id, row, 43, struct.pack('>I4', 10))
+local id, row = some(@state.ready)
+put(id, row, @row.orphans, struct.pack(@row.orphans.format, 10))

@@ -1,3 +1,3 @@
 -- a quarantined job that has an end
-local id, row = some(5)
-put(id, row, 24, struct.pack('>d', 1))
+local id, row = some(@state.quarantined)
+put(id, row, @row.finished_at, struct.pack(@row.finished_at.format, 1))

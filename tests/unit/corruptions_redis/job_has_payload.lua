@@ -1,2 +1,2 @@
 -- a job without its payload
-redis.call('HDEL', P .. 'job', (some(2)))
+redis.call('HDEL', P .. 'job', (some(@state.ready)))

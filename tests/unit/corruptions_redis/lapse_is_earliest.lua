@@ -1,2 +1,2 @@
 -- a job that lapses though it never expires
-redis.call('ZADD', P .. 'lapse', 1, (some(2)))
+redis.call('ZADD', P .. 'lapse', 1, (some(@state.ready)))

@@ -1,2 +1,2 @@
 -- a result that was cut off
-redis.call('HSET', P .. 'result', (some(6)), '[1')
+redis.call('HSET', P .. 'result', (some(@state.succeeded)), '[1')

@@ -1,3 +1,3 @@
 -- a ready job that waits for children
-local id = some(2)
+local id = some(@state.ready)
 redis.call('HSET', P .. 'pending', id, 1)

@@ -1,2 +1,2 @@
 -- a job to be relaunched that is ready
-redis.call('ZADD', P .. 'relaunch', 1, (some(2)))
+redis.call('ZADD', P .. 'relaunch', 1, (some(@state.ready)))

@@ -1,3 +1,3 @@
 -- a cancellation that nobody tells the holder of
-local id, row = some(4)
-put(id, row, 67, struct.pack('>d', 1))
+local id, row = some(@state.running)
+put(id, row, @row.requested_at, struct.pack(@row.requested_at.format, 1))

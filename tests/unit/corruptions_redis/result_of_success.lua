@@ -1,2 +1,2 @@
 -- a failed job with a result
-redis.call('HSET', P .. 'result', (some(7)), '1')
+redis.call('HSET', P .. 'result', (some(@state.failed)), '1')

@@ -1,3 +1,4 @@
 -- a running job whose session is gone
-local id, row = some(4)
-redis.call('DEL', P .. 'session/' .. string.sub(row, 102, 101 + string.byte(row, 101)))
+local id, row = some(@state.running)
+redis.call('DEL', P .. 'session/' ..
+    string.sub(row, @row.session, @row.session_length + string.byte(row, @row.session_length)))

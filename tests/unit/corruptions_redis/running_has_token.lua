@@ -1,3 +1,3 @@
 -- a running job that was never claimed
-local id, row = some(4)
-put(id, row, 16, struct.pack('>d', -1))
+local id, row = some(@state.running)
+put(id, row, @row.claimed_at, struct.pack(@row.claimed_at.format, -1))

@@ -1,2 +1,2 @@
 -- a unique of a job that does not have it
-redis.call('HSET', P .. 'unique', 'work/only', (some(2)))
+redis.call('HSET', P .. 'unique', 'work/only', (some(@state.ready)))

@@ -13,7 +13,7 @@ from limpet.storage.bounds import page_size
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.refusals import cursor_not_given
-from limpet.storage.rows import Row, event_of, job_of, session_of
+from limpet.storage.rows import Row, SessionRow, event_of, job_of, session_of
 from limpet.storage.texts import rules_of_row
 
 # After every id.
@@ -106,7 +106,7 @@ def sessions(
 ) -> tuple[Session, ...]:
     """The sessions, newest first."""
     rows = tx.run("inspect", "sessions", with_dead=with_dead, one=one, lease=tx.lease)
-    return tuple(session_of(row, over=row[17]) for row in rows)
+    return tuple(session_of(SessionRow._make(columns), over=over) for *columns, over in rows)
 
 
 def totals(tx: Transaction) -> tuple[Total, ...]:

@@ -17,11 +17,12 @@ from limpet.domain.ids import IdSource
 from limpet.storage.assets import names, text_of
 from limpet.storage.postgres.location import Location
 from limpet.storage.postgres.transaction import PACKAGE, functions, in_schema, statement
+from limpet.storage.refusals import made_before_release
 from limpet.storage.rows import Row
 
 # The version that this code writes, and the oldest one that it can work on.
-NEWEST = 5
-OLDEST = 5
+NEWEST = 1
+OLDEST = 1
 # The oldest code that can work on what this one writes.
 OLDEST_BESIDE = 1
 
@@ -161,11 +162,16 @@ def _numbers(version: str) -> list[int]:
 
 
 def _there(connection: psycopg.Connection[Row], location: Location) -> tuple[bool, bool]:
-    """Whether the schema is there, and whether Limpet's tables are in it."""
+    """Whether the schema is there, and whether Limpet's tables are in it.
+
+    Those of before the first release are refused: by all that use a store, and by what migrates.
+    """
     row: Any = connection.execute(
         statement("version", "there", location.quoted),
         {"schema": location.schema},
     ).fetchone()
+    if row[2]:
+        raise made_before_release(location.url)
     return bool(row[0]), bool(row[1])
 
 

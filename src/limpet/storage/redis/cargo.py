@@ -10,17 +10,10 @@ from limpet.storage.base import CHUNK
 from limpet.storage.bounds import at_most_a_chunk
 from limpet.storage.redis.enqueue import flags_of, has_hook
 from limpet.storage.redis.furniture import furniture_of, writes_of
+from limpet.storage.redis.layout import FAMILY, HOOK, TURN
 from limpet.storage.redis.link import Link, as_text, packed
 from limpet.storage.redis.packed import unpacked
-from limpet.storage.redis.rows import (
-    FAMILY,
-    HOOK,
-    TURN,
-    counts_of,
-    number_of,
-    parcel_of,
-    row_of,
-)
+from limpet.storage.redis.rows import counts_of, number_of, parcel_of, row_of
 from limpet.storage.refusals import not_arriving
 from limpet.storage.relocation import (
     CARGO_BYTES,

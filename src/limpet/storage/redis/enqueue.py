@@ -1,6 +1,5 @@
 """(nothing) → ready, scheduled or blocked."""
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,11 +13,12 @@ from limpet.domain.rules import NO_RULES, Rules
 from limpet.domain.state import State
 from limpet.storage.answers import Receipt
 from limpet.storage.base import at_once
+from limpet.storage.redis.layout import FAMILY, HOOK, KEYED, NONE, ROW, RULED, UNIQUE
 from limpet.storage.redis.link import Link, as_text, packed
-from limpet.storage.redis.rows import FAMILY, KEYED, NONE, RULED, UNIQUE, state_of
+from limpet.storage.redis.rows import state_of
 from limpet.storage.refusals import of_texts
 
-_SHAPE = struct.Struct(">BBBIIIIdddi")
+_SHAPE = ROW.packing(*ROW.between("suspect", "priority"))
 _NEW = {"r": State.READY, "s": State.SCHEDULED, "b": State.BLOCKED, "c": State.CANCELLED}
 FENCE_LOST, _NO_PARENT = 4, 5
 
@@ -114,7 +114,7 @@ def _beside(job: NewJob) -> tuple[int, msgspec.Raw]:
 
 
 def flags_of(key: str | None, unique: str | None, parent: str | None, rules: Rules | None) -> int:
-    """What a row says of a job beside its hook; include/row.lua names the flags."""
+    """What a row says of a job beside its hook; layout.py names the flags."""
     rules = rules or NO_RULES
     flags = UNIQUE if unique is not None else 0
     if parent is not None or rules.children:
@@ -153,7 +153,8 @@ def _shape(
         raise InvalidOption(f"queue {queue!r}: the name of a queue has no slash.")
     ends = [at for at in (expires_at, deadline_at) if at is not None]
     limits = _or_none(expires_at), _or_none(deadline_at), NONE
-    row = _SHAPE.pack(0, 0, has_hook(options), 1, 0, 0, 0, *limits, priority)
+    flags = HOOK if has_hook(options) else 0
+    row = _SHAPE.pack(0, 0, flags, 1, 0, 0, 0, *limits, priority)
     due = scheduled_for if scheduled_for is not None else False
     shape = as_text(row), f"{queue}/{task}", priority, due, min(ends) if ends else False
     return shape, packed(version), packed(options) + packed(secrets) + b"\xc0"

@@ -16,8 +16,9 @@ from limpet.storage.redis import schema
 from limpet.storage.redis.connection import Connection
 from limpet.storage.redis.connections import Connections
 from limpet.storage.redis.failures import is_elsewhere, is_lost, is_missing_script, moved_to, said
+from limpet.storage.redis.layout import in_numbers
 from limpet.storage.redis.location import Location
-from limpet.storage.refusals import of_texts
+from limpet.storage.refusals import made_before_release, of_texts
 from limpet.storage.relocation import refused
 
 PACKAGE = __package__ or "limpet.storage.redis"
@@ -25,6 +26,7 @@ PACKAGE = __package__ or "limpet.storage.redis"
 # How often one call may be sent elsewhere, or find the store gone, before it gives up.
 _MOST_TURNS = 5
 _NO_STORE, _CLOSED = -1, -2
+_BEFORE_RELEASE = 1
 
 packed = msgspec.msgpack.Encoder().encode
 
@@ -39,6 +41,11 @@ def as_text(data: bytes) -> msgspec.Raw:
     else:
         head = b"\xdb" + size.to_bytes(4, "big")
     return msgspec.Raw(head + data)
+
+
+def script_of(verb: str) -> LuaScript:
+    """The script of a verb, as the server is given it."""
+    return lua(PACKAGE, "lua", verb, in_numbers)
 
 
 class Link:
@@ -76,7 +83,7 @@ class Link:
         urgent: bool = False,
     ) -> list[Any]:
         """Run the script of a verb; the answer is what it returns. `urgent`: it renews a lease."""
-        script = lua(PACKAGE, "lua", verb)
+        script = script_of(verb)
         began = time.monotonic()
         try:
             for _ in range(_MOST_TURNS):
@@ -177,14 +184,16 @@ class Link:
         schema.check_server(connection, self.location)
         wall = self.clock.wall() if self.clock else False
         head = packed((wall, schema.new_epoch(), *schema.VERSIONS, connection.run))
-        script = lua(PACKAGE, "lua", "open")
-        made, *versions = self._evaluate(connection, script, (head,))[1:]
+        script = script_of("open")
+        code, *answer = self._evaluate(connection, script, (head,))
+        if code == _BEFORE_RELEASE:
+            raise made_before_release(self.location.url)
+        made, *versions = answer
         done = ["made the store"] if made else []
-        if migrate and versions[0] < schema.VERSION:
-            step = lua(PACKAGE, "lua", "migrate")
-            self._evaluate(connection, step, (packed(schema.VERSIONS),))
+        if migrate and versions and versions[0] < schema.NEWEST:
+            self._evaluate(connection, script_of("migrate"), (packed(schema.VERSIONS),))
             versions = self._evaluate(connection, script, (head,))[2:]
-            done.append(f"brought it to schema {schema.VERSION}")
+            done.append(f"brought it to schema {schema.NEWEST}")
         schema.check_version(self.location, *versions)
         with self._lock:
             self.done += done

@@ -17,7 +17,7 @@ def word(value: bytes) -> str:
 
 
 def extra_of(job: str, kept: bytes | None, faults: list[str]) -> tuple[Any, ...]:
-    """Key, unique, parent, root, weight class, rules; what an older version kept has no rules."""
+    """Key, unique, parent, root, weight class, rules."""
     return or_else("job", job, "extra", _six, kept, _NONE, faults) if kept else _NONE
 
 
@@ -27,8 +27,8 @@ _Words = tuple[_Word, _Word, _Word, _Word, _Word]
 
 
 def _six(kept: bytes) -> tuple[Any, ...]:
-    words, rules = (values := unpacked(kept))[:5], values[5:]
-    return (*msgspec.convert(words, _Words), rules[0] if rules else None)
+    *words, rules = unpacked(kept)
+    return (*msgspec.convert(words, _Words), rules)
 
 
 def payload_of(

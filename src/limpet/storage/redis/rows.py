@@ -1,6 +1,5 @@
-"""What the scripts keep as nouns of the domain; include/row.lua has the same layout."""
+"""What the scripts keep as nouns of the domain; layout.py says what stands where in it."""
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from limpet.domain.rules import NO_RULES, rules_of
 from limpet.domain.state import State
 from limpet.domain.transition import Answer, Rejected
 from limpet.storage.claimed import claimed_of
+from limpet.storage.redis.layout import NONE, ROW, STATES, TURN, Row
 from limpet.storage.redis.packed import (
     extra_of,
     five,
@@ -25,25 +25,13 @@ from limpet.storage.relocation import Parcel
 from limpet.storage.texts import cause_in, reason_of, to_json
 from limpet.storage.unreadable import or_else
 
-NONE = -1
-# Flags of a row, as include/row.lua has them.
-HOOK, FAMILY, KEYED, TURN, RULED, UNIQUE = 1, 2, 4, 8, 16, 64
-_ROW = struct.Struct(">BBQIBddBBBIIIIdddiddHI")
-_CODES = (
-    State.SCHEDULED,
-    State.READY,
-    State.BLOCKED,
-    State.RUNNING,
-    State.QUARANTINED,
-    State.SUCCEEDED,
-    State.FAILED,
-    State.CANCELLED,
-)
+_ROW = ROW.packing(*Row._fields)
+_NUMBER = slice(ROW.offset("number"), ROW.offset("session_length"))
 
 
 def state_of(digit: int) -> State:
     """The state that a row's first byte stands for."""
-    return _CODES[digit - 1]
+    return STATES[digit - 1]
 
 
 def _time(value: float) -> int | None:
@@ -52,45 +40,47 @@ def _time(value: float) -> int | None:
 
 def number_of(parts: Sequence[Any]) -> int:
     """A job's place among all that were enqueued."""
-    high, low = _ROW.unpack_from(parts[1])[-2:]
-    return int(high << 32 | low)
+    return int.from_bytes(parts[1][_NUMBER], "big")
+
+
+def _read(text: bytes) -> tuple[Row, str, str, str]:
+    """What a row says, and its session, queue and task."""
+    row = Row._make(_ROW.unpack_from(text))
+    line = _ROW.size + row.session_length
+    queue, _, task = word(text[line:]).partition("/")
+    return row, word(text[_ROW.size : line]), queue, task
 
 
 def job_of(parts: Sequence[Any]) -> Job:
     """A job from its parts, as include/told_jobs.lua lists them."""
-    id_, row, blob, extra, result, result_secrets, error, progress, blocked, *shaped = parts
-    (state, begun, token, _, _, claimed_at, finished_at, suspect, last_run, _, round_, failures,
-     orphans, strikes, expires_at, deadline_at, requested_at, priority, ready_at,
-     created_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
-    length = row[_ROW.size]
-    session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
-    queue, _, task = word(line).partition("/")
+    id_, text, blob, extra, result, result_secrets, error, progress, blocked, *shaped = parts
+    row, session, queue, task = _read(text)
     name = word(id_)
     faults: list[str] = []
     payload_version, args, options, secrets = payload_of(name, blob, faults)
     key, unique, parent, root, weight_class, rules = extra_of(name, extra, faults)
     pending, relaunch_at = shaped
-    where = state_of(state)
+    state = state_of(row.state)
     return Job(
         id=name,
         task=task,
         queue=queue,
-        state=where,
-        priority=priority,
-        round=round_,
-        token=token,
-        counters=Counters(failures, orphans, strikes),
-        session=word(session) or None,
-        suspect=bool(suspect),
-        last_run=bool(last_run),
-        begun=bool(begun),
-        created_at=int(created_at),
-        ready_at=int(ready_at),
-        claimed_at=_time(claimed_at),
-        finished_at=_time(finished_at),
-        expires_at=_time(expires_at),
-        deadline_at=_time(deadline_at),
-        cancel_requested_at=_time(requested_at),
+        state=state,
+        priority=row.priority,
+        round=row.round,
+        token=row.token,
+        counters=Counters(row.failures, row.orphans, row.strikes),
+        session=session or None,
+        suspect=bool(row.suspect),
+        last_run=bool(row.last_run),
+        begun=bool(row.begun),
+        created_at=int(row.created_at),
+        ready_at=int(row.ready_at),
+        claimed_at=_time(row.claimed_at),
+        finished_at=_time(row.finished_at),
+        expires_at=_time(row.expires_at),
+        deadline_at=_time(row.deadline_at),
+        cancel_requested_at=_time(row.requested_at),
         blocked_by=reason_of(word(blocked) if blocked else None),
         parent=parent,
         root=root,
@@ -106,8 +96,8 @@ def job_of(parts: Sequence[Any]) -> Job:
         args=args,
         options=options,
         secrets=secrets,
-        progress=progress_of(name, progress, token, faults),
-        result=_result(where, result),
+        progress=progress_of(name, progress, row.token, faults),
+        result=_result(state, result),
         result_secrets=packed_paths(name, result_secrets, faults),
         error=cause_in("job", name, error, "error", faults),
         unreadable=tuple(faults),
@@ -116,43 +106,91 @@ def job_of(parts: Sequence[Any]) -> Job:
 
 def parcel_of(parts: Sequence[Any]) -> Parcel:
     """A job as it is carried to another store, from the same parts."""
-    id_, row, blob, extra, result, result_secrets, error, progress, blocked, *shaped = parts
-    (state, _, token, _, _, claimed_at, finished_at, suspect, last_run, flags, round_, failures,
-     orphans, strikes, expires_at, deadline_at, requested_at, priority, ready_at,
-     created_at, _, _) = _ROW.unpack_from(row)  # fmt: skip
-    length = row[_ROW.size]
-    session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
-    queue, _, task = word(line).partition("/")
+    id_, text, blob, extra, result, result_secrets, error, progress, blocked, *shaped = parts
+    row, session, queue, task = _read(text)
     name = word(id_)
     payload_version, args, options, secrets = payload_of(name, blob, [])
-    *extras, rules = extra_of(name, extra, [])
+    key, unique, parent, root, weight_class, rules = extra_of(name, extra, [])
     pending, relaunch_at = shaped
-    hidden = to_json(packed_paths(name, result_secrets, [])) if result_secrets else None
     said = or_else("job", name, "progress", unpacked, progress, None) if progress else None
-    told = (
-        number_of(parts), name, task, queue, state_of(state), priority, int(ready_at),
-        bool(suspect), bool(last_run), round_, token, word(session) or None, failures, orphans,
-        strikes, int(created_at), _time(claimed_at), _time(finished_at), _time(requested_at),
-        _time(expires_at), _time(deadline_at), *extras,
-        payload_version, args, options, to_json(secrets), _text(result), hidden, _text(error),
-        _text(blocked), *(said if isinstance(said, list) and len(said) == 5 else (None,) * 5),
-        to_json(rules) if rules else None, or_else("job", name, "pending", int, pending or 0, 0),
-        None if relaunch_at is None else int(float(relaunch_at)), bool(flags & TURN),
-    )  # fmt: skip
-    return Parcel._make(told)
+    said_token, done, total, note, said_at = (
+        said if isinstance(said, list) and len(said) == 5 else (None,) * 5
+    )
+    return Parcel(
+        number=number_of(parts),
+        id=name,
+        task=task,
+        queue=queue,
+        state=state_of(row.state),
+        priority=row.priority,
+        ready_at=int(row.ready_at),
+        suspect=bool(row.suspect),
+        last_run=bool(row.last_run),
+        round=row.round,
+        token=row.token,
+        session=session or None,
+        failures=row.failures,
+        orphans=row.orphans,
+        strikes=row.strikes,
+        created_at=int(row.created_at),
+        claimed_at=_time(row.claimed_at),
+        finished_at=_time(row.finished_at),
+        cancel_requested_at=_time(row.requested_at),
+        expires_at=_time(row.expires_at),
+        deadline_at=_time(row.deadline_at),
+        key=key,
+        unique=unique,
+        parent=parent,
+        root=root,
+        weight_class=weight_class,
+        payload_version=payload_version,
+        args=args,
+        options=options,
+        secrets=to_json(secrets),
+        result=_text(result),
+        result_secrets=to_json(packed_paths(name, result_secrets, [])) if result_secrets else None,
+        error=_text(error),
+        blocked=_text(blocked),
+        said_token=said_token,
+        done=done,
+        total=total,
+        note=note,
+        said_at=said_at,
+        rules=to_json(rules) if rules else None,
+        pending=or_else("job", name, "pending", int, pending or 0, 0),
+        relaunch_at=None if relaunch_at is None else int(float(relaunch_at)),
+        turn=bool(row.flags & TURN),
+    )
 
 
 def row_of(each: Parcel, flags: int) -> bytes:
     """The row of a job that comes from another store; it does not run."""
     session = (each.session or "").encode()
-    head = _ROW.pack(
-        _CODES.index(State(each.state)) + 1, 0, each.token, 0, 0, _or_none(each.claimed_at),
-        _or_none(each.finished_at), each.suspect, each.last_run, flags, each.round,
-        each.failures, each.orphans, each.strikes, _or_none(each.expires_at),
-        _or_none(each.deadline_at), _or_none(each.cancel_requested_at), each.priority,
-        each.ready_at, each.created_at, each.number >> 32, each.number & 0xFFFF_FFFF,
-    )  # fmt: skip
-    return head + bytes([len(session)]) + session + f"{each.queue}/{each.task}".encode()
+    row = Row(
+        state=STATES.index(State(each.state)) + 1,
+        begun=0,
+        token=each.token,
+        seq=0,
+        pool=0,
+        claimed_at=_or_none(each.claimed_at),
+        finished_at=_or_none(each.finished_at),
+        suspect=each.suspect,
+        last_run=each.last_run,
+        flags=flags,
+        round=each.round,
+        failures=each.failures,
+        orphans=each.orphans,
+        strikes=each.strikes,
+        expires_at=_or_none(each.expires_at),
+        deadline_at=_or_none(each.deadline_at),
+        requested_at=_or_none(each.cancel_requested_at),
+        priority=each.priority,
+        ready_at=each.ready_at,
+        created_at=each.created_at,
+        number=each.number.to_bytes(6, "big"),
+        session_length=len(session),
+    )
+    return _ROW.pack(*row) + session + f"{each.queue}/{each.task}".encode()
 
 
 def _or_none(at: int | None) -> int:
@@ -163,25 +201,21 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else word(value)
 
 
-def claimed_alone(id_: bytes, row: bytes, blob: bytes | None) -> ClaimedJob:
+def claimed_alone(id_: bytes, text: bytes, blob: bytes | None) -> ClaimedJob:
     """A job that was claimed, from its row and its payload, whatever that holds."""
-    (_, _, token, _, _, _, _, suspect, last_run, _, round_, failures, orphans, strikes, _,
-     deadline_at, *_) = _ROW.unpack_from(row)  # fmt: skip
-    length = row[_ROW.size]
-    session, line = row[_ROW.size + 1 :][:length], row[_ROW.size + 1 + length :]
-    queue, _, task = word(line).partition("/")
+    row, session, queue, task = _read(text)
     payload: list[Any] = or_else("job", word(id_), "payload", five, blob or b"", [None] * 5)
     return claimed_of(
-        Lease(word(id_), word(session), token),
+        Lease(word(id_), session, row.token),
         task,
         queue,
-        failures + orphans + 1,
-        round_,
-        (failures, orphans, strikes),
-        suspect,
-        last_run,
+        row.failures + row.orphans + 1,
+        row.round,
+        (row.failures, row.orphans, row.strikes),
+        row.suspect,
+        row.last_run,
         *payload[:4],
-        _time(deadline_at),
+        _time(row.deadline_at),
     )
 
 

@@ -7,12 +7,11 @@ from limpet.storage.redis.connection import Connection, facts_of
 from limpet.storage.redis.location import Location
 
 # The version that this code writes, and the oldest one that it can work on.
-VERSION = 3
-OLDEST = 3
-# The oldest code that can work on what this one writes: that of version 2 ends a job and leaves its
-# permit behind.
-OLDEST_ALLOWED = 3
-VERSIONS = (VERSION, OLDEST_ALLOWED)
+NEWEST = 1
+OLDEST = 1
+# The oldest code that can work on what this one writes.
+OLDEST_BESIDE = 1
+VERSIONS = (NEWEST, OLDEST_BESIDE)
 
 _OLDEST_SERVER = (6, 2)
 
@@ -44,12 +43,18 @@ def check_server(connection: Connection, location: Location) -> None:
         )
 
 
-def check_version(location: Location, version: int, oldest: int, newest: int) -> None:
-    """Refuse a store that was made by a version that this one cannot work with."""
-    if oldest > VERSION:
+def check_version(location: Location, *versions: int) -> None:
+    """Refuse a store that was made by a version that this one cannot work with.
+
+    `versions`: its own, the oldest and the newest that may work on it; as far as they are there.
+    """
+    if len(versions) != 3:
+        raise SchemaMismatch(f"{location.url} has Limpet's keys but no version; restore a backup.")
+    version, oldest, newest = versions
+    if oldest > NEWEST:
         raise SchemaMismatch(
             f"{location.url} was made by a newer Limpet (schema {version}, this one knows up to "
-            f"{VERSION}). Upgrade Limpet here, or name another store."
+            f"{NEWEST}). Upgrade Limpet here, or name another store."
         )
     if newest < OLDEST:
         raise SchemaMismatch(

@@ -240,8 +240,8 @@ class RedisStore(Schedules, Gates):
         return answers.StoreInfo(
             url=self._location.url,
             durability=durable,
-            schema_version=int(kept[b"schema_version"]),
-            epoch=kept[b"founded"].decode(),
+            schema_version=int(kept[b"version"]),
+            epoch=kept[b"store_epoch"].decode(),
             engine=engine,
             fails_over=True,
         )

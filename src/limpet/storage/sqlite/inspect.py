@@ -11,7 +11,7 @@ from limpet.domain.state import State
 from limpet.storage.answers import Total
 from limpet.storage.bounds import page_size
 from limpet.storage.refusals import cursor_not_given
-from limpet.storage.rows import Row, event_of, job_of, session_of
+from limpet.storage.rows import Row, SessionRow, event_of, job_of, session_of
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.texts import rules_of_row, to_json
 
@@ -113,7 +113,10 @@ def sessions(
 ) -> tuple[Session, ...]:
     """The sessions, newest first."""
     rows = tx.run("inspect", "sessions", with_dead=int(with_dead), one=one)
-    return tuple(session_of(row, over=row[7] <= tx.now_lease or row[8] != tx.boot) for row in rows)
+    return tuple(
+        session_of(kept, over=kept.moment <= tx.now_lease or kept.boot != tx.boot)
+        for kept in map(SessionRow._make, rows)
+    )
 
 
 def totals(tx: Transaction) -> tuple[Total, ...]:

@@ -9,7 +9,6 @@ from limpet.storage.relocation import (
     relocate_in,
     relocation_in,
 )
-from limpet.storage.sqlite import schema
 from limpet.storage.sqlite.transaction import Transaction, Value
 
 
@@ -39,7 +38,7 @@ def relocation(tx: Transaction) -> tuple[Relocation | None, str]:
 
 def relocate(tx: Transaction, was: Relocation | None, wanted: Relocation | None) -> Relocated:
     """One step of a move; see `MoveVerbs.relocate`."""
-    return relocate_in(tx, was, wanted, oldest=schema.OLDEST_BESIDE, newest=schema.NEWEST)
+    return relocate_in(tx, was, wanted)
 
 
 def must_be(tx: Transaction, stage: Stage, move: str) -> None:

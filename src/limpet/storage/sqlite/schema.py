@@ -10,16 +10,17 @@ from limpet.domain.clock import Clock
 from limpet.domain.errors import SchemaMismatch, StoreUnavailable
 from limpet.domain.ids import IdSource
 from limpet.storage.assets import names, script, text_of
+from limpet.storage.refusals import made_before_release
 from limpet.storage.sqlite.boot import Renewals
 from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import PACKAGE
 
 # The version that this code writes, and the oldest one that it can work on.
-NEWEST = 8
-OLDEST = 8
-# The oldest code that can work on what this one writes: older code ends a job that has a turn of
-# its key, a parent or a permit, and gives nothing back, so that others would wait for ever.
-OLDEST_BESIDE = 7
+NEWEST = 1
+OLDEST = 1
+# The oldest code that can work on what this one writes. Not so old that it ends jobs without giving
+# back what it does not know of: others would wait for that for ever.
+OLDEST_BESIDE = 1
 
 
 def migrations(package: str = PACKAGE) -> list[tuple[int, str]]:
@@ -103,8 +104,10 @@ def _has_tables(connection: apsw.Connection, location: Location) -> bool:
 
 
 def _versions(connection: apsw.Connection, location: Location) -> tuple[int, int, int]:
-    text = script(PACKAGE, "sql", "version", location.namespace)["versions"]
-    row: Any = connection.execute(text).fetchone()
+    statements = script(PACKAGE, "sql", "version", location.namespace)
+    if connection.execute(statements["before_release"]).fetchone():
+        raise made_before_release(location.path)
+    row: Any = connection.execute(statements["versions"]).fetchone()
     if row is None:
         raise SchemaMismatch(
             f"{location.path} has Limpet's tables but no version; restore a backup."

@@ -1,8 +1,8 @@
 -- what every corruption begins with: P, a job in a state, a change of bytes in its row
 local P = KEYS[1]
 local function state_of(id, row)
-    if redis.call('ZSCORE', P .. 'finished/succeeded', id) then return 6 end
-    return string.byte(row, 1)
+    if redis.call('ZSCORE', P .. 'finished/succeeded', id) then return @state.succeeded end
+    return string.byte(row, @row.state)
 end
 local function some(state)
     local rows = redis.call('HGETALL', P .. 'row')

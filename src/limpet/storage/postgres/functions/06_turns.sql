@@ -48,8 +48,8 @@ BEGIN
                  ORDER BY k.name FOR UPDATE SKIP LOCKED);
 END $$;
 
--- waits: what is kept of a job that waits for its key: the key, and its place in the line.
-CREATE OR REPLACE FUNCTION limpet.v1_waits(p_key text, p_sort_key bigint, p_n bigint) RETURNS text
+-- line_place: what is kept of a job that waits for its key: the key, and its place in the line.
+CREATE OR REPLACE FUNCTION limpet.v1_line_place(p_key text, p_sort_key bigint, p_n bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT p_key || E'\x1e' || (p_sort_key + 4611686018427387904)::text || lpad(p_n::text, 19, '0')
 $$;

@@ -169,7 +169,7 @@ BEGIN
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, 1, 0, 0, 0, 0, false, false,
                expires_at, deadline_at, CASE kind WHEN 'scheduled' THEN kind ELSE 'blocked' END,
                CASE WHEN kind <> 'scheduled' THEN kind END,
-               CASE kind WHEN 'children' THEN '' WHEN 'key' THEN limpet.v1_waits(key, sort_key, n) END,
+               CASE kind WHEN 'children' THEN '' WHEN 'key' THEN limpet.v1_line_place(key, sort_key, n) END,
                CASE WHEN kind <> 'scheduled' THEN at END, shaped, pending
         FROM placed WHERE kind IN ('scheduled', 'children', 'key')
     ), family AS (

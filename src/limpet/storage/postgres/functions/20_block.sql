@@ -1,4 +1,4 @@
--- block and unblock: jobs whose task nobody knows step out of the line, and in again.
+-- block: jobs whose task nobody knows step out of the line; unblock: and in again.
 -- purpose: ready to blocked, so that nobody spins on them, and their turns go to others; blocked to
 --          ready, or to where it waits for its key, when a session comes that knows the task. At most
 --          1,000 at a time.
@@ -6,7 +6,7 @@
 -- returns: block: keys of which turns are to be given back, which are locked, and how many (see turns);
 --          unblock: how many moved.
 
-CREATE OR REPLACE FUNCTION limpet.v2_block(
+CREATE OR REPLACE FUNCTION limpet.v1_block(
     p_queue text, p_task text, p_now bigint, OUT keys text[], OUT back integer[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -83,7 +83,7 @@ BEGIN
         INSERT INTO limpet.parked
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
-               'blocked', 'key', limpet.v1_waits(key, sort_key, n), p_now, shaped
+               'blocked', 'key', limpet.v1_line_place(key, sort_key, n), p_now, shaped
         FROM gone WHERE key IS NOT NULL
     ), asked AS (
         -- A renewal waits for no key.

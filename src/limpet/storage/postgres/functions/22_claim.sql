@@ -14,7 +14,7 @@
 --          to step over thousands remembers where it got to, and the next begin there, until ten
 --          times as long has passed as it took. What comes in before that place waits meanwhile.
 
-CREATE OR REPLACE FUNCTION limpet.v3_claim(
+CREATE OR REPLACE FUNCTION limpet.v1_claim(
     p_session text, p_seq bigint, p_want jsonb, p_now bigint, p_base bigint, p_lines jsonb,
     p_until bigint, OUT jobs text[], OUT marks bigint, OUT lines jsonb, OUT until bigint,
     OUT next_at bigint, OUT passed_over integer)
@@ -100,6 +100,14 @@ BEGIN
                     ELSE coalesce((v_slots ->> '*')::integer, 0)
                         - coalesce((v_here ->> v_line.queue)::integer, 0) END);
                 CONTINUE WHEN v_limit <= 0;
+                IF v_rooms IS NOT NULL AND NOT v_rooms ? v_line.queue AND EXISTS (
+                    SELECT FROM limpet.queue q WHERE q.name = v_line.queue
+                      AND (q.concurrency IS NOT NULL OR q.step IS NOT NULL OR q.held_until > p_now)) THEN
+                    -- Its first job was committed after this claim had looked what bounds it: the queue is not
+                    -- locked, and its limit not known. The next claim knows it.
+                    next_at := p_now;
+                    CONTINUE;
+                END IF;
                 IF v_rooms -> v_line.queue ->> 'left' IS NOT NULL THEN
                     v_limit := least(v_limit, (v_rooms -> v_line.queue ->> 'left')::integer
                         - coalesce((v_used ->> v_line.queue)::integer, 0));
@@ -111,7 +119,7 @@ BEGIN
                         JOIN limpet.taskset t ON t.digest = s.tasks AND t.task = v_line.task
                         WHERE s.state <> 'dead') THEN
                         SELECT b.keys, b.back INTO v_blocked
-                        FROM limpet.v2_block(v_line.queue, v_line.task, p_now) b;
+                        FROM limpet.v1_block(v_line.queue, v_line.task, p_now) b;
                         v_keys := v_keys || v_blocked.keys;
                         v_back := v_back || v_blocked.back;
                     END IF;
@@ -160,12 +168,12 @@ BEGIN
             ELSE
                 IF v_gated THEN
                     SELECT p.picked, p.passed_over INTO v_picked, v_passed
-                    FROM limpet.v2_pick_admitted(
+                    FROM limpet.v1_pick_admitted(
                         v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects,
                         v_missed, v_rooms, v_used, v_gate, p_now) p;
                     passed_over := greatest(passed_over, v_passed);
                 ELSE
-                    v_picked := limpet.v2_pick(
+                    v_picked := limpet.v1_pick(
                         v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects, v_plain,
                         v_missed, v_rooms, v_used, p_now);
                 END IF;
@@ -222,7 +230,7 @@ BEGIN
         PERFORM limpet.v1_turns(v_keys, v_back, p_now);
     END IF;
     IF NOT v_entered THEN
-        next_at := p_now + 5000;     -- whoever is at the gate is about to commit
+        next_at := least(next_at, p_now + 5000);     -- whoever is at the gate is about to commit
         passed_over := 2;            -- nobody has looked at what is in line there, so it may fit
     END IF;
     IF v_rooms IS NOT NULL THEN
@@ -281,7 +289,7 @@ END $$;
 -- pick: the first jobs of all lines together; no more of a queue than its limit, and no more
 -- suspects than can run alone. `p_plain`: no limit but the room counts. None that was missed. Where queues
 -- have weights, each gets its share (see rooms).
-CREATE OR REPLACE FUNCTION limpet.v2_pick(
+CREATE OR REPLACE FUNCTION limpet.v1_pick(
     p_queues text[], p_tasks text[], p_doubts boolean[], p_limits integer[], p_floors bigint[],
     p_room integer, p_suspects integer, p_plain boolean,
     p_missed text[], p_rooms jsonb, p_used jsonb, p_now bigint)

@@ -224,7 +224,7 @@ BEGIN
     END IF;
     WITH joined AS (
         UPDATE limpet.parked b
-        SET reason = 'key', what = limpet.v1_waits(j.key, b.sort_key, b.n), since = p_now,
+        SET reason = 'key', what = limpet.v1_line_place(j.key, b.sort_key, b.n), since = p_now,
             shaped = true
         FROM limpet.job j
         WHERE b.id = ANY (v_over) AND j.id = ANY (v_over) AND j.id = b.id AND j.key IS NOT NULL

@@ -89,9 +89,9 @@ BEGIN
         CROSS JOIN jsonb_to_record(p_weight) AS w (cpu bigint, memory bigint));
 END $$;
 
--- waits: whether who has a host reserved has not begun: a job that is ready with this token, or, if that is
--- -1, the session of a caller that has no permit.
-CREATE OR REPLACE FUNCTION limpet.v1_waits(p_holder text, p_token bigint) RETURNS boolean
+-- holder_waits: whether who has a host reserved has not begun: a job that is ready with this token, or, if
+-- that is -1, the session of a caller that has no permit.
+CREATE OR REPLACE FUNCTION limpet.v1_holder_waits(p_holder text, p_token bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF p_token = -1 THEN
@@ -109,7 +109,7 @@ BEGIN
     RETURN (
         SELECT v.job FROM limpet.reservation v
         WHERE v.server = p_room ->> 'server' AND abs(v.at - p_now) < (p_room ->> 'reserved_for')::bigint
-          AND limpet.v1_waits(v.job, v.token));
+          AND limpet.v1_holder_waits(v.job, v.token));
 END $$;
 
 -- reserve: reserve a host for a job or a caller, or confirm that; whether it is. Two hosts that meet the job in the same
@@ -137,7 +137,7 @@ END $$;
 -- As pick and weigh (22_claim.sql, 24_limits.sql), but that what its host cannot carry is passed over, and
 -- with it the rest of its line. The others are then put in order again without them: those of a queue
 -- that has a weight move up.
-CREATE OR REPLACE FUNCTION limpet.v2_pick_admitted(
+CREATE OR REPLACE FUNCTION limpet.v1_pick_admitted(
     p_queues text[], p_tasks text[], p_doubts boolean[], p_limits integer[], p_floors bigint[],
     p_room integer, p_suspects integer, p_missed text[], p_rooms jsonb, p_used jsonb, p_gate jsonb,
     p_now bigint, OUT picked text[], OUT passed_over integer)

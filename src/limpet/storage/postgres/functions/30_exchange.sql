@@ -83,7 +83,7 @@ BEGIN
             RAISE EXCEPTION 'a dead session holds nothing' USING ERRCODE = 'LP001';
         END IF;
         SELECT c.number, c.marks, c.shaped, c.crowded INTO v_count, v_marks, v_ids, v_crowded
-        FROM limpet.v2_complete(p_session, p_done, p_tokens, p_results, p_secrets, v_now) c;
+        FROM limpet.v1_complete(p_session, p_done, p_tokens, p_results, p_secrets, v_now) c;
         IF v_ids IS NOT NULL THEN
             v_targets := array_fill('succeeded'::text, ARRAY[cardinality(v_ids)]);
         END IF;
@@ -119,7 +119,7 @@ BEGIN
         IF NOT v_quiet THEN
             SELECT c.jobs, c.marks, c.lines, c.until, c.next_at, c.passed_over
             INTO v_jobs, v_taken, v_lines, v_until, v_next, v_passed
-            FROM limpet.v3_claim(p_session, p_seq, p_want, v_now, v_base, v_lines, v_until) c;
+            FROM limpet.v1_claim(p_session, p_seq, p_want, v_now, v_base, v_lines, v_until) c;
         END IF;
     END IF;
     UPDATE limpet.hold h
@@ -145,7 +145,7 @@ END $$;
 
 -- complete: running to succeeded, all or none. Also those for whose end somebody may be waiting, and
 -- whether the queue of one has a limit, or one had a permit.
-CREATE OR REPLACE FUNCTION limpet.v2_complete(
+CREATE OR REPLACE FUNCTION limpet.v1_complete(
     p_session text, p_jobs text, p_tokens text, p_results text, p_secrets text, p_now bigint,
     OUT number bigint, OUT marks bigint, OUT shaped text[], OUT crowded boolean)
 LANGUAGE plpgsql VOLATILE AS $$

@@ -1,6 +1,6 @@
 -- control: what a person asks for.
--- purpose: call_off: waiting or quarantined to cancelled; running to cancel requested. cancel: the same, for
---          older versions. retry: a final state to ready, in a new round. repair: quarantined to ready,
+-- purpose: call_off: waiting or quarantined to cancelled; running to cancel requested.
+--          retry: a final state to ready, in a new round. repair: quarantined to ready,
 --          with other arguments. requeue: waiting to waiting, in another queue. A job that moves
 --          meanwhile is looked for again. What is to be ready and has a key waits for its turn first.
 -- params:  the job; the cause as JSON text, or the round that was seen; the wall time, or NULL.
@@ -36,11 +36,6 @@ BEGIN
     END IF;
     state := v_stop.state;
 END $$;
-
-CREATE OR REPLACE FUNCTION limpet.v1_cancel(p_job text, p_cause text, p_wall bigint) RETURNS text
-LANGUAGE sql VOLATILE AS $$
-    SELECT c.state FROM limpet.v1_call_off(p_job, p_cause, p_wall) c
-$$;
 
 -- stop: the same for one job, without what follows (see after): whether it is cancelled just now, whether
 -- it had a turn, whether it waited for children, and whether anything follows. Without p_waits one that
@@ -215,7 +210,7 @@ BEGIN
     VALUES (p_job, v_row.n, v_row.tail, v_row.queue, v_row.task, v_row.priority,
             p_now - v_row.priority * 60000000::bigint, p_now, v_row.round + 1, v_row.token, 0, 0, 0,
             false, false, 'blocked', 'key',
-            limpet.v1_waits(v_asked.key, p_now - v_row.priority * 60000000::bigint, v_row.n), p_now,
+            limpet.v1_line_place(v_asked.key, p_now - v_row.priority * 60000000::bigint, v_row.n), p_now,
             true);
     PERFORM limpet.v1_turns(limpet.v1_asks(ARRAY[p_job], NULL), ARRAY[0], p_now);
     RETURN (SELECT p.state FROM limpet.placed p WHERE p.id = p_job);
@@ -257,7 +252,7 @@ BEGIN
         VALUES (v_row.id, v_row.n, v_row.tail, v_row.queue, v_row.task, v_row.priority, v_sort_key,
                 v_now, v_row.round, v_row.token, v_row.failures, v_row.orphans, v_row.strikes,
                 v_row.suspect, v_row.last_run, v_row.expires_at, v_row.deadline_at, v_row.session,
-                v_row.claimed_at, 'blocked', 'key', limpet.v1_waits(v_key, v_sort_key, v_row.n),
+                v_row.claimed_at, 'blocked', 'key', limpet.v1_line_place(v_key, v_sort_key, v_row.n),
                 v_now, true);
         PERFORM limpet.v1_turns(limpet.v1_asks(ARRAY[p_job], NULL), ARRAY[0], v_now);
         SELECT p.state INTO state FROM limpet.placed p WHERE p.id = p_job;

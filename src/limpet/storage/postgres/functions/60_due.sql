@@ -1,9 +1,8 @@
 -- due: let time take effect.
 -- purpose: due: scheduled to ready when due, or blocked where it waits for its key, at most 1,000; keys
---          whose rate gives turns again; the tally is folded on the way. promote: the same, for older
---          versions. lapse: waiting to cancelled or failed when too late, as p_moves says. relaunch: failed to
---          ready, in a new round. remove: a final state to (nothing), with everything told about the
---          job; prune: the same, for older versions.
+--          whose rate gives turns again; the tally is folded on the way. lapse: waiting to
+--          cancelled or failed when too late, as p_moves says. relaunch: failed to ready, in a new
+--          round. remove: a final state to (nothing), with everything told about the job.
 -- params:  lapse: a JSON list of moves; remove: the state, before when it was finished and enqueued,
 --          the most to remove, the queue or else those that are not meant; the wall time.
 -- returns: how many; due also how many became ready, relaunch too; lapse: whether something is left for
@@ -41,7 +40,7 @@ BEGIN
         INSERT INTO limpet.parked
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
-               'blocked', 'key', limpet.v1_waits(key, sort_key, n), p_now, shaped
+               'blocked', 'key', limpet.v1_line_place(key, sort_key, n), p_now, shaped
         FROM due WHERE key IS NOT NULL
     ), told AS (
         INSERT INTO limpet.tally
@@ -69,11 +68,6 @@ BEGIN
     END IF;
     PERFORM limpet.v1_fold(20000);
 END $$;
-
-CREATE OR REPLACE FUNCTION limpet.v1_promote(p_now bigint) RETURNS integer
-LANGUAGE sql VOLATILE AS $$
-    SELECT d.taken FROM limpet.v1_due(p_now) d
-$$;
 
 CREATE OR REPLACE FUNCTION limpet.v1_lapse(p_moves jsonb, p_now bigint) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
@@ -240,10 +234,3 @@ BEGIN
     DELETE FROM limpet.job WHERE id = ANY (v_ids);
     RETURN cardinality(v_ids);
 END $$;
-
-CREATE OR REPLACE FUNCTION limpet.v1_prune(
-    p_state text, p_finished_before bigint, p_created_before bigint, p_limit integer)
-RETURNS integer LANGUAGE sql VOLATILE AS $$
-    SELECT limpet.v1_remove(p_state, p_finished_before, p_created_before, p_limit, NULL, '',
-                            limpet.v1_time(NULL))
-$$;

@@ -60,7 +60,7 @@ BEGIN
         SELECT id, number, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
                state, reason,
-               CASE reason WHEN 'key' THEN limpet.v1_waits(key, sort_key, number) ELSE what END,
+               CASE reason WHEN 'key' THEN limpet.v1_line_place(key, sort_key, number) ELSE what END,
                CASE WHEN reason IS NOT NULL THEN ready_at END, shaped, coalesce(pending, 0),
                state = 'scheduled' AND coalesce(turn, false)
         FROM come WHERE state IN ('scheduled', 'blocked', 'quarantined')

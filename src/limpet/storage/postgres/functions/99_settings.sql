@@ -4,6 +4,8 @@
 --          reads a whole table because it was small once, or goes through a list for each row of
 --          another. So the plan can be kept as well. Set on the functions, because a pooler gives
 --          no connection of one's own.
+-- params:  none.
+-- returns: nothing.
 
 ALTER FUNCTION limpet.v1_enqueue SET plan_cache_mode = force_generic_plan;
 ALTER FUNCTION limpet.v1_exchange SET plan_cache_mode = force_generic_plan;
@@ -11,8 +13,8 @@ ALTER FUNCTION limpet.v1_exchange SET enable_seqscan = off;
 ALTER FUNCTION limpet.v1_exchange SET enable_bitmapscan = off;
 ALTER FUNCTION limpet.v1_exchange SET enable_hashjoin = off;
 ALTER FUNCTION limpet.v1_exchange SET enable_mergejoin = off;
-ALTER FUNCTION limpet.v2_complete SET enable_hashjoin = on;
-ALTER FUNCTION limpet.v2_complete SET enable_nestloop = off;
+ALTER FUNCTION limpet.v1_complete SET enable_hashjoin = on;
+ALTER FUNCTION limpet.v1_complete SET enable_nestloop = off;
 ALTER FUNCTION limpet.v1_admit SET plan_cache_mode = force_generic_plan;
 ALTER FUNCTION limpet.v1_admit SET enable_seqscan = off;
 ALTER FUNCTION limpet.v1_admit SET enable_bitmapscan = off;

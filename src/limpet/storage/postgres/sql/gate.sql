@@ -13,5 +13,5 @@ SELECT v.server, v.job, v.at,
        (SELECT s.name FROM limpet.session s WHERE v.token = -1 AND s.id = v.job)
 FROM limpet.reservation v
 WHERE abs(v.at - limpet.v1_time(%(now)s)) < %(reserved_for)s::bigint
-  AND limpet.v1_waits(v.job, v.token)
+  AND limpet.v1_holder_waits(v.job, v.token)
 ORDER BY v.server

@@ -91,7 +91,7 @@ SELECT queue, move, sum(jobs)::bigint FROM limpet.tally WHERE move <> '' GROUP B
 ORDER BY queue, move COLLATE "C"
 
 -- statement: store
-SELECT epoch, schema_version FROM limpet.store
+SELECT epoch, version FROM limpet.store
 
 -- statement: durability
 SELECT current_setting('synchronous_commit'), current_setting('fsync'),

@@ -179,7 +179,7 @@ WHERE b.turn AND (b.state <> 'scheduled' OR j.key IS NULL)
 -- a job that waits for its key stands in the line of that key, at its place
 SELECT b.id FROM limpet.parked b JOIN limpet.job j ON j.id = b.id
 WHERE b.state = 'blocked' AND b.reason = 'key'
-  AND b.what IS DISTINCT FROM limpet.v1_waits(j.key, b.sort_key, b.n)
+  AND b.what IS DISTINCT FROM limpet.v1_line_place(j.key, b.sort_key, b.n)
 
 -- statement: pending_is_awaited
 -- a job is blocked by its children if and only if it waits for some

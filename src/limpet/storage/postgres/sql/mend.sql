@@ -56,10 +56,10 @@ WHERE mark <> tail + token % 1048576 * 2654435761
 RETURNING id
 
 -- statement: place_in_key
-UPDATE limpet.parked b SET what = limpet.v1_waits(j.key, b.sort_key, b.n)
+UPDATE limpet.parked b SET what = limpet.v1_line_place(j.key, b.sort_key, b.n)
 FROM limpet.job j
 WHERE j.id = b.id AND b.state = 'blocked' AND b.reason = 'key' AND j.key IS NOT NULL
-  AND b.what IS DISTINCT FROM limpet.v1_waits(j.key, b.sort_key, b.n)
+  AND b.what IS DISTINCT FROM limpet.v1_line_place(j.key, b.sort_key, b.n)
 RETURNING b.id
 
 -- statement: permit_is_held

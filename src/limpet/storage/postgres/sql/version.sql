@@ -1,21 +1,25 @@
 -- version: whether the schema is there, which version it has, and how it is made.
 -- purpose: check before the first use, stamp after a migration.
 -- params:  by name.
--- returns: there: whether the schema and its tables are there; versions: schema version, oldest and
---          newest version allowed.
+-- returns: there: whether the schema is there, its tables, and those of a store of before the first
+--          release; versions: version of the schema, oldest and newest version allowed, epoch;
+--          functions: which Limpet wrote them, and a digest of their text.
 
 -- statement: there
 -- Read from the catalog's tables: what looks up names may not have heard yet of what another has made
 -- while this one waited for its turn.
 SELECT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = %(schema)s),
        EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-               WHERE n.nspname = %(schema)s AND c.relname = 'store')
+               WHERE n.nspname = %(schema)s AND c.relname = 'store'),
+       EXISTS (SELECT FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+               JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = %(schema)s AND c.relname = 'store' AND a.attname = 'schema_version'
+                 AND NOT a.attisdropped)
 
 -- statement: versions
-SELECT schema_version, oldest_allowed, newest_allowed, epoch FROM limpet.store
+SELECT version, oldest_allowed, newest_allowed, epoch FROM limpet.store
 
 -- statement: functions
--- Of this version's functions, which Limpet wrote them, and a digest of their text.
 SELECT obj_description(to_regprocedure('limpet.v1_time(bigint)'), 'pg_proc')
 
 -- statement: sign_functions
@@ -30,7 +34,7 @@ SELECT set_config('lock_timeout', %(lock)s, true)
 SELECT pg_advisory_xact_lock(hashtextextended('limpet schema ' || %(schema)s, 0))
 
 -- statement: stamp
-INSERT INTO limpet.store (one, epoch, schema_version, oldest_allowed, newest_allowed, created_at)
+INSERT INTO limpet.store (one, epoch, version, oldest_allowed, newest_allowed, created_at)
 VALUES (1, %(epoch)s, %(version)s, %(oldest)s, %(version)s, limpet.v1_time(%(wall)s))
-ON CONFLICT (one) DO UPDATE SET schema_version = excluded.schema_version,
+ON CONFLICT (one) DO UPDATE SET version = excluded.version,
     oldest_allowed = excluded.oldest_allowed, newest_allowed = excluded.newest_allowed

@@ -30,8 +30,9 @@ local function check_place(r)
         place, right = score(line_of(r), place_of(r)), sort_key(r)
     elseif r.state == RUNNING then
         local held = redis.call('HGET', P .. 'held/' .. r.session, id)
-        place, right = held and string.sub(held, 3), struct.pack('>I8', r.token) .. r.line
-        if held and string.byte(held, 1) == 2 then right = right .. '\0' .. extra_of(r).key end
+        place = held and string.sub(held, @held.token)
+        right = struct.pack(@held.token.format, r.token) .. r.line
+        if held and string.byte(held, @held.kind) == 2 then right = right .. '\0' .. extra_of(r).key end
     elseif r.state == QUARANTINED then
         place, right = score('quarantined', id), 0
     elseif r.state >= SUCCEEDED then

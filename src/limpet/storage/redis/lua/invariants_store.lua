@@ -116,10 +116,10 @@ end
 if rows <= given[4] then
     local there, taken = {}, {}
     each_row(function(id, text)
-        local queue = split(string.sub(text, 102 + string.byte(text, 101)))
-        local field = queue .. '/' .. (STATES[string.byte(text, 1)] or '?')
+        local queue = split(string.sub(text, line_at(text)))
+        local field = queue .. '/' .. (STATES[string.byte(text, @row.state)] or '?')
         there[field] = (there[field] or 0) + 1
-        if flagged(string.byte(text, 34), TURN) then
+        if flagged(string.byte(text, @row.flags), TURN) then
             local key = extra_of({id = id}).key or ''
             taken[key] = (taken[key] or 0) + 1
         end

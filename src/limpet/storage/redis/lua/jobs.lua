@@ -12,8 +12,8 @@ local after, number, state, queue, task, most = given[4], given[5], given[6], gi
     given[9]
 
 local function fits(id, text)
-    if state and STATES[string.byte(present(id, text), 1)] ~= state then return false end
-    local its_queue, its_task = split(string.sub(text, 102 + string.byte(text, 101)))
+    if state and STATES[string.byte(present(id, text), @row.state)] ~= state then return false end
+    local its_queue, its_task = split(string.sub(text, line_at(text)))
     return (not queue or its_queue == queue) and (not task or its_task == task)
 end
 

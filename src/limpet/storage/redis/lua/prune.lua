@@ -69,7 +69,7 @@ local function finished_from(start, state)
     end
     local rows = #ids > 0 and redis.call('HMGET', P .. 'row', unpack(ids)) or {}
     for place, row in ipairs(rows) do
-        local line = 102 + string.byte(row, 101)
+        local line = line_at(row)
         local queue = string.sub(row, line, string.find(row, '/', line, true) - 1)
         old[place] = times[place] < finished_before(queue, state)
     end

@@ -10,7 +10,7 @@
 local heads = {}
 for _, line in ipairs(redis.call('SMEMBERS', P .. 'lines')) do
     local first = redis.call('ZRANGE', P .. line, 0, 0, 'WITHSCORES')
-    local r = first[1] and find_row(string.sub(first[1], 7))
+    local r = first[1] and find_row(string.sub(first[1], @place.id))
     if r then heads[#heads + 1] = {r.queue, first[2], whole(r.ready_at)} end
 end
 return {0, redis.call('HGETALL', P .. 'gauge'), redis.call('SMEMBERS', P .. 'paused'), heads,

@@ -75,4 +75,4 @@ ORDER BY registered_at DESC, id DESC
 SELECT queue, move, count FROM limpet_total ORDER BY queue, move
 
 -- statement: store
-SELECT epoch, schema_version, oldest_allowed, newest_allowed FROM limpet_store
+SELECT epoch, version, oldest_allowed, newest_allowed FROM limpet_store

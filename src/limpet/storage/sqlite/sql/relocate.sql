@@ -21,6 +21,4 @@ SELECT (SELECT count(*) FROM limpet_job WHERE state = 'running' AND session > ''
 
 -- statement: write
 UPDATE limpet_store
-SET closed = :closed, relocation = :record, cursor = NULL,
-    -- Code that does not look at `closed` may open only a store that is not.
-    oldest_allowed = CASE WHEN :closed IS NULL THEN :oldest ELSE :newest END
+SET closed = :closed, relocation = :record, cursor = NULL

@@ -1,16 +1,20 @@
 -- version: which version the file has, and whose it is.
 -- purpose: check before the first use, stamp after a migration.
 -- params:  by name.
--- returns: versions: schema version, oldest and newest version allowed; foreign: sessions of
---          other boots that nobody has marked dead.
+-- returns: before_release: a row if the store is of before the first release; versions: version of
+--          the schema, oldest and newest version allowed; foreign: sessions of other boots that nobody
+--          has marked dead.
+
+-- statement: before_release
+SELECT name FROM pragma_table_info('limpet_store', 'main') WHERE name = 'schema_version'
 
 -- statement: versions
-SELECT schema_version, oldest_allowed, newest_allowed FROM limpet_store
+SELECT version, oldest_allowed, newest_allowed FROM limpet_store
 
 -- statement: stamp
-INSERT INTO limpet_store (only, epoch, schema_version, oldest_allowed, newest_allowed, created_at)
+INSERT INTO limpet_store (only, epoch, version, oldest_allowed, newest_allowed, created_at)
 VALUES (1, :epoch, :version, :oldest, :version, :now)
-ON CONFLICT (only) DO UPDATE SET schema_version = excluded.schema_version,
+ON CONFLICT (only) DO UPDATE SET version = excluded.version,
     oldest_allowed = excluded.oldest_allowed, newest_allowed = excluded.newest_allowed
 
 -- statement: foreign

@@ -29,7 +29,7 @@ end
 local function may_reserve(id)
     if gates.reserved_elsewhere(reservations, room[1], id) then return false end
     local row = redis.call('HGET', P .. 'row', id)
-    return row and struct.unpack('>d', row, 79) <= now - patience
+    return row and struct.unpack(@row.ready_at.format, row, @row.ready_at) <= now - patience
 end
 
 -- Whether this job may begin; from here on it counts as if it had.
@@ -44,7 +44,8 @@ function admission.admits(id, weight)
     admission.passed_over = math.max(admission.passed_over, gates.carries(room, weight) and 2 or 1)
     if gates.helped_by_an_end(room, taken, weight)
         and (reserved == id or (not reserved and may_reserve(id))) then
-        gates.reserve(room[1], string.sub(redis.call('HGET', P .. 'row', id), 3, 10), id)
+        local row = redis.call('HGET', P .. 'row', id)
+        gates.reserve(room[1], string.sub(row, @row.token, @row.token.last), id)
         reserved = id
     end
     return false

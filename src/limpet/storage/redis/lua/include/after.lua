@@ -66,10 +66,10 @@ local function make_ready(ids, places, scores)
     for at, id in ipairs(ids) do
         local row = rows[at]
         changed[2 * at - 1] = id
-        changed[2 * at] = '\2' .. string.sub(row, 2, 33) .. string.char(string.byte(row, 34) + TURN)
-            .. string.sub(row, 35)
-        local line = (string.byte(row, 32) == 1 and 'alone/' or 'ready/')
-            .. string.sub(row, 102 + string.byte(row, 101))
+        changed[2 * at] = @state.ready.byte .. string.sub(row, @row.begun, @row.last_run.last)
+            .. string.char(string.byte(row, @row.flags) + TURN) .. string.sub(row, @row.round)
+        local line = (string.byte(row, @row.suspect) == 1 and 'alone/' or 'ready/')
+            .. string.sub(row, @row.session + string.byte(row, @row.session_length))
         local queued = lines[line]
         if not queued then
             queued = {}
@@ -100,7 +100,7 @@ local function let_first()
                 local first = redis.call('ZPOPMIN', P .. 'waits/' .. name)
                 if first[1] then
                     local n = #ids + 1
-                    ids[n], places[n], scores[n] = string.sub(first[1], 7), first[1], first[2]
+                    ids[n], places[n], scores[n] = string.sub(first[1], @place.id), first[1], first[2]
                     k.count, turns_left = 1, turns_left - 1
                 else
                     k.lined = false
@@ -123,7 +123,7 @@ local function let_some(k)
             k.lined = false
             break
         end
-        local head = {id = string.sub(first[1], 7)}
+        local head = {id = string.sub(first[1], @place.id)}
         local rules = k.said and extra_of(head).rules or NO_RULES
         local may, next_at = may_have_turn(k, rules)
         if not may or turns_left == 0 then
@@ -169,7 +169,7 @@ local function request_cancel(r, cause)
     redis.call('SADD', P .. 'cancels/' .. r.session, r.id)
     local key = P .. 'held/' .. r.session
     local held = redis.call('HGET', key, r.id)
-    redis.call('HSET', key, r.id, '\1' .. string.sub(held, 2, 10) .. r.line)
+    redis.call('HSET', key, r.id, '\1' .. string.sub(held, @held.begun, @held.token.last) .. r.line)
     record(r, 'cancel_requested', r.session, r.token, cause, r.claimed_at)
     rings.cancel = true
 end

@@ -4,7 +4,7 @@
 --          those that have a key, a unique, a parent or rules (place, flags, msgpack), texts and
 --          `first`, where their pairs of id and blob begin; caps by queue or false, all_or_none,
 --          `drains` (whether queues that are drained refuse), `flow` (whether they are written out). A
---          shape is what jobs have in common: the row's bytes 32 to 78, line, priority,
+--          shape is what jobs have in common: the row from suspect to priority, line, priority,
 --          scheduled_for or false, lapses_at or false.
 -- returns: letters (r, s, b for a new job that is ready, scheduled, blocked; c for one that was
 --          replaced at once; f for one over the cap, with how many wait ahead of it; d for one whose
@@ -23,8 +23,8 @@ local function shape_up(shape)
     local later = shape[4] and shape[4] > now
     local ready_at = later and shape[4] or now
     shape.state = later and SCHEDULED or READY
-    shape.before = string.char(shape.state) .. '\0' .. struct.pack('>I8I4Bdd', 0, 0, 0, NONE, NONE)
-        .. shape[1] .. struct.pack('>dd', ready_at, now)
+    shape.before = struct.pack(@row.state:finished_at, shape.state, 0, 0, 0, 0, NONE, NONE)
+        .. shape[1] .. struct.pack(@row.ready_at:created_at, ready_at, now)
     shape.after = '\0' .. shape[2]
     shape.score = whole(later and ready_at or ready_at - shape[3] * MINUTE)
     shape.place = ready_at - shape[3] * MINUTE
@@ -89,7 +89,7 @@ local function judge(batch, ids, there, shape_of)
         local shape, b = shape_of(place), verdict.beside[place]
         local rival, in_the_way, waits
         if there[place] then
-            letters[place] = string.char(48 + string.byte(present(id, there[place]), 1))
+            letters[place] = string.char(48 + string.byte(present(id, there[place]), @row.state))
             verdict.plain = false
         elseif simple then
             letters[place] = shape.state == READY and 'r' or 's'
@@ -169,7 +169,7 @@ local function beside_of(b, id, number, shape, out)
             flags = flags + TURN
         else
             state, reason = BLOCKED, 'key:' .. extra.key
-            add_pair(listed(out.waits, extra.key), shape.score, struct.pack('>I6', number) .. id)
+            add_pair(listed(out.waits, extra.key), shape.score, struct.pack(@place.number.format, number) .. id)
         end
     end
     if reason then add_pair(out.blocked, id, reason) end
@@ -212,14 +212,14 @@ local function write_new(batch, ids, verdict, shape_of)
     load_keys(names)
     local function write_one(place, number)
         local id, shape, b = ids[place], shape_of(place), beside[place]
-        local rank = struct.pack('>I6', number)
+        local rank = struct.pack(@row.number.format, number)
         local row, state = shape.before, shape.state
         if b then
             local flags
             state, flags = beside_of(b, id, number, shape, out)
             if flags > 0 then
-                row = string.char(state) .. string.sub(row, 2, 33)
-                    .. string.char(string.byte(row, 34) + flags) .. string.sub(row, 35)
+                row = string.char(state) .. string.sub(row, @row.begun, @row.last_run.last)
+                    .. string.char(string.byte(row, @row.flags) + flags) .. string.sub(row, @row.round)
             end
         end
         local n = #rows

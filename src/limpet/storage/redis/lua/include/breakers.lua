@@ -120,7 +120,7 @@ end
 function breakers.keep_tries()
     for _, each in ipairs(breakers.given) do
         local b, row = each[1], redis.call('HGET', P .. 'row', each[2])
-        if row then table.insert(b.tries, {each[2], (struct.unpack('>I8', row, 3))}) end
+        if row then table.insert(b.tries, {each[2], (struct.unpack(@row.token.format, row, @row.token))}) end
         if #b.tries > breakers.MOST_TRIES then table.remove(b.tries, 1) end
         breakers.keep(b)
     end

@@ -29,8 +29,9 @@ local function common_of(who, token, line)
     local common = of_token[line]
     if not common then
         local queue, task = split(line)
-        local fence = struct.pack('>I8', token)
-        common = {count = 0, queue = queue, task = task, head = '\4\0' .. fence .. who.stamp,
+        local fence = struct.pack(@row.token.format, token)
+        common = {count = 0, queue = queue, task = task,
+            head = @state.running.byte .. '\0' .. fence .. who.stamp,
             tail = who.mine .. line, held = '\0\0' .. fence .. line, odd = '\1\0' .. fence .. line,
             keyed = '\2\0' .. fence .. line .. '\0',
             told = who.name .. cmsgpack.pack(token) .. packed_text(task) .. packed_text(queue)}
@@ -43,7 +44,7 @@ end
 
 local function holder_of(session, seq, pool)
     return {name = packed_text(session), mine = string.char(#session) .. session, commons = {},
-        stamp = struct.pack('>I4Bdd', seq, pool, now, NONE)}
+        stamp = struct.pack(@row.seq:finished_at, seq, pool, now, NONE)}
 end
 
 -- What the holder needs to run a job, as msgpack in the order of ClaimedJob; added in pieces, because
@@ -53,7 +54,7 @@ local function tell(parts, common, id, row, blob, plain)
     local middle = common.plain
     if not plain then
         local suspect, last_run, _, round, failures, orphans, strikes, _, deadline_at =
-            struct.unpack('>BBBI4I4I4I4dd', row, 32)
+            struct.unpack(@row.suspect:deadline_at, row, @row.suspect)
         middle = common.told .. cmsgpack.pack(failures + orphans + 1, round,
             {failures, orphans, strikes}, suspect == 1, last_run == 1)
         if deadline_at ~= NONE then
@@ -80,7 +81,7 @@ end
 local function block_strangers(line, task, limit)
     local strangers = redis.call('ZRANGE', P .. line, 0, limit - 1)
     for _, place in ipairs(strangers) do
-        local r = find_row(string.sub(place, 7))
+        local r = find_row(string.sub(place, @place.id))
         leave(r)
         r.state = BLOCKED
         enter(r, 'task:' .. task)
@@ -153,15 +154,17 @@ end
 
 -- Whether a job has been through nothing and has no limits.
 local function is_plain(row)
-    return string.find(row, PLAIN, 32, true) == 32
+    return string.find(row, PLAIN, @row.suspect, true) == @row.suspect
 end
 
 -- The same, whatever its flags are.
-local FRESH = string.sub(PLAIN, 4)
-local NO_LIMITS, UNHURT = NONE_8 .. NONE_8, string.rep('\0', 8)
+local FRESH = struct.pack(@row.round:requested_at, 1, 0, 0, 0, NONE, NONE, NONE)
+local UNHURT = struct.pack(@row.failures:orphans, 0, 0)
+local NO_LIMITS = struct.pack(@row.expires_at:deadline_at, NONE, NONE)
 
 local function is_fresh(row)
-    return string.find(row, FRESH, 35, true) == 35 and string.sub(row, 32, 33) == '\0\0'
+    return string.find(row, FRESH, @row.round, true) == @row.round
+        and string.sub(row, @row.suspect, @row.last_run.last) == '\0\0'
 end
 
 -- Rows of a session's jobs as they become when it takes them, and what it is told. `line` is that of
@@ -176,17 +179,20 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
         -- A job without its row cannot run; fsck finds it. One without its payload is put aside.
         if row then
             blob = blob or ''
-            local token = struct.unpack('>I8', row, 3)
+            local token = struct.unpack(@row.token.format, row, @row.token)
             token = (token > base and token or base) + 1
             local common = common_of(who, token,
-                line or string.sub(row, 102 + string.byte(row, 101)))
+                line or string.sub(row, @row.session + string.byte(row, @row.session_length)))
             local kept, plain, weight = common.held, is_plain(row), admitted[id]
             if not plain then
-                local flags = string.byte(row, 34)
+                local flags = string.byte(row, @row.flags)
                 plain = is_fresh(row)
-                if not plain and string.sub(row, 51, 66) ~= NO_LIMITS then limited[#limited + 1] = id end
+                if not plain and string.sub(row, @row.expires_at, @row.deadline_at.last) ~= NO_LIMITS then
+                    limited[#limited + 1] = id
+                end
                 -- One that failed before left an error behind.
-                if flagged(flags, FAMILY) or (not plain and string.sub(row, 39, 46) ~= UNHURT) then
+                if flagged(flags, FAMILY) or (not plain
+                    and string.sub(row, @row.failures, @row.orphans.last) ~= UNHURT) then
                     kept = common.odd
                 elseif flagged(flags, KEYED) and not weight then
                     kept = common.keyed
@@ -200,7 +206,8 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
             end
             local n = #changed
             changed[n + 1] = id
-            changed[n + 2] = common.head .. string.sub(row, 32, 100) .. common.tail
+            changed[n + 2] = common.head .. string.sub(row, @row.suspect, @row.number.last)
+                .. common.tail
             held[n + 1] = id
             held[n + 2] = kept
             common.count = common.count + 1

@@ -50,9 +50,11 @@ local function mark_begun(session, begun)
         local ids, changed = {}, {}
         for at = start, math.min(start + 999, #begun) do ids[#ids + 1] = begun[at][1] end
         for place, held in ipairs(redis.call('HMGET', key, unpack(ids))) do
-            if held and struct.unpack('>I8', held, 3) == begun[start + place - 1][2] then
+            if held and struct.unpack(@held.token.format, held, @held.token)
+                == begun[start + place - 1][2] then
                 changed[#changed + 1] = ids[place]
-                changed[#changed + 1] = string.sub(held, 1, 1) .. '\1' .. string.sub(held, 3)
+                changed[#changed + 1] = string.sub(held, @held.kind, @held.kind.last) .. '\1'
+                    .. string.sub(held, @held.token)
             end
         end
         if #changed > 0 then redis.call('HSET', key, unpack(changed)) end

@@ -11,7 +11,7 @@
 
 local P = string.sub(KEYS[1], 1, -6)
 local given = cmsgpack.unpack(ARGV[1])
-local meta = redis.call('HMGET', KEYS[1], 'founded', 'run', 'base', 'moved_at', 'quiet', 'closed',
+local meta = redis.call('HMGET', KEYS[1], 'store_epoch', 'run', 'base', 'moved_at', 'quiet', 'closed',
     'ruled')
 if not meta[1] then
     return {-1}

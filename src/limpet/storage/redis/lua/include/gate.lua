@@ -1,8 +1,7 @@
 -- gate: whether a host can carry one more; the arithmetic is that of domain/permit.py. Needs permits.lua.
 -- room:    {server, cpu, memory, free_cpu, free_memory (false where that is not known), calm, unseen}.
--- reserved: `reserved` has for each server when whoever nothing else is admitted there for was last passed
---          over, in eight bytes, and in eight more the token of that job, so that any claim of it ends
---          this, then the job; or CALLER, which is the token of none, and the session of a caller.
+-- reserved: `reserved` has for each server a text, see layout.py; CALLER is the token of no job, and stands
+--          before the session of a caller.
 
 local gates = {CALLER = string.rep('\255', 8)}
 
@@ -51,10 +50,10 @@ function gates.reservations(lasts)
     local found, old = {}, {}
     local kept = redis.call('HGETALL', P .. 'reserved')
     for at = 1, #kept, 2 do
-        local confirmed = struct.unpack('>d', kept[at + 1])
+        local confirmed = struct.unpack(@reservation.at.format, kept[at + 1])
         if math.abs(confirmed - now) < lasts then
-            found[kept[at]] = {at = confirmed, token = string.sub(kept[at + 1], 9, 16),
-                holder = string.sub(kept[at + 1], 17)}
+            found[kept[at]] = {at = confirmed, holder = string.sub(kept[at + 1], @reservation.holder),
+                token = string.sub(kept[at + 1], @reservation.token, @reservation.token.last)}
         else
             old[#old + 1] = kept[at]
         end
@@ -69,7 +68,8 @@ local function waits(reservation)
             and redis.call('HEXISTS', P .. 'permit_of', reservation.holder) == 0
     end
     local row = redis.call('HGET', P .. 'row', reservation.holder)
-    return row and string.byte(row, 1) == READY and string.sub(row, 3, 10) == reservation.token
+    return row and string.byte(row, @row.state) == READY
+        and string.sub(row, @row.token, @row.token.last) == reservation.token
 end
 
 -- For whom a server is reserved: a job while it is ready, a caller until it has a permit; or nil.
@@ -92,5 +92,5 @@ end
 
 -- Reserve a server, or confirm that; `token` is that of the job, or CALLER.
 function gates.reserve(server, token, holder)
-    redis.call('HSET', P .. 'reserved', server, struct.pack('>d', now) .. token .. holder)
+    redis.call('HSET', P .. 'reserved', server, struct.pack(@reservation.at.format, now) .. token .. holder)
 end

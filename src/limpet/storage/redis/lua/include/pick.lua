@@ -13,11 +13,11 @@ local passed = 0
 -- When each of some jobs in a line lapses, at the same places.
 local function ends_of(found, step)
     local ids, ends = {}, {}
-    for at = 1, #found, step do ids[#ids + 1] = string.sub(found[at], 7) end
+    for at = 1, #found, step do ids[#ids + 1] = string.sub(found[at], @place.id) end
     local rows = #ids > 0 and redis.call('HMGET', P .. 'row', unpack(ids)) or {}
     for place, row in ipairs(rows) do
         if row then
-            local expires_at, deadline_at = struct.unpack('>dd', row, 51)
+            local expires_at, deadline_at = struct.unpack(@row.expires_at:deadline_at, row, @row.expires_at)
             ends[(place - 1) * step + 1] = lapses_at({expires_at = expires_at,
                 deadline_at = deadline_at})
         end
@@ -93,7 +93,8 @@ end
 
 -- Whether the host can carry the first of a line; from here on it counts as if it had begun.
 local function may_begin(source)
-    return not source.weight or admission.admits(string.sub(source.places[source.at], 7), source.weight)
+    return not source.weight
+        or admission.admits(string.sub(source.places[source.at], @place.id), source.weight)
 end
 
 -- The first of all lines together, no more suspects than can run alone, none that the host cannot carry.
@@ -106,7 +107,7 @@ function pick(sources, limits, room, suspects, lapsed)
         local step = lapsed and math.max(most, 200) or most
         while #source.places < most and not source.ended do read_on(source, step, lapsed) end
         source.at = math.min(#source.places, most) + 1
-        for at = 1, source.at - 1 do picked[at] = string.sub(source.places[at], 7) end
+        for at = 1, source.at - 1 do picked[at] = string.sub(source.places[at], @place.id) end
         if #picked > 0 and source.probes then use_probes(source.probes, picked[1]) end
         return picked
     end
@@ -126,7 +127,7 @@ function pick(sources, limits, room, suspects, lapsed)
         local open = (taken[queue] or 0) < limits[queue] and (not first.alone or suspects > 0)
             and (not first.probes or may_probe(first.probes)) and may_begin(first)
         if open then
-            picked[#picked + 1] = string.sub(first.places[first.at], 7)
+            picked[#picked + 1] = string.sub(first.places[first.at], @place.id)
             first.at = first.at + 1
             taken[queue] = (taken[queue] or 0) + 1
             if first.alone then suspects = suspects - 1 end
@@ -183,7 +184,7 @@ function pick_by_weight(sources, limits, room, suspects, lapsed, rules)
         if not best then break end
         local source = best.first
         if may_begin(source) then
-            picked[#picked + 1] = string.sub(source.places[source.at], 7)
+            picked[#picked + 1] = string.sub(source.places[source.at], @place.id)
             source.at = source.at + 1
             if source.alone then suspects = suspects - 1 end
             if source.probes then use_probes(source.probes, picked[#picked]) end

@@ -27,18 +27,19 @@ local function complete_many(session, number, places, rejected)
         local said = kept and plain[kept]
         local key
         if kept and not said then
-            local kind = string.byte(kept, 1)
+            local kind = string.byte(kept, @held.kind)
             -- Those with a key differ in it alone.
             if kind == 2 then
-                local zero = string.find(kept, '\0', 11, true)
+                local zero = string.find(kept, '\0', @held.line, true)
                 key = string.sub(kept, zero + 1)
-                kept = '\0\0' .. string.sub(kept, 3, zero - 1)
+                kept = '\0\0' .. string.sub(kept, @held.token, zero - 1)
                 said = plain[kept]
             end
             if not said then
-                local slash = string.find(kept, '/', 11, true)
-                said = {string.sub(kept, 3, 10), kind ~= 1, (struct.unpack('>I8', kept, 3)),
-                    string.sub(kept, 11, slash - 1)}
+                local slash = string.find(kept, '/', @held.line, true)
+                said = {string.sub(kept, @held.token, @held.token.last), kind ~= 1,
+                    (struct.unpack(@held.token.format, kept, @held.token)),
+                    string.sub(kept, @held.line, slash - 1)}
                 plain[kept] = said
             end
         end

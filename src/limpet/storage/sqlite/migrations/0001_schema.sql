@@ -1,15 +1,23 @@
--- schema: the tables as all migrations leave them; to read, not to run.
--- Generated from migrations/ by `make chart`; a test keeps it so.
+-- 0001_schema: all tables of the first release.
+-- times:   whole microseconds: wall time, but for limpet_session.moment, which is on the lease clock
+--          (BOOTTIME of the machine whose boot id stands beside it).
+-- gate:    cpu is in thousandths of a core, memory in bytes.
 
+-- Before the first release the version was called schema_version, and counted otherwise: a store that
+-- has that column is refused, whatever number stands in it, and code of then finds no version here.
 CREATE TABLE limpet_store (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     epoch TEXT NOT NULL,             -- changes when the store is made anew
-    schema_version INTEGER NOT NULL,
+    version INTEGER NOT NULL,        -- of the schema
     oldest_allowed INTEGER NOT NULL, -- versions of the schema that may work on this file
     newest_allowed INTEGER NOT NULL,
-    created_at INTEGER NOT NULL
-, closed TEXT, relocation TEXT, cursor TEXT) STRICT;
+    created_at INTEGER NOT NULL,
+    closed TEXT,                     -- what every verb sees: NULL when open
+    relocation TEXT,                 -- JSON: its part in a move
+    cursor TEXT                      -- up to where cargo has arrived
+) STRICT;
 
+-- One row for each job, narrow, because every move rewrites it.
 CREATE TABLE limpet_job (
     n INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -40,22 +48,35 @@ CREATE TABLE limpet_job (
     parent TEXT,
     root TEXT,
     weight_class TEXT,
-    payload_version INTEGER NOT NULL
-, turn INTEGER NOT NULL DEFAULT 0, pending INTEGER NOT NULL DEFAULT 0, sole INTEGER NOT NULL DEFAULT 0, relaunch_at INTEGER, rules TEXT) STRICT;
+    payload_version INTEGER NOT NULL,
+    -- Of its key: 0 it has no turn and waits for none, 1 it has one, 2 it is blocked until it gets one.
+    turn INTEGER NOT NULL DEFAULT 0,
+    -- For how many children it waits; it is blocked by them while this is not 0.
+    pending INTEGER NOT NULL DEFAULT 0,
+    -- Whether it is the one of its task that may hold its unique_key; how long it does, its rules say.
+    sole INTEGER NOT NULL DEFAULT 0,
+    relaunch_at INTEGER,             -- when a failed one is given another chance
+    rules TEXT                       -- JSON: what differs from the default of domain.rules
+) STRICT;
 
+-- What runs is few and is found through limpet_job_held: an index less to write when a job starts and ends.
+CREATE INDEX limpet_job_by_state ON limpet_job (state, n) WHERE state <> 'running';
+-- The task comes first, so that a pool is not held up by a million jobs that it cannot run.
 CREATE INDEX limpet_job_ready ON limpet_job (queue, task, suspect, sort_key) WHERE state = 'ready';
-
 CREATE INDEX limpet_job_due ON limpet_job (ready_at) WHERE state = 'scheduled';
-
 CREATE INDEX limpet_job_held ON limpet_job (session) WHERE state = 'running';
-
 CREATE INDEX limpet_job_cancel ON limpet_job (session) WHERE cancel_requested_at IS NOT NULL;
-
 CREATE INDEX limpet_job_finished ON limpet_job (state, finished_at)
     WHERE finished_at IS NOT NULL;
-
 CREATE INDEX limpet_job_lapse ON limpet_job (lapses_at) WHERE lapses_at IS NOT NULL;
+-- The turns of a key, and the line of those that wait for one.
+CREATE INDEX limpet_job_turn ON limpet_job (key) WHERE turn = 1;
+CREATE INDEX limpet_job_line ON limpet_job (key, sort_key) WHERE turn = 2;
+CREATE UNIQUE INDEX limpet_job_sole ON limpet_job (task, unique_key) WHERE sole = 1;
+CREATE INDEX limpet_job_child ON limpet_job (parent) WHERE parent IS NOT NULL;
+CREATE INDEX limpet_job_relaunch ON limpet_job (relaunch_at) WHERE relaunch_at IS NOT NULL;
 
+-- Apart from the job, so that a move does not write a large payload again.
 CREATE TABLE limpet_payload (
     n INTEGER PRIMARY KEY,
     args TEXT NOT NULL,
@@ -70,6 +91,7 @@ CREATE TABLE limpet_result (
     error TEXT
 ) STRICT;
 
+-- Why a blocked job waits: for a worker that knows its task, for its children, its key, a limit.
 CREATE TABLE limpet_blocked (
     n INTEGER NOT NULL,
     reason TEXT NOT NULL,
@@ -77,7 +99,6 @@ CREATE TABLE limpet_blocked (
     since INTEGER NOT NULL,
     PRIMARY KEY (reason, what, n)
 ) STRICT, WITHOUT ROWID;
-
 CREATE INDEX limpet_blocked_by_job ON limpet_blocked (n);
 
 CREATE TABLE limpet_event (
@@ -91,7 +112,6 @@ CREATE TABLE limpet_event (
     claimed_at INTEGER,
     settled TEXT                     -- the move that was accepted, so that its repeat is known
 ) STRICT;
-
 CREATE INDEX limpet_event_by_job ON limpet_event (n);
 
 CREATE TABLE limpet_progress (
@@ -110,7 +130,6 @@ CREATE TABLE limpet_log (
     level TEXT NOT NULL,
     message TEXT NOT NULL
 ) STRICT;
-
 CREATE INDEX limpet_log_by_job ON limpet_log (n);
 
 CREATE TABLE limpet_session (
@@ -132,17 +151,21 @@ CREATE TABLE limpet_session (
     registered_at INTEGER NOT NULL,
     renewed_at INTEGER NOT NULL,
     ended_at INTEGER,
-    cause TEXT
-, lock TEXT, schedules TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
-
+    cause TEXT,
+    -- JSON: the path, inode and nonce of the files whose locks prove whether its processes live.
+    lock TEXT,
+    schedules TEXT NOT NULL DEFAULT '[]' -- JSON list: the schedules that the code of a worker declares
+) STRICT, WITHOUT ROWID;
 CREATE INDEX limpet_session_moment ON limpet_session (moment) WHERE state <> 'dead';
 
+-- The answer to a session's last exchange, kept until the next one.
 CREATE TABLE limpet_answer (
     session TEXT PRIMARY KEY,
     seq INTEGER NOT NULL,
     body TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- The tasks that a session knows, under their digest, so that equal workers share them.
 CREATE TABLE limpet_taskset (
     digest TEXT NOT NULL,
     task TEXT NOT NULL,
@@ -151,8 +174,21 @@ CREATE TABLE limpet_taskset (
 
 CREATE TABLE limpet_queue (
     name TEXT PRIMARY KEY,
-    paused INTEGER NOT NULL DEFAULT 0
-, declared TEXT, adjusted TEXT, held_until INTEGER NOT NULL DEFAULT 0, given_until INTEGER NOT NULL DEFAULT 0, draining INTEGER NOT NULL DEFAULT 0, concurrency INTEGER, weighted INTEGER NOT NULL DEFAULT 0, pace INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+    paused INTEGER NOT NULL DEFAULT 0,
+    declared TEXT,                   -- JSON: what the app says of it
+    adjusted TEXT,                   -- JSON: what was set at run time, above that
+    held_until INTEGER NOT NULL DEFAULT 0,
+    given_until INTEGER NOT NULL DEFAULT 0,
+    draining INTEGER NOT NULL DEFAULT 0,
+    -- Of the rules in force, for whoever asks only for that: the concurrency, and whether it has a
+    -- weight; and how much of its share it has had.
+    concurrency INTEGER,
+    weighted INTEGER NOT NULL DEFAULT 0,
+    pace INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX limpet_queue_draining ON limpet_queue (name) WHERE draining = 1;
+CREATE INDEX limpet_queue_bounded ON limpet_queue (name) WHERE concurrency IS NOT NULL;
+CREATE INDEX limpet_queue_weighted ON limpet_queue (name) WHERE weighted = 1;
 
 CREATE TABLE limpet_gauge (
     queue TEXT NOT NULL,
@@ -168,18 +204,7 @@ CREATE TABLE limpet_total (
     PRIMARY KEY (queue, move)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX limpet_job_by_state ON limpet_job (state, n) WHERE state <> 'running';
-
-CREATE INDEX limpet_job_turn ON limpet_job (key) WHERE turn = 1;
-
-CREATE INDEX limpet_job_line ON limpet_job (key, sort_key) WHERE turn = 2;
-
-CREATE UNIQUE INDEX limpet_job_sole ON limpet_job (task, unique_key) WHERE sole = 1;
-
-CREATE INDEX limpet_job_child ON limpet_job (parent) WHERE parent IS NOT NULL;
-
-CREATE INDEX limpet_job_relaunch ON limpet_job (relaunch_at) WHERE relaunch_at IS NOT NULL;
-
+-- A key about which something is said beside what its jobs say.
 CREATE TABLE limpet_key (
     key TEXT PRIMARY KEY,
     most INTEGER,                    -- how many jobs of it may be under way, whatever they say
@@ -187,28 +212,23 @@ CREATE TABLE limpet_key (
     given_until INTEGER NOT NULL DEFAULT 0, -- how far its rate has given out turns
     next_at INTEGER                  -- when promote is to give turns of it
 ) STRICT, WITHOUT ROWID;
-
 CREATE INDEX limpet_key_next ON limpet_key (next_at) WHERE next_at IS NOT NULL;
-
 CREATE INDEX limpet_key_idle ON limpet_key (given_until)
     WHERE most IS NULL AND rate IS NULL AND next_at IS NULL;
 
-CREATE INDEX limpet_queue_draining ON limpet_queue (name) WHERE draining = 1;
-
-CREATE INDEX limpet_queue_bounded ON limpet_queue (name) WHERE concurrency IS NOT NULL;
-
-CREATE INDEX limpet_queue_weighted ON limpet_queue (name) WHERE weighted = 1;
-
+-- Jobs kept aside under the name of a flow, where nobody sees them.
 CREATE TABLE limpet_staged (
     flow TEXT NOT NULL,
     place INTEGER NOT NULL,
     jobs TEXT NOT NULL,              -- JSON list, each in the order of NewJob
-    staged_at INTEGER NOT NULL, queues TEXT NOT NULL DEFAULT '{}',
+    staged_at INTEGER NOT NULL,
+    -- JSON: how many jobs it has of each queue, so that caps count what is not written out yet.
+    queues TEXT NOT NULL DEFAULT '{}',
     PRIMARY KEY (flow, place)
 ) STRICT;
-
 CREATE INDEX limpet_staged_old ON limpet_staged (staged_at);
 
+-- Flows that are committed; kept for a while after all was written out, to know a repeat.
 CREATE TABLE limpet_flow (
     f INTEGER PRIMARY KEY,
     flow TEXT NOT NULL UNIQUE,
@@ -217,11 +237,10 @@ CREATE TABLE limpet_flow (
     written INTEGER NOT NULL DEFAULT 0, -- how many of the chunks are
     whole INTEGER NOT NULL DEFAULT 0
 ) STRICT;
-
 CREATE INDEX limpet_flow_open ON limpet_flow (f) WHERE whole = 0;
-
 CREATE INDEX limpet_flow_whole ON limpet_flow (committed_at) WHERE whole = 1;
 
+-- Parents that failed or were cancelled, while there may be children left to cancel.
 CREATE TABLE limpet_gone (
     n INTEGER PRIMARY KEY,
     passed INTEGER NOT NULL DEFAULT 0 -- the number of the last child that was looked at
@@ -232,9 +251,62 @@ CREATE TABLE limpet_breaker (
     state TEXT NOT NULL,
     body TEXT NOT NULL               -- JSON: all of it, as storage.furniture has it
 ) STRICT, WITHOUT ROWID;
-
 CREATE INDEX limpet_breaker_open ON limpet_breaker (name) WHERE state <> 'closed';
 
+-- Jobs that are handed in again and again.
+CREATE TABLE limpet_schedule (
+    id TEXT PRIMARY KEY,
+    timing TEXT NOT NULL,            -- its moments; while they stay the same, next_at does
+    definition TEXT NOT NULL,        -- JSON: what is said of it
+    next_at INTEGER NOT NULL,        -- the tick to come
+    paused INTEGER NOT NULL DEFAULT 0,
+    last_at INTEGER,                 -- the last tick that handed in a job, and that job
+    last_job TEXT,
+    fired INTEGER NOT NULL DEFAULT 0,
+    passed INTEGER NOT NULL DEFAULT 0,
+    changed_at INTEGER NOT NULL      -- grows with every change of timing and definition
+) STRICT, WITHOUT ROWID;
+CREATE INDEX limpet_schedule_due ON limpet_schedule (next_at) WHERE paused = 0;
+
+-- Permits of hosts, and what hosts say of themselves.
+CREATE TABLE limpet_permit (
+    holder TEXT PRIMARY KEY,         -- a job that runs, or a session of the kind permit
+    n INTEGER,                       -- that job's number
+    server TEXT NOT NULL,
+    session TEXT NOT NULL,
+    what TEXT NOT NULL,              -- the job's task, or what the caller calls itself
+    cpu INTEGER NOT NULL,
+    memory INTEGER NOT NULL,
+    heavy INTEGER NOT NULL,
+    at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE limpet_reservation (
+    server TEXT PRIMARY KEY,
+    n INTEGER NOT NULL,              -- the job for which nothing else is admitted there
+    token INTEGER NOT NULL,          -- that of the job: a claim, by whomever, ends it
+    at INTEGER NOT NULL,             -- when a claim last met it
+    -- The caller for whom nothing else is admitted there. Then n is 0, which no job has.
+    session TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE limpet_host (
+    server TEXT PRIMARY KEY,
+    body TEXT NOT NULL,              -- JSON
+    at INTEGER NOT NULL,
+    until INTEGER NOT NULL           -- it is gone if it says nothing before that
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE limpet_sample (
+    server TEXT NOT NULL,
+    span TEXT NOT NULL,              -- second or minute
+    at INTEGER NOT NULL,
+    body TEXT NOT NULL,              -- JSON
+    PRIMARY KEY (server, span, at)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX limpet_sample_old ON limpet_sample (span, at);
+
+-- A job with everything that is told about it, in the order that rows.py reads.
 CREATE VIEW limpet_job_view AS
 SELECT j.n, j.id, j.task, j.queue, j.state, j.priority, j.round, j.token, j.failures, j.orphans,
        j.strikes, j.session, j.suspect, j.last_run, j.begun, j.created_at, j.ready_at,
@@ -252,54 +324,3 @@ FROM limpet_job j
 JOIN limpet_payload p ON p.n = j.n
 LEFT JOIN limpet_progress g ON g.n = j.n AND g.token = j.token
 LEFT JOIN limpet_result r ON r.n = j.n;
-
-CREATE TABLE limpet_schedule (
-    id TEXT PRIMARY KEY,
-    timing TEXT NOT NULL,            -- its moments; while they stay the same, next_at does
-    definition TEXT NOT NULL,        -- JSON: what is said of it
-    next_at INTEGER NOT NULL,        -- the tick to come
-    paused INTEGER NOT NULL DEFAULT 0,
-    last_at INTEGER,                 -- the last tick that handed in a job, and that job
-    last_job TEXT,
-    fired INTEGER NOT NULL DEFAULT 0,
-    passed INTEGER NOT NULL DEFAULT 0,
-    changed_at INTEGER NOT NULL      -- grows with every change of timing and definition
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX limpet_schedule_due ON limpet_schedule (next_at) WHERE paused = 0;
-
-CREATE TABLE limpet_permit (
-    holder TEXT PRIMARY KEY,         -- a job that runs, or a session of the kind permit
-    n INTEGER,                       -- that job's number
-    server TEXT NOT NULL,
-    session TEXT NOT NULL,
-    what TEXT NOT NULL,              -- the job's task, or what the caller calls itself
-    cpu INTEGER NOT NULL,
-    memory INTEGER NOT NULL,
-    heavy INTEGER NOT NULL,
-    at INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE limpet_reservation (
-    server TEXT PRIMARY KEY,
-    n INTEGER NOT NULL,              -- the job for which nothing else is admitted there
-    token INTEGER NOT NULL,          -- that of the job: a claim, by whomever, ends it
-    at INTEGER NOT NULL              -- when a claim last met it
-, session TEXT) STRICT, WITHOUT ROWID;
-
-CREATE TABLE limpet_host (
-    server TEXT PRIMARY KEY,
-    body TEXT NOT NULL,              -- JSON
-    at INTEGER NOT NULL,
-    until INTEGER NOT NULL           -- it is gone if it says nothing before that
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE limpet_sample (
-    server TEXT NOT NULL,
-    span TEXT NOT NULL,              -- second or minute
-    at INTEGER NOT NULL,
-    body TEXT NOT NULL,              -- JSON
-    PRIMARY KEY (server, span, at)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX limpet_sample_old ON limpet_sample (span, at);

@@ -1,14 +1,20 @@
--- 0001_ground: the first tables.
+-- 0001_schema: all tables of the first release.
 -- purpose: what was asked for is written once (job); a narrow row for each job moves between small
 --          tables: ready, running, parked (scheduled, blocked, quarantined) and done. A job is in
 --          exactly one of them, by primary key and because it moves in one statement.
+-- turns:   a job with a key is in ready or running only with a turn; key.held counts them. Those that wait
+--          are parked, and found in order by parked_blocked: `what` is the key, and after a character
+--          30, which no key has in it, the place in its line (see v1_line_place).
 -- times:   whole microseconds; moment is on the lease clock, which is the server's.
+-- gate:    cpu is in thousandths of a core, memory in bytes.
 -- text:    COLLATE "C", because names and ids are compared by the byte, and faster.
 
+-- Before the first release the version was called schema_version, and counted otherwise: a store that
+-- has that column is refused, whatever number stands in it, and code of then finds no version here.
 CREATE TABLE limpet.store (
     one integer PRIMARY KEY CHECK (one = 1),
     epoch text NOT NULL,             -- changes when the store is made anew
-    schema_version integer NOT NULL,
+    version integer NOT NULL,        -- of the schema
     oldest_allowed integer NOT NULL, -- versions of the schema that may work on these tables
     newest_allowed integer NOT NULL,
     created_at bigint NOT NULL,
@@ -46,7 +52,8 @@ CREATE TABLE limpet.job (            -- written once, removed by prune, never ch
     payload_version integer NOT NULL,
     args text NOT NULL,
     options text NOT NULL,
-    secrets text NOT NULL
+    secrets text NOT NULL,
+    rules text                       -- JSON, none where all is as by default
 );
 
 CREATE TABLE limpet.ready (
@@ -78,8 +85,12 @@ CREATE TABLE limpet.parked (
     reason text COLLATE "C",         -- while blocked: what it waits for
     what text COLLATE "C",
     since bigint,
+    shaped boolean NOT NULL DEFAULT false, -- see ready
+    pending integer NOT NULL DEFAULT 0, -- for how many children it waits
+    turn boolean NOT NULL DEFAULT false, -- it keeps its turn while it is scheduled
     PRIMARY KEY (id)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0);
 
 CREATE TABLE limpet.running (
     LIKE limpet.ready,
@@ -88,6 +99,8 @@ CREATE TABLE limpet.running (
     seq bigint NOT NULL,             -- the exchange that claimed it, and its place in the answer
     place integer NOT NULL,
     mark bigint NOT NULL,            -- its share in the digest of what the session holds
+    shaped boolean NOT NULL DEFAULT false, -- see ready
+    limited boolean NOT NULL DEFAULT false, -- its queue has a limit of what runs, or it has a permit
     PRIMARY KEY (id)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
@@ -102,6 +115,10 @@ CREATE TABLE limpet.done (
     PRIMARY KEY (id)
 );
 
+-- It has a key or a parent, so that somebody may be waiting for it to end (see after). Added here, as
+-- what is done does not have it.
+ALTER TABLE limpet.ready ADD COLUMN shaped boolean NOT NULL DEFAULT false;
+
 -- The line: what a pool cannot run is not read past.
 CREATE INDEX ready_line ON limpet.ready (queue, task, suspect, sort_key, n);
 CREATE INDEX ready_lapse ON limpet.ready ((LEAST(expires_at, deadline_at)))
@@ -113,6 +130,7 @@ CREATE INDEX parked_lapse ON limpet.parked ((LEAST(expires_at, deadline_at)))
     WHERE LEAST(expires_at, deadline_at) IS NOT NULL AND state <> 'quarantined';
 CREATE INDEX running_held ON limpet.running (session);
 CREATE INDEX running_cancel ON limpet.running (session) WHERE cancel_requested_at IS NOT NULL;
+CREATE INDEX running_limited ON limpet.running (queue) WHERE limited;
 CREATE INDEX done_finished ON limpet.done (state, finished_at);
 CREATE INDEX done_rare ON limpet.done (state, id) WHERE state <> 'succeeded';
 
@@ -170,7 +188,8 @@ CREATE TABLE limpet.session (
     registered_at bigint NOT NULL,
     renewed_at bigint NOT NULL,
     ended_at bigint,
-    cause text
+    cause text,
+    schedules text NOT NULL DEFAULT '[]' -- JSON list: the schedules that the code of a worker declares
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
 
 -- What a session's exchanges change; apart from its lease, so that a renewal waits for none. It is one
@@ -185,6 +204,8 @@ CREATE TABLE limpet.hold (
     rejected text NOT NULL DEFAULT '[]',
     lines jsonb,                     -- where the lines begin, while that is slow to find
     lines_until bigint,
+    next_at bigint,                  -- what else the last exchange answered, for who asks again
+    passed_over integer NOT NULL DEFAULT 0, -- as domain.permit.PassedOver
     PRIMARY KEY (session, gen)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
 
@@ -194,10 +215,26 @@ CREATE TABLE limpet.taskset (
     PRIMARY KEY (digest, task)
 );
 
+-- declared and adjusted are JSON, see QueueRules; the next four are what is in force of them.
 CREATE TABLE limpet.queue (
     name text COLLATE "C" PRIMARY KEY,
-    paused boolean NOT NULL
+    paused boolean NOT NULL DEFAULT false,
+    declared text NOT NULL DEFAULT '[null,null,null]',
+    adjusted text NOT NULL DEFAULT '[null,null,null]',
+    concurrency integer,
+    step bigint,                     -- of its rate: how much time a job takes up
+    burst bigint,
+    weight integer,
+    limited_at bigint NOT NULL DEFAULT 0, -- since when it has a concurrency
+    held_until bigint NOT NULL DEFAULT 0,
+    given_until bigint NOT NULL DEFAULT 0,
+    draining boolean NOT NULL DEFAULT false,
+    start_tag double precision NOT NULL DEFAULT 0, -- of the last job served, by weight
+    next_tag double precision NOT NULL DEFAULT 0 -- of the one that is served next
 );
+CREATE INDEX queue_ruled ON limpet.queue (name)
+    WHERE concurrency IS NOT NULL OR step IS NOT NULL OR weight IS NOT NULL OR held_until > 0;
+CREATE INDEX queue_draining ON limpet.queue (name) WHERE draining;
 
 -- Every move, counted. Rows are only added, and folded together now and then: a counter that is
 -- changed in place would let every worker wait for every other.
@@ -209,39 +246,176 @@ CREATE TABLE limpet.tally (
     jobs bigint NOT NULL
 ) WITH (autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_scale_factor = 0);
 
+-- There while it has turns, or while something is set.
+CREATE TABLE limpet.key (
+    name text COLLATE "C" PRIMARY KEY,
+    held integer NOT NULL,           -- how many jobs have a turn
+    most integer NOT NULL DEFAULT 1000, -- the highest limit that a job named
+    rated boolean NOT NULL DEFAULT false,
+    set_limit integer,               -- by limit_key, above what jobs name
+    set_rate text,                   -- JSON: count, period, burst
+    given_until bigint NOT NULL DEFAULT 0, -- see domain/rate.py
+    next_at bigint                   -- when its rate gives the next turn to one that waits
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX key_next ON limpet.key (next_at) WHERE next_at IS NOT NULL;
+
+-- What was left to the next promote or exchange, because whoever wrote it may not wait for a lock, or
+-- may not hold one: `key`: somebody may have a turn of it. `ended`: a job is final, see after.
+-- `gone`: the descendants of a job are to be cancelled, if it failed or was cancelled.
+CREATE TABLE limpet.note (
+    e bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text NOT NULL CHECK (kind IN ('key', 'ended', 'gone')),
+    what text COLLATE "C" NOT NULL,
+    turn boolean NOT NULL DEFAULT false, -- ended: it had a turn of its key
+    alone boolean NOT NULL DEFAULT false, -- ended: it waited for children
+    most integer,                    -- key: the highest limit of those that ask; NULL: not known
+    rated boolean NOT NULL DEFAULT false -- key: one of those that ask has a rate
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
+
+CREATE TABLE limpet.single (         -- who holds a unique, or held it last
+    task text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    until_at bigint,                 -- where it is held for a time
+    PRIMARY KEY (task, name)
+);
+CREATE INDEX single_by_job ON limpet.single (id);
+
+CREATE TABLE limpet.child (
+    parent text COLLATE "C" NOT NULL,
+    n bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (parent, n)
+);
+
+CREATE TABLE limpet.relaunch (       -- failed jobs that are given another chance
+    id text COLLATE "C" PRIMARY KEY,
+    at bigint NOT NULL
+);
+CREATE INDEX relaunch_due ON limpet.relaunch (at);
+
+CREATE TABLE limpet.flow (
+    id text COLLATE "C" PRIMARY KEY,
+    places integer[] NOT NULL,
+    staged_at bigint NOT NULL,
+    committed_at bigint,
+    written boolean NOT NULL DEFAULT false
+);
+CREATE INDEX flow_committed ON limpet.flow (committed_at, id)
+    WHERE committed_at IS NOT NULL AND NOT written;
+CREATE TABLE limpet.staged (
+    flow text COLLATE "C" NOT NULL,
+    place integer NOT NULL,
+    item integer NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    parent text COLLATE "C",
+    job text NOT NULL,               -- JSON, see NewJob
+    queue text COLLATE "C" NOT NULL DEFAULT '', -- as in the job: caps count what is not written out yet
+    PRIMARY KEY (flow, place, item)
+);
+CREATE INDEX staged_by_id ON limpet.staged (flow, id);
+CREATE INDEX staged_by_parent ON limpet.staged (flow, parent);
+
+CREATE TABLE limpet.breaker (
+    name text COLLATE "C" PRIMARY KEY,
+    piece text NOT NULL,             -- JSON, see storage/furniture.py
+    tasks text[] COLLATE "C" NOT NULL, -- as in the piece, and so are the next
+    state text NOT NULL,
+    probe_at bigint,
+    probe_after bigint NOT NULL
+);
+
+-- Jobs that are handed in again and again.
+CREATE TABLE limpet.schedule (
+    id text COLLATE "C" PRIMARY KEY,
+    timing text NOT NULL,            -- its moments; while they stay the same, next_at does
+    definition text NOT NULL,        -- JSON: what is said of it
+    next_at bigint NOT NULL,         -- the tick to come
+    paused boolean NOT NULL DEFAULT false,
+    last_at bigint,                  -- the last tick that handed in a job, and that job
+    last_job text COLLATE "C",
+    fired bigint NOT NULL DEFAULT 0,
+    passed bigint NOT NULL DEFAULT 0,
+    changed_at bigint NOT NULL       -- grows with every change of timing and definition
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
+CREATE INDEX schedule_due ON limpet.schedule (next_at) WHERE NOT paused;
+
+-- Permits of hosts, and what hosts say of themselves.
+CREATE TABLE limpet.permit (
+    e bigint GENERATED ALWAYS AS IDENTITY,
+    holder text COLLATE "C" PRIMARY KEY, -- a job that runs, or the session itself of a caller outside
+    server text COLLATE "C" NOT NULL,
+    session text COLLATE "C" NOT NULL,
+    what text NOT NULL,              -- the job's task, or what the caller calls itself
+    cpu bigint NOT NULL,
+    memory bigint NOT NULL,
+    heavy boolean NOT NULL,
+    at bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX permit_server ON limpet.permit (server);
+
+-- Of a job that is ready with this token; whoever claims it gives it another, and that ends it.
+-- Where the token is -1, which no job has, `job` is the session of a caller outside.
+CREATE TABLE limpet.reservation (
+    server text COLLATE "C" PRIMARY KEY,
+    job text COLLATE "C" NOT NULL,   -- nothing else is admitted there until it begins
+    token bigint NOT NULL,
+    at bigint NOT NULL               -- when a claim last met it
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
+
+CREATE TABLE limpet.host (
+    server text COLLATE "C" PRIMARY KEY,
+    body text NOT NULL,              -- JSON
+    at bigint NOT NULL,
+    until bigint NOT NULL            -- it is gone if it says nothing before that
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100);
+
+CREATE TABLE limpet.sample (
+    server text COLLATE "C" NOT NULL,
+    span text COLLATE "C" NOT NULL,  -- second or minute
+    at bigint NOT NULL,
+    body text NOT NULL,              -- JSON
+    PRIMARY KEY (server, span, at)
+);
+CREATE INDEX sample_old ON limpet.sample (span, at);
+
 -- Every column has the same type in each part, or the view would be read whole.
 CREATE VIEW limpet.placed AS
 SELECT id, n, queue, task, priority, sort_key, ready_at, round, token, failures, orphans, strikes,
        suspect, last_run, expires_at, deadline_at, session, claimed_at,
        'ready'::text COLLATE "C" AS state, NULL::bigint AS finished_at,
        NULL::bigint AS cancel_requested_at, false AS begun, NULL::text COLLATE "C" AS blocked,
-       NULL::text AS value, NULL::text AS value_secrets
+       NULL::text AS value, NULL::text AS value_secrets, 0 AS pending, shaped AS turn
 FROM limpet.ready
 UNION ALL
 SELECT id, n, queue, task, priority, sort_key, ready_at, round, token, failures, orphans, strikes,
        suspect, last_run, expires_at, deadline_at, session, claimed_at,
        'running'::text COLLATE "C", NULL::bigint, cancel_requested_at, begun,
-       NULL::text COLLATE "C", NULL::text, NULL::text
+       NULL::text COLLATE "C", NULL::text, NULL::text, 0, shaped
 FROM limpet.running
 UNION ALL
 SELECT id, n, queue, task, priority, sort_key, ready_at, round, token, failures, orphans, strikes,
        suspect, last_run, expires_at, deadline_at, session, claimed_at,
-       state, NULL::bigint, NULL::bigint, false, reason || ':' || what, NULL::text, NULL::text
+       state, NULL::bigint, NULL::bigint, false,
+       reason || ':' || split_part(what, E'\x1e', 1), NULL::text, NULL::text, pending, turn
 FROM limpet.parked
 UNION ALL
 SELECT id, n, queue, task, priority, sort_key, ready_at, round, token, failures, orphans, strikes,
        suspect, last_run, expires_at, deadline_at, session, claimed_at,
        state, finished_at, cancel_requested_at, false, NULL::text COLLATE "C", result,
-       result_secrets
+       result_secrets, 0, false
 FROM limpet.done;
 
+-- A job with everything that is told about it, in the order that rows.py reads.
 CREATE VIEW limpet.job_view AS
 SELECT p.n, p.id, p.task, p.queue, p.state, p.priority, p.round, p.token, p.failures, p.orphans,
        p.strikes, p.session, p.suspect, p.last_run, p.begun, j.created_at, p.ready_at,
        p.claimed_at, p.finished_at, p.expires_at, p.deadline_at, p.cancel_requested_at, p.blocked,
        j.parent, j.root, j.key, j.unique_key, j.weight_class, j.payload_version,
        j.args, j.options, j.secrets,
-       g.done, g.total, g.note, g.at, p.value, t.error, p.value_secrets
+       g.done, g.total, g.note, g.at, p.value, t.error, p.value_secrets AS result_secrets,
+       p.pending, (SELECT r.at FROM limpet.relaunch r WHERE r.id = j.id) AS relaunch_at, j.rules
 FROM limpet.job j
 JOIN limpet.placed p ON p.id = j.id
 LEFT JOIN limpet.progress g ON g.id = j.id AND g.token = p.token
