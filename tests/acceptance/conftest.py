@@ -65,10 +65,7 @@ def limpet_here(url: str, store: Store, capsys: pytest.CaptureFixture[str]) -> S
     """The command line in this process, on the store."""
 
     def say(*words: str) -> Said:
-        try:
-            code = main([*words, "--url", url])
-        except SystemExit as usage:
-            code = int(str(usage.code))
+        code = main([*words, "--url", url])
         return Said(code, *capsys.readouterr())
 
     return say

@@ -167,7 +167,7 @@ def test_hosts_shows_each_with_bars(
     ]  # fmt: skip
     assert "not measured" in cron
     assert "heavy" in cron
-    assert "█████░░░░░  50/80 %" in web_2
+    assert re.search(r" ━{5} +50/80 % ", web_2)
     assert "1: 0.5 of 4 cores, 2 GiB of 7.2 GiB" in web_2
     assert web_3.endswith("not ready")
     assert reasons[0].startswith("  no monitor tells of cron-1")
@@ -304,8 +304,7 @@ def test_wrong_name_of_a_server_is_refused(say: Say) -> None:
 
 
 def test_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["gate", "run", "--help"])
+    assert main(["gate", "run", "--help"]) == 0
     said = capsys.readouterr().out
     assert "limpet gate run [options] -- COMMAND" in said
     assert "128 + n" in said

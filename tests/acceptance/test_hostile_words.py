@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -26,13 +27,16 @@ from limpet.storage.contract.store import Store
 # All that a terminal, or a reader of lines, takes for something else than a letter.
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F)]
 CONTROLS += [chr(code) for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))]
+# What would be bold, a link or a smiling face if it were taken for markup, or an error.
+MARKUP = "[bold][link=https://x.y]:smile:[/][/red]"
 FORGED = "FORGED 12:00:00.000 ● stopped"
 _ids = IdSource(SystemClock())
 
 
 def hostile(of: str = "x") -> str:
     """A text with each of them; the line breaks are followed by what looks like a line."""
-    return f"{of}{''.join(CONTROLS)}\x1b[2J\x1b]0;title\x07\n{FORGED}\r{FORGED}\u2028{FORGED} 文件"
+    forged = f"\n{FORGED}\r{FORGED}\u2028{FORGED}"
+    return f"{of}{MARKUP}{''.join(CONTROLS)}\x1b[2J\x1b]0;title\x07{forged} 文件"
 
 
 def assert_tame(text: str) -> None:
@@ -41,6 +45,11 @@ def assert_tame(text: str) -> None:
     assert left == [], f"{left!r} in {text[:2_000]!r}"
     forged = [line for line in text.split("\n") if line.lstrip().startswith(FORGED[:6])]
     assert forged == []
+
+
+@pytest.fixture(autouse=True)
+def wide_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
@@ -135,7 +144,26 @@ def test_no_screen_shows_a_control_character_of_a_text(
             said = limpet_here(*words)
             for text in (said.out, said.err):
                 assert_tame(text)
+            # None was taken for markup, nor cut.
+            assert said.out.count("[bold]") == said.out.count(MARKUP), said.out
             assert "Traceback (most recent call last)" not in said.err
+
+
+def test_no_screen_of_a_terminal_has_other_escapes_than_colours(
+    hostile_store: Store, limpet_here: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = 0
+    with Measured(hostile_store, hostile("server")):
+        for words in screens(hostile_store):
+            monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+            said = limpet_here(*words, *(["--once"] if words == ("top",) else []))
+            plain = re.sub(r"\x1b\[[0-9;]*m", "", said.out)
+            coloured += plain != said.out
+            assert_tame(plain)
+            assert plain.count("[bold]") == plain.count(MARKUP), plain
+    assert coloured > 10
 
 
 def test_json_of_every_screen_escapes_what_a_terminal_would_obey(

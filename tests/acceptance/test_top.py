@@ -192,8 +192,8 @@ def test_a_new_size_is_drawn_at_once_and_what_happens_is_seen(
     termios.tcsetwinsize(terminal.slave, (12, 40))
     terminal.process.send_signal(signal.SIGWINCH)
     terminal.read_until(r"WORKERS")
-    drawn = terminal.read_until(r"q quits.*?\033\[J")
-    plain = re.sub(r"\033\[[?0-9;]*[a-zA-Z]", "", drawn)
+    drawn = terminal.read_until(r"q quits[^\033]*\033\[")
+    plain = re.sub(r"\033\[[?0-9;]*[a-zA-Z]?", "", drawn)
     assert max(len(line.strip("\r")) for line in plain.split("\n")) <= 40
     termios.tcsetwinsize(terminal.slave, (30, 100))
     terminal.process.send_signal(signal.SIGWINCH)

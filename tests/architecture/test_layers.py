@@ -229,6 +229,22 @@ def test_every_text_goes_to_a_terminal_by_one_door() -> None:
     assert past == set()
 
 
+def test_every_text_on_a_picture_is_escaped_in_one_place() -> None:
+    """What rich is given past `cli.style` may be obeyed by a terminal, or taken for markup."""
+    doors = {"cli/style.py", "cli/terminal.py", "cli/progress.py"}
+    past = {
+        f"{relative(path)}:{node.lineno}"
+        for path in MODULES
+        if relative(path).startswith("cli/") and relative(path) not in doors
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and re.fullmatch(
+            r"(Text|Console)(\.\w+)?|.*\.(from_markup|render_str)", ast.unparse(node.func)
+        )
+    }
+    assert past == set()
+
+
 def _prints(called: ast.expr) -> bool:
     if isinstance(called, ast.Name):
         return called.id == "print"

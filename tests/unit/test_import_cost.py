@@ -2,8 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 HEAVY = ("apsw", "pydantic", "msgspec", "asyncio", "limpet.storage", "limpet.client")
+# What only people look at.
+SCREEN = {"typer", "rich", "limpet.cli"}
 
 
 def loaded(code: str) -> set[str]:
@@ -32,6 +37,30 @@ def test_a_guardian_loads_the_standard_library_and_empty_packages() -> None:
         "limpet.host.shortage",
         "limpet.host.signals",
     }
+
+
+@pytest.mark.parametrize(
+    "process", ["guardian", "supervisor", "zygote", "loop_executor", "lane_executor", "notice"]
+)
+def test_no_process_of_a_worker_loads_what_draws(process: str) -> None:
+    assert not loaded(f"import limpet.worker.{process}") & SCREEN
+
+
+def test_help_loads_no_command_and_nothing_that_draws() -> None:
+    code = "from limpet.cli.main import main; assert main(['--help']) == 0"
+    found = loaded(code)
+    assert "typer" in found
+    assert not found & {*HEAVY, "rich", "limpet.cli.jobs", "limpet.ops"}
+
+
+def test_a_job_is_enqueued_without_what_draws(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from limpet import App\napp = App('sqlite:///jobs.db')\n@app.task\ndef add(): ...\n"
+    )
+    words = ["enqueue", "add", "--app", "shop:app"]
+    code = f"from limpet.cli.main import main; assert main({words}) == 0"
+    found = loaded(f"import os; os.chdir({str(tmp_path)!r})\n{code}")
+    assert not found & {"rich", "pydantic"}
 
 
 def test_an_app_of_plain_tasks_needs_no_pydantic() -> None:

@@ -13,10 +13,10 @@ from contract.gates import CORE, GIB, ROOM
 from contract.test_callers import waiting
 from contract.test_permits import caller
 from contract.test_reservations import crowd
+from unit.drawn import drawn
 
-from limpet.cli.host_detail import detail_lines
-from limpet.cli.host_picture import hosts_lines, status_lines, status_text
-from limpet.cli.style import Style, width_of
+from limpet.cli.host_detail import detail_picture
+from limpet.cli.host_picture import hosts_picture, status_picture, status_text
 from limpet.domain.assessment import Assessment, Capacity
 from limpet.domain.reading import Executor, Pressure, Reading
 from limpet.domain.session import NewSession, SessionKind
@@ -163,12 +163,12 @@ def test_picture_fits_whatever_is_known(store: Store, clock: FakeClock, width: i
     publish(store, reading(clock, busy=None, memory=None), "web-3")
     me = caller(store)
     assert store.take_permit(me, CORE, ROOM._replace(server="cron-1"))
-    lines = hosts_lines(list_hosts(store, clock), width)
+    parts = hosts_picture(list_hosts(store, clock), width)
     look: Look = Gauge(store, HERE, clock).look()
-    lines += status_lines(gate_status(store, look, clock.wall()), width)
+    parts += status_picture(gate_status(store, look, clock.wall()))
     for server in ("web-1", "web-2", "web-3", "cron-1"):
-        lines += detail_lines(show_host(store, server, clock), width)
-    assert all(width_of("".join(text for text, _ in line)) <= width for line in lines)
+        parts += detail_picture(show_host(store, server, clock), width)
+    assert len(drawn(parts, width)) > 40
 
 
 def test_past_shows_the_largest_of_each_cell_and_blanks_where_nothing_is_known(
@@ -184,11 +184,14 @@ def test_past_shows_the_largest_of_each_cell_and_blanks_where_nothing_is_known(
     publish(store, reading(clock))
     history = HistoryAnswer(seconds=seconds, minutes=())
     host = msgspec.structs.replace(show_host(store, "web-1", clock), history=history)
-    lines = detail_lines(host, 12 + 9 + 12, now)  # nine cells of 100 s
-    (past,) = (line for line in lines if "most" in line[-1][0])
-    assert "".join(text for text, _ in past) == "  last 15m  ▁ ▇     █  most 100 %"
-    assert [text for text, style in past if style is Style.BAD] == ["▇", "█"]
-    assert sum("nothing is known" in text for line in lines for text, _ in line) == 3
+    width = 12 + 9 + 12  # nine cells of 100 s
+    plain_lines = drawn(detail_picture(host, width, now), width)
+    (past,) = (line for line in plain_lines if "most" in line)
+    assert past == "  last 15m  ▁ ▇     █  most 100 %"
+    assert sum("nothing is known" in line for line in plain_lines) == 3
+    coloured = "\n".join(drawn(detail_picture(host, width, now), width, colours=True))
+    assert "\033[31m▇\033[0m" in coloured
+    assert "\033[31m█\033[0m" in coloured
 
 
 def test_executors_are_told_with_their_worker(store: Store, clock: FakeClock) -> None:
@@ -201,7 +204,7 @@ def test_executors_are_told_with_their_worker(store: Store, clock: FakeClock) ->
         {"session": worker.id, "pid": 7, "cpu": 150.0, "memory": GIB, "name": "w1"},
         {"session": "of another store", "pid": 8, "cpu": 0.0, "memory": 5, "name": None},
     )
-    text = "\n".join("".join(text for text, _ in line) for line in detail_lines(host, 100))
+    text = "\n".join(drawn(detail_picture(host, 100), 100))
     assert "executors 2: 1.50 cores, 1 GiB" in text
     assert re.search(r"w1 +7 +1.50 +1 GiB", text)
 
@@ -211,8 +214,7 @@ def test_of_many_executors_the_busiest_are_shown_and_all_are_counted(
 ) -> None:
     executors = tuple(Executor("s", pid, float(pid), GIB) for pid in range(1, 13))
     publish(store, replace(reading(clock), executor_use=executors))
-    lines = detail_lines(show_host(store, "web-1", clock), 100)
-    text = "\n".join("".join(text for text, _ in line) for line in lines)
+    text = "\n".join(drawn(detail_picture(show_host(store, "web-1", clock), 100), 100))
     assert "executors 12: 0.78 cores, 12 GiB" in text
     assert "and 2 more; --json has all of them" in text
     assert not re.search(r" 2 +0.02 ", text)

@@ -2,9 +2,10 @@
 
 import msgspec
 import pytest
+from unit.drawn import drawn
 
 from limpet.cli.picture import picture
-from limpet.cli.style import Palette, Style, bar, cut, fitted, padded, width_of, wrapped
+from limpet.cli.style import Column, Style, left_out, line, table, text
 from limpet.domain.state import State
 from limpet.ops.cause_answer import CauseAnswer
 from limpet.ops.overview import (
@@ -70,17 +71,15 @@ def seen() -> Overview:
 
 
 def texts(width: int, height: int | None = None, look: Overview | None = None) -> list[str]:
-    palette = Palette(colours=False, unicode=True)
-    lines = picture(look or seen(), {"default": 3.25}, width, height)
-    return [palette.paint(line) for line in lines]
+    return drawn([picture(look or seen(), {"default": 3.25}, width, height)], width, height)
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
 @pytest.mark.parametrize("height", [3, 8, 14, 24, 60])
 def test_the_picture_fits_any_terminal(width: int, height: int) -> None:
-    lines = texts(width, height)
-    assert len(lines) <= height
-    assert max(width_of(line) for line in lines) <= width
+    assert len(texts(width, height)) == height
+    if height > 14:  # where there is room for all titles none is lost below the screen
+        assert len(drawn([picture(seen(), None, width, height)], width)) <= height
 
 
 def test_everything_is_shown_where_there_is_room() -> None:
@@ -114,26 +113,66 @@ def test_an_empty_store_says_what_to_do() -> None:
 
 
 def test_an_old_picture_says_so() -> None:
-    palette = Palette(colours=True, unicode=True)
-    lines = picture(seen(), None, 80, 24, trouble="the file is gone")
-    assert "this is old: the file is gone" in palette.paint(lines[1])
+    old = picture(seen(), None, 80, 24, trouble="the file is gone")
+    assert "this is old: the file is gone" in drawn([old], 80, 24, colours=True)[1]
 
 
-def test_text_is_measured_in_cells_and_never_cut_within_an_escape() -> None:
-    assert width_of("文e\u0301") == 3
-    assert cut("文文文", 4) == "文…"
-    assert padded("ab", 4, right=True) == "  ab"
-    assert bar(0.5, 4) == "██░░"
+def test_on_paper_nothing_is_cut_and_every_column_is_there() -> None:
+    long = "sqlite:////" + "a" * 300
+    store = StoreAnswer(url=long, durability="survives a crash", engine="x")
+    whole = "\n".join(
+        drawn([picture(msgspec.structs.replace(seen(), store=store), None, None)], 10_000)
+    )
+    assert long in whole
+    for word in (
+        "ORPHANED",
+        "REMARK",
+        "LAST HEARD",
+        "01k7h82t4g7stkeejcro4ka8e0",
+        "a-host.example",
+    ):
+        assert word in whole
+
+
+MARKUP = "[bold]loud[/bold] [link=https://x.y]click[/link] [/] :warning: \\[red]"
+
+
+def test_text_is_never_markup() -> None:
+    (line,) = drawn([text(MARKUP, Style.BAD)], 200, colours=True)
+    assert line == f"\033[31m{MARKUP}\033[0m"
+    heads = (Column("A", 1), Column("B", 2))
+    assert MARKUP in drawn([table(heads, [(text(MARKUP), text("b"))], None)], 200)[1]
+
+
+def test_text_is_escaped_before_it_is_cut() -> None:
+    heads = (Column("A", 1, least=4),)
+
+    def cut(value: str, width: int) -> str:
+        return drawn([table(heads, [(text(value),)], width)], width)[1]
+
     assert cut("a\n\tb\033[1m", 20) == r"a\n\tb\x1b[1m"
-    assert width_of("\u202e") == 6
-    assert padded("\x07", 6) == r"\x07  "
-    assert wrapped("a\nb cd", 5) == [r"a\nb", "cd"]
-    assert wrapped("one two three", 8) == ["one two", "three"]
-    line = fitted((("hello ", Style.BAD), ("world", Style.GOOD)), 8)
-    assert Palette(True, True).paint(line) == "\033[31mhello \033[0m\033[32mw…\033[0m"
-    bad = fitted((("\033[2J\n", Style.BAD), ("world", Style.GOOD)), 11)
-    assert Palette(True, True).paint(bad) == "\033[31m\\x1b[2J\\n\033[0m\033[32mw…\033[0m"
-    assert Palette(False, False).paint((("█░…✓", Style.GOOD),)) == "#-~+"
+    assert cut("\033[2J\nworld", 8) == r"\x1b[2J…"
+    assert cut("文文文", 4) == "文 …"
+    assert text("\u202e").cell_len == 6
+    lines = drawn([line(("\033[2J\n", Style.BAD), ("world", Style.GOOD))], 11, colours=True)
+    assert lines == ["\033[31m\\x1b[2J\\n\033[0m\033[32mw…\033[0m"]
+
+
+def test_a_table_gives_up_its_least_columns_and_says_which() -> None:
+    heads = (Column("ID", 9), Column("NAME", 5, least=4), Column("MORE", 1))
+    rows = [(text("0123456789"), text("a long name"), text("and more"))]
+    assert drawn([table(heads, rows, None)], 200)[1] == "0123456789  a long name  and more"
+    assert left_out(heads, rows, None) == []
+    assert drawn([table(heads, rows, 20)], 20)[1] == "0123456789  a long …"
+    (said,) = left_out(heads, rows, 20)
+    assert said.plain == "no room for MORE: a wider terminal or --json has them"
+    assert drawn([table(heads, rows, 5)], 5)[1] == "0123…"
+
+
+def test_an_optional_column_is_there_where_it_has_something_to_show() -> None:
+    heads = (Column("ID", 9), Column("REMARK", 1, optional=True))
+    assert drawn([table(heads, [(text("1"), text(""))], None)], 80) == ["ID", "1"]
+    assert drawn([table(heads, [(text("1"), text("x"))], None)], 80)[0] == "ID  REMARK"
 
 
 def test_finished_jobs_per_second_are_told_by_queue() -> None:

@@ -1,6 +1,5 @@
 """What a machine lacks is told from a defect, which keeps its traceback."""
 
-import argparse
 import asyncio
 import errno
 import logging
@@ -11,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from limpet.cli import jobs
 from limpet.cli import main as cli
+from limpet.cli.target import Common
 from limpet.host.shortage import is_lack
+from limpet.storage.contract.store import Store
 from limpet.worker.supervisor.session_parts import Defect, Parts
 from limpet.worker.wire.begin import LACKED
 
@@ -60,14 +62,10 @@ def test_a_part_that_fails_by_a_defect_has_its_traceback(
 def test_a_command_that_fails_by_a_defect_has_its_traceback(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(arguments: argparse.Namespace) -> int:
+    def fails(common: Common) -> Store:
         raise error
 
-    parser = cli.parser()
-    arguments = parser.parse_args(["jobs"])
-    arguments.run = fails
-    monkeypatch.setattr(parser, "parse_args", lambda argv: arguments)
-    monkeypatch.setattr(cli, "parser", lambda: parser)
+    monkeypatch.setattr(jobs, "find_store", fails)
     with pytest.raises(type(error)):
         cli.main(["jobs"])
 

@@ -7,12 +7,13 @@ import pytest
 from settings_page import PAGE, page
 
 from limpet import InvalidOption, settings
-from limpet.cli.main import parser
-from limpet.cli.worker import plan_of
+from limpet.cli import worker
+from limpet.cli.main import main
 from limpet.domain.load import Smoothing
 from limpet.gate.assess import Thresholds
 from limpet.settings import WorkerSettings, load_worker, worker_options
 from limpet.settings.worker import declared
+from limpet.worker.wire.plan import Plan
 
 
 def loaded(folder: Path, *, toml: str = "", env: dict[str, str] | None = None, **given: Any) -> Any:
@@ -147,13 +148,22 @@ def test_what_a_worker_does_without_a_word_is_what_the_gate_does() -> None:
     assert Smoothing(found.gate_rise, found.gate_fall) == Smoothing()
 
 
+def settings_of(words: list[str], monkeypatch: pytest.MonkeyPatch) -> WorkerSettings:
+    """Those with which the command line would begin a worker."""
+    plans: list[Plan] = []
+    monkeypatch.setattr(worker, "become", plans.append)
+    assert main(words) == 0
+    (plan,) = plans
+    return plan.settings
+
+
 def test_command_line_takes_what_is_set_of_the_gate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LIMPET_GATE_MEMORY", "70")
     words = ["worker", "a:b", "--server-id", "web-2", "--gate-cpu", "65", "--gate-fall", "0.2"]
-    found = plan_of(parser().parse_args(words)).settings
+    found = settings_of(words, monkeypatch)
     assert (found.server_id, found.gate_cpu, found.gate_memory) == ("web-2", 65.0, 70.0)
     assert (found.gate_pressure, found.gate_rise, found.gate_fall) == (10.0, 0.7, 0.2)
 
@@ -173,7 +183,7 @@ def test_the_page_of_settings_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `make chart`"
 
 
-def test_every_option_of_a_worker_reaches_its_plan() -> None:
+def test_every_option_of_a_worker_reaches_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "name": "w", "queues": "email=5", "lanes": "3", "async_jobs": "7", "lease": "4s",
         "drain": "3s", "grace": "2s", "max_jobs": "9", "max_rss": "1GB", "burst": None,
@@ -184,7 +194,7 @@ def test_every_option_of_a_worker_reaches_its_plan() -> None:
     for option in worker_options():
         value = given[option.name]
         words += [option.flags[-1]] if value is None else [option.flags[-1], value]
-    found = plan_of(parser().parse_args(words)).settings
+    found = settings_of(words, monkeypatch)
     assert found == WorkerSettings(
         name="w", queues={"email": 5}, lanes=3, async_jobs=7, lease=4, drain=3, grace=2, max_jobs=9,
         max_rss=10**9, burst=True, reload=True, server_id="web-2", gate_cpu=65, gate_memory=66,

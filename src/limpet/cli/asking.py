@@ -1,47 +1,57 @@
 """Before something is done to many jobs a person is asked; after it, the person is told."""
 
-import argparse
 import sys
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
 
 from limpet.cli.output import note, say, say_json
+from limpet.cli.progress import Progress
 from limpet.domain.errors import InvalidOption
 from limpet.ops.bulk import BulkAnswer, Tally, Tell
 
-_TELL_SECONDS = 1.0
 
-
-def add_asking(parser: argparse.ArgumentParser) -> None:
+@dataclass(frozen=True, slots=True)
+class Consent:
     """The options of whatever is done to many jobs."""
-    parser.add_argument("--dry-run", action="store_true", help="say how many, and do nothing")
-    parser.add_argument("--yes", action="store_true", help="do it without asking")
+
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say how many, and do nothing")] = False
+    yes: Annotated[bool, typer.Option("--yes", help="do it without asking")] = False
 
 
 def carry_out(
-    arguments: argparse.Namespace,
+    consent: Consent,
     what: str,
     done: str,
     do: Callable[[bool, Tell], BulkAnswer],
+    *,
+    json: bool,
 ) -> int:
-    """Look, ask, do, tell; `what` and `done` are words such as "retry" and "retried"."""
-    if arguments.dry_run:
-        return _told(arguments, f"would be {done}", do(True, _Teller(0)))
+    """Look, ask, do, report; `what` and `done` are words such as "retry" and "retried"."""
+    if consent.dry_run:
+        return _report(f"would be {done}", _do(do, True), json)
     expected = 0
-    if not arguments.yes:
-        would = do(True, _Teller(0))
+    if not consent.yes:
+        would = _do(do, True)
         expected = would.done + would.asked
         if not expected:
-            return _told(arguments, f"would be {done}", would)
-        if not _agreed(arguments, what, would):
+            return _report(f"would be {done}", would, json)
+        if not _agreed(what, would, json):
             say("nothing was done")
             return 1
-    return _told(arguments, done, do(False, _Teller(expected)))
+    return _report(done, _do(do, False, expected), json)
 
 
-def _agreed(arguments: argparse.Namespace, what: str, would: BulkAnswer) -> bool:
+def _do(do: Callable[[bool, Tell], BulkAnswer], dry_run: bool, expected: int = 0) -> BulkAnswer:
+    with Progress() as progress:
+        return do(dry_run, _tell(progress, expected))
+
+
+def _agreed(what: str, would: BulkAnswer, json: bool) -> bool:
     jobs = _jobs(would.done + would.asked)
-    if arguments.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidOption(
             f"this would {what} {jobs}; pass --yes to do it, or --dry-run to look first."
         )
@@ -49,8 +59,8 @@ def _agreed(arguments: argparse.Namespace, what: str, would: BulkAnswer) -> bool
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _told(arguments: argparse.Namespace, done: str, answer: BulkAnswer) -> int:
-    if arguments.json:
+def _report(done: str, answer: BulkAnswer, json: bool) -> int:
+    if json:
         say_json(answer)
         return 1 if answer.refused else 0
     if not answer.matched:
@@ -79,17 +89,11 @@ def _jobs(count: int, kind: str = "") -> str:
     return f"{count:,} {kind}{'job' if count == 1 else 'jobs'}"
 
 
-class _Teller:
-    """Says once a second how far it is, beside what is printed at the end."""
-
-    def __init__(self, expected: int) -> None:
-        self._expected = expected
-        self._next = time.monotonic() + _TELL_SECONDS
-
-    def __call__(self, tally: Tally) -> None:
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + _TELL_SECONDS
-        of = f" of {self._expected:,}" if self._expected and not tally.dry_run else ""
+def _tell(progress: Progress, expected: int) -> Tell:
+    def tell(tally: Tally) -> None:
+        total = 0 if tally.dry_run else expected
+        of = f" of {total:,}" if total else ""
         word = "looked at" if tally.dry_run else "done"
-        note(f"{tally.matched:,}{of} jobs {word}")
+        progress.tell(f"{tally.matched:,}{of} jobs {word}", tally.matched, total)
+
+    return tell

@@ -1,65 +1,68 @@
 """`limpet breakers`: what holds the work of some tasks back."""
 
-import argparse
-from typing import Any
+from typing import Annotated
 
-from limpet.cli.output import ago, say, say_json, table
-from limpet.cli.target import add_target, find_store
+import typer
+
+from limpet.cli.command import command, group, without_action
+from limpet.cli.output import ago, say, say_json, show_table
+from limpet.cli.style import Column, Style, text
+from limpet.cli.target import Common, find_store
+from limpet.domain.breaker import BreakerState
 from limpet.ops.breakers import list_breakers, reset_breaker
 
+_COLUMNS = (
+    Column("BREAKER", 9, least=8),
+    Column("STATE", 8),
+    Column("FAILED", 7, right=True),
+    Column("SUCCEEDED", 6, right=True),
+    Column("OPENS AT", 3),
+    Column("OPENED", 4),
+    Column("TRIES", 5),
+    Column("TASKS", 2, least=10),
+)
 
-def add(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "breakers",
-        help="list circuit breakers, or close one",
-        description="List the circuit breakers with what they saw. With reset, close one by hand.",
-    )
-    add_target(parser)
-    parser.set_defaults(run=_list)
-    actions = parser.add_subparsers(dest="action", metavar="[ACTION]")
-    reset = actions.add_parser(
-        "reset",
-        help="close a breaker",
-        description="Close a breaker, so that the work of its tasks goes on at once.",
-    )
-    reset.add_argument("name", metavar="NAME")
-    add_target(reset, under=True)
-    reset.set_defaults(run=_reset)
+app = group(runs_alone=True)
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    breakers = list_breakers(find_store(arguments))
-    if arguments.json:
+@without_action(app, "List the circuit breakers with what they saw. With reset, close one by hand.")
+def show(common: Common) -> int:
+    """List the breakers."""
+    breakers = list_breakers(find_store(common))
+    if common.json:
         say_json(breakers)
     elif not breakers:
         say("no breakers")
     else:
         rows = [
             (
-                each.breaker,
-                each.state,
-                each.failed,
-                each.succeeded,
-                f"{each.failure_rate:.0%} of {each.least} or more",
-                ago(each.opened_at),
-                ago(each.probe_at),
-                ", ".join(each.tasks),
+                text(each.breaker),
+                text(each.state, Style.PLAIN if each.state == BreakerState.CLOSED else Style.BAD),
+                text(each.failed),
+                text(each.succeeded),
+                text(f"{each.failure_rate:.0%} of {each.least} or more"),
+                text(ago(each.opened_at) or "-"),
+                text(ago(each.probe_at) or "-"),
+                text(", ".join(each.tasks)),
             )
             for each in breakers
         ]
-        table(
-            ("BREAKER", "STATE", "FAILED", "SUCCEEDED", "OPENS AT", "OPENED", "TRIES", "TASKS"),
-            rows,
-        )
+        show_table(_COLUMNS, rows)
     return 0
 
 
-def _reset(arguments: argparse.Namespace) -> int:
-    store = find_store(arguments)
-    reset_breaker(store, arguments.name)
-    if arguments.json:
-        say_json(next(each for each in list_breakers(store) if each.breaker == arguments.name))
+@command(
+    app,
+    "reset",
+    "close a breaker",
+    about="Close a breaker, so that the work of its tasks goes on at once.",
+)
+def reset(name: Annotated[str, typer.Argument(metavar="NAME")], common: Common) -> int:
+    """Close one."""
+    store = find_store(common)
+    reset_breaker(store, name)
+    if common.json:
+        say_json(next(each for each in list_breakers(store) if each.breaker == name))
     else:
-        say(f"breaker {arguments.name} is closed")
+        say(f"breaker {name} is closed")
     return 0

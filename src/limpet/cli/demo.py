@@ -1,6 +1,5 @@
 """`limpet demo`: kill a worker, watch the recovery, and see what was proved."""
 
-import argparse
 import os
 import shutil
 import signal
@@ -10,12 +9,19 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
 
 from limpet import settings
+from limpet.cli.command import command, group
 from limpet.cli.live import Live
 from limpet.cli.output import say_json
-from limpet.cli.style import Line, Style, bar, padded, wrapped
+from limpet.cli.style import Style, bar, beside, line, text
+from limpet.cli.target import Debug
 from limpet.demo import KEPT
 from limpet.demo.checks import Check, Evidence, Verdict, judge
 from limpet.domain.errors import InvalidOption
@@ -35,21 +41,21 @@ _SIGNS = {
 }
 
 
-def add(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "demo",
-        help="kill a worker and watch the recovery, in half a minute",
-        description="Start two workers on a throw-away SQLite file, give them jobs, kill with -9, "
-        "watch the recovery, and check what was promised. Exit code 1 if a promise broke.",
-    )
-    parser.add_argument("--keep", action="store_true", help="keep the folder, to look at it")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON only")
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    parser.set_defaults(run=run)
+app = group()
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command(
+    app,
+    "demo",
+    "kill a worker and watch the recovery, in half a minute",
+    about="Start two workers on a throw-away SQLite file, give them jobs, kill with -9, watch the "
+    "recovery, and check what was promised. Exit code 1 if a promise broke.",
+)
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="keep the folder, to look at it")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print the summary as JSON only")] = False,
+    debug: Debug = False,
+) -> int:
     """Play, judge, tell."""
     if not SUPPORTED:
         raise InvalidOption(
@@ -58,26 +64,26 @@ def run(arguments: argparse.Namespace) -> int:
     from limpet.demo.story import perform
 
     began = time.monotonic()
-    with _folder(arguments.keep) as folder, Live(quiet=arguments.json) as live:
+    with _folder(keep) as folder, Live(quiet=json) as live:
         teller = Teller(live, began)
         teller.begin()
         try:
             evidence = perform(folder, teller)
         except (KeyboardInterrupt, SystemExit):
-            live.write((("interrupted; all that was started has been ended", Style.WARN),))
+            live.write(text("interrupted; all that was started has been ended", Style.WARN))
             raise
     checks = judge(evidence)
     seconds = time.monotonic() - began
     kept = all(check.verdict is not Verdict.BROKEN for check in checks)
-    if arguments.json:
-        say_json(_record(checks, evidence, seconds, folder if arguments.keep else None))
+    if json:
+        say_json(_record(checks, evidence, seconds, folder if keep else None))
     else:
-        for line in _summary(checks, seconds, live.width):
-            live.write(line)
-        if arguments.keep:
-            live.write(((f"The folder was kept: {folder}", Style.PLAIN),))
+        for each in _summary(checks, seconds, live.width):
+            live.write(each)
+        if keep:
+            live.write(line((f"The folder was kept: {folder}", Style.PLAIN), wraps=True))
         elif not kept:
-            live.write((("limpet demo --keep leaves the store and the logs.", Style.PLAIN),))
+            live.write(text("limpet demo --keep leaves the store and the logs."))
     return 0 if kept else 1
 
 
@@ -119,29 +125,29 @@ class Teller:
         self._last_shown = began
 
     def begin(self) -> None:
-        text = (
+        story = (
             "Two workers share some jobs. One worker is killed with -9, all of it. "
             "Nothing may be lost, run twice at once, or be left behind."
         )
-        self._live.write((("limpet demo", Style.HEAD),))
-        for line in wrapped(text, self._live.width):
-            self._live.write(((line, Style.PLAIN),))
-        self._live.write(())
+        self._live.write(text("limpet demo", Style.HEAD))
+        for each in wrap(story, self._live.width):
+            self._live.write(text(each))
+        self._live.write(text(""))
 
-    def tell(self, what: str, text: str) -> None:
+    def tell(self, what: str, words: str) -> None:
         """One line, or more where the terminal is narrow."""
         clock = f"{time.monotonic() - self._began:5.1f} s  "
         indent = len(clock) + _LABEL_CELLS
-        first, *rest = wrapped(text, max(20, self._live.width - indent))
-        label = (padded(what, _LABEL_CELLS), _LABELS.get(what, Style.HEAD))
-        self._live.write(((clock, Style.FAINT), label, (first, Style.PLAIN)))
-        for line in rest:
-            self._live.write(((" " * indent + line, Style.PLAIN),))
+        first, *rest = wrap(words, max(20, self._live.width - indent)) or [""]
+        label = (f"{what:<{_LABEL_CELLS}}", _LABELS.get(what, Style.HEAD))
+        self._live.write(line((clock, Style.FAINT), label, (first, Style.PLAIN)))
+        for each in rest:
+            self._live.write(text(" " * indent + each))
 
     def show(self, rows: "Sequence[Row]") -> None:
         """How far the jobs are: bars on a terminal, now and then a line elsewhere."""
         if self._live.is_terminal:
-            self._live.show([(), *(_row(row, self._live.width) for row in rows)])
+            self._live.show([text(""), *(_row(row, self._live.width) for row in rows)])
         elif time.monotonic() - self._last_shown >= _PLAIN_EVERY_SECONDS:
             self._last_shown = time.monotonic()
             open_ = [row for row in rows if row.state not in (State.SUCCEEDED, State.FAILED)]
@@ -155,7 +161,7 @@ def _percent(row: "Row") -> str:
     return "failed" if row.state is State.FAILED else f"{int((row.fraction or 0) * 100)}%"
 
 
-def _row(row: "Row", width: int) -> Line:
+def _row(row: "Row", width: int) -> RenderableType:
     """A bar with its words, as `limpet top` would draw it."""
     done, failed = row.state is State.SUCCEEDED, row.state is State.FAILED
     fraction = 1.0 if done else 0.0 if failed else row.fraction or 0.0
@@ -165,38 +171,40 @@ def _row(row: "Row", width: int) -> Line:
     if not (done or failed) and row.state is not State.RUNNING and row.attempt > 1:
         run = f"waits for run {row.attempt}"
     words = ", ".join(part for part in (run, row.note) if part)
-    return (
-        (f"  {padded(row.name, 11)}", Style.PLAIN),
-        (bar(fraction, cells), style),
-        (f" {padded(_percent(row), 6, right=True)}  ", style),
-        (f"{padded(row.worker, 5)}", Style.PLAIN),
-        (words, Style.FAINT),
+    return beside(
+        text(f"  {row.name:<11}"),
+        bar(fraction, cells, style),
+        text(f" {_percent(row):>6}  ", style),
+        text(f"{row.worker:<5}"),
+        text(words, Style.FAINT),
     )
 
 
-def _summary(checks: Sequence[Check], seconds: float, width: int) -> Iterator[Line]:
+def _summary(checks: Sequence[Check], seconds: float, width: int) -> Iterator[Text]:
     broken = [check.promise for check in checks if check.verdict is Verdict.BROKEN]
-    yield ()
-    yield (("What was proved" if not broken else "What was found", Style.HEAD),)
+    yield text("")
+    yield text("What was proved" if not broken else "What was found", Style.HEAD)
     label = max(len(check.promise) for check in checks) + 1
     for check in checks:
         sign, style = _SIGNS[check.verdict]
         room = width - label - 4
         if room >= 36:
-            first, *rest = wrapped(check.figure, room)
+            first, *rest = wrap(check.figure, room) or [""]
             indent = label + 4
         else:
-            first, rest, indent = "", wrapped(check.figure, width - 4), 4
-        name = (padded(check.promise, label), Style.PLAIN)
-        yield ((f"  {sign} ", style), name, (first, Style.FAINT if style is Style.GOOD else style))
-        for line in rest:
-            yield ((" " * indent + line, Style.FAINT if style is Style.GOOD else style),)
-    yield ()
+            first, rest, indent = "", wrap(check.figure, max(20, width - 4)), 4
+        look = Style.FAINT if style is Style.GOOD else style
+        name = (f"{check.promise:<{label}}", Style.PLAIN)
+        yield line((f"  {sign} ", style), name, (first, look))
+        for each in rest:
+            yield text(" " * indent + each, look)
+    yield text("")
+    took = (f"{seconds:.1f} s", Style.FAINT)
     if broken:
-        yield ((f"Broken: {', '.join(broken)}. ", Style.BAD), (f"{seconds:.1f} s", Style.FAINT))
+        yield line((f"Broken: {', '.join(broken)}. ", Style.BAD), took)
     else:
-        yield (("Every promise was kept. ", Style.GOOD), (f"{seconds:.1f} s", Style.FAINT))
-        yield (("Next: limpet worker module:app, and limpet top to watch it.", Style.FAINT),)
+        yield line(("Every promise was kept. ", Style.GOOD), took)
+        yield text("Next: limpet worker module:app, and limpet top to watch it.", Style.FAINT)
 
 
 def _record(

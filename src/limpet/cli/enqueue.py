@@ -1,42 +1,69 @@
 """`limpet enqueue`: hand in a job by hand."""
 
-import argparse
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
+import typer
+
+from limpet.cli.command import command, group
 from limpet.cli.json_input import json_object
 from limpet.cli.output import say, say_json
-from limpet.cli.target import add_target, find_app
-from limpet.ops.inspect import show_job
+from limpet.cli.target import Common, find_app
 
 
-def add(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("enqueue", help="hand in a job")
-    parser.add_argument("task", metavar="TASK", help="the task's name")
-    parser.add_argument(
-        "args", metavar="ARGS", nargs="?", default="{}", help="a JSON object; - reads it from input"
-    )
-    parser.add_argument("--queue", help="another queue than the task's")
-    parser.add_argument("--priority", type=int, help="higher is sooner")
-    parser.add_argument("--delay", help="not before, as in 10m")
-    parser.add_argument("--expires", help="dropped if not started by then, as in 1h")
-    parser.add_argument("--deadline", help="all attempts together end by then, as in 2h")
-    parser.add_argument("--key", help="one at a time of those with this key, as in customer:42")
-    parser.add_argument("--unique", help="not while another job of the task has it")
-    add_target(parser)
-    parser.set_defaults(run=run)
+def _option(name: str, metavar: str, text: str) -> Any:
+    return typer.Option(name, metavar=metavar, help=text)
 
 
-def run(arguments: argparse.Namespace) -> int:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the job."""
+
+    queue: Annotated[str | None, _option("--queue", "NAME", "another queue than the task's")] = None
+    priority: Annotated[int | None, _option("--priority", "N", "higher is sooner")] = None
+    delay: Annotated[str | None, _option("--delay", "TIME", "not before, as in 10m")] = None
+    expires: Annotated[
+        str | None, _option("--expires", "TIME", "dropped if not started by then, as in 1h")
+    ] = None
+    deadline: Annotated[
+        str | None, _option("--deadline", "TIME", "all attempts together end by then, as in 2h")
+    ] = None
+    key: Annotated[
+        str | None,
+        _option("--key", "KEY", "one at a time of those with this key, as in customer:42"),
+    ] = None
+    unique: Annotated[
+        str | None, _option("--unique", "TEXT", "not while another job of the task has it")
+    ] = None
+
+
+app = group()
+
+
+@command(
+    app,
+    "enqueue",
+    "hand in a job",
+    about="Check the arguments against the task of the app and hand in a job.",
+)
+def enqueue(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="the task's name")],
+    options: Options,
+    common: Common,
+    args: Annotated[
+        str, typer.Argument(metavar="ARGS", help="a JSON object; - reads it from input")
+    ] = "{}",
+) -> int:
     """Check the arguments against the task and enqueue."""
-    app = find_app(arguments)
-    names = ("queue", "priority", "delay", "expires", "deadline", "key", "unique")
-    options = {name: value for name in names if (value := getattr(arguments, name)) is not None}
-    task = app.find(arguments.task).using(**options)
-    job = app.enqueue_many([task.call(**json_object(arguments.args))])[0]
-    if arguments.json:
-        say_json(show_job(app.client.store, job.id))
+    found = find_app(common)
+    chosen = {name: value for name, value in asdict(options).items() if value is not None}
+    bound = found.find(task).using(**chosen)
+    job = found.enqueue_many([bound.call(**json_object(args))])[0]
+    if common.json:
+        from limpet.ops.inspect import show_job
+
+        say_json(show_job(found.client.store, job.id))
     else:
         there = "" if job.accepted else "; it was there before, and nothing was handed in"
-        say(f"{job.id}  {task.name} is {job.state} on queue {task.options.queue}{there}")
+        say(f"{job.id}  {bound.name} is {job.state} on queue {bound.options.queue}{there}")
     return 0

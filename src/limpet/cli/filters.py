@@ -1,8 +1,10 @@
 """The options by which a command chooses jobs."""
 
-import argparse
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.duration import duration, microseconds
@@ -12,65 +14,95 @@ from limpet.domain.queue import checked_name
 from limpet.domain.state import State
 from limpet.ops.selection import Selection
 
+_STATES = ", ".join(state.value for state in State)
 _TIMES = ("created_since", "created_until", "finished_since", "finished_until")
+_SECTION = "Which jobs (a time is 2h, so long ago, or 2026-01-31T08:00, in UTC)"
 
 
-def add_filters(
-    parser: argparse.ArgumentParser, *, state: bool = True, under: bool = False
-) -> None:
-    """Add them; `under`: a command of a command that has them too, whose words stay."""
-    unless_said: Any = argparse.SUPPRESS if under else None
-    group = parser.add_argument_group(
-        "which jobs",
-        "Times are 2h (so long ago) or 2026-01-31T08:00 (UTC, unless it names a zone).",
+def _option(name: str, metavar: str, text: str, **more: Any) -> Any:
+    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=_SECTION, **more)
+
+
+def _state(text: str) -> State:
+    try:
+        return State(text)
+    except ValueError:
+        raise typer.BadParameter(f"invalid choice: {text!r}; choose from {_STATES}") from None
+
+
+def _states(incomplete: str) -> list[str]:
+    return [state.value for state in State if state.startswith(incomplete)]
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """All but the state."""
+
+    queue: Annotated[str | None, _option("--queue", "NAME", "of that queue")] = None
+    task: Annotated[str | None, _option("--task", "NAME", "of that task")] = None
+    error: Annotated[
+        str | None,
+        _option("--error", "TEXT", "whose error is of that kind, or has that in its text"),
+    ] = None
+    created_since: Annotated[
+        str | None, _option("--created-since", "TIME", "enqueued then or later")
+    ] = None
+    created_until: Annotated[str | None, _option("--created-until", "TIME", "enqueued before")] = (
+        None
     )
-    if state:
-        group.add_argument(
-            "--state", choices=[each.value for each in State], metavar="STATE", default=unless_said,
-            help=", ".join(each.value for each in State),
-        )  # fmt: skip
-    for name, metavar, text in (
-        ("--queue", "NAME", "of that queue"),
-        ("--task", "NAME", "of that task"),
-        ("--error", "TEXT", "whose error is of that kind, or has that in its text"),
-        ("--created-since", "TIME", "enqueued then or later"),
-        ("--created-until", "TIME", "enqueued before"),
-        ("--finished-since", "TIME", "finished then or later"),
-        ("--finished-until", "TIME", "finished before"),
-        ("--key", "KEY", "with that key"),
-        ("--parent", "ID", "the children of that job"),
-        ("--root", "ID", "all below that job"),
-    ):
-        group.add_argument(name, metavar=metavar, default=unless_said, help=text)
+    finished_since: Annotated[
+        str | None, _option("--finished-since", "TIME", "finished then or later")
+    ] = None
+    finished_until: Annotated[
+        str | None, _option("--finished-until", "TIME", "finished before")
+    ] = None
+    key: Annotated[str | None, _option("--key", "KEY", "with that key")] = None
+    parent: Annotated[str | None, _option("--parent", "ID", "the children of that job")] = None
+    root: Annotated[str | None, _option("--root", "ID", "all below that job")] = None
+
+    def selection(self, now: int | None = None) -> Selection:
+        """The jobs that the command line names, each word checked."""
+        moment = SystemClock().wall() if now is None else now
+        times = {
+            name: None if (text := getattr(self, name)) is None else _moment(text, name, moment)
+            for name in _TIMES
+        }
+        for first, last in (_TIMES[:2], _TIMES[2:]):
+            since, until = times[first], times[last]
+            if since is not None and until is not None and since >= until:
+                raise InvalidOption(
+                    f"{_written(first)} does not come before {_written(last)}; no job can be in "
+                    f"between."
+                )
+        return Selection(
+            queue=self.queue and checked_name(self.queue),
+            task=self.task and checked_name(self.task, "task"),
+            error=self.error or None,
+            key=self.key,
+            parent=self.parent and checked_id(self.parent),
+            root=self.root and checked_id(self.root),
+            created_since=times["created_since"],
+            created_until=times["created_until"],
+            finished_since=times["finished_since"],
+            finished_until=times["finished_until"],
+        )
 
 
-def selection_of(arguments: argparse.Namespace, now: int | None = None) -> Selection:
-    """The jobs that the command line names, each word checked."""
-    moment = SystemClock().wall() if now is None else now
-    times = {
-        name: None if (text := getattr(arguments, name)) is None else _moment(text, name, moment)
-        for name in _TIMES
-    }
-    for first, last in (_TIMES[:2], _TIMES[2:]):
-        since, until = times[first], times[last]
-        if since is not None and until is not None and since >= until:
-            raise InvalidOption(
-                f"{_option(first)} does not come before {_option(last)}; no job can be in between."
-            )
-    state = getattr(arguments, "state", None)
-    return Selection(
-        state=State(state) if state else None,
-        queue=arguments.queue and checked_name(arguments.queue),
-        task=arguments.task and checked_name(arguments.task, "task"),
-        error=arguments.error or None,
-        key=arguments.key,
-        parent=arguments.parent and checked_id(arguments.parent),
-        root=arguments.root and checked_id(arguments.root),
-        **times,
-    )
+@dataclass(frozen=True, slots=True)
+class StateFilters(Filters):
+    """All of them."""
+
+    state: Annotated[
+        State | None,
+        _option("--state", "STATE", _STATES, parser=_state, autocompletion=_states),
+    ] = None
+
+    def selection(self, now: int | None = None) -> Selection:
+        """The jobs that the command line names, each word checked."""
+        return replace(Filters.selection(self, now), state=self.state)
 
 
-def _option(name: str) -> str:
+def _written(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
@@ -83,7 +115,7 @@ def _moment(text: str, name: str, now: int) -> int:
         read = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidOption(
-            f"{_option(name)} is {text!r}; write how long ago, as 2h or 10m, or a date and time, "
+            f"{_written(name)} is {text!r}; write how long ago, as 2h or 10m, or a date and time, "
             f"as 2026-01-31T08:00."
         ) from None
     return round((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1e6)

@@ -1,19 +1,21 @@
 """`limpet gate`: whether this host has room for heavy work, and commands that wait for it."""
 
-import argparse
 import os
 import re
 import shutil
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from limpet.cli.host_picture import status_lines, status_text
-from limpet.cli.output import complain, say, say_json
-from limpet.cli.style import columns_of
-from limpet.cli.target import add_target, find_store
+import typer
+
+from limpet.cli.command import command, group
+from limpet.cli.output import complain, say, say_json, show
+from limpet.cli.target import Common, Target, find_store
+from limpet.cli.terminal import columns
 from limpet.domain.clock import SystemClock
 from limpet.domain.duration import duration
 from limpet.domain.errors import InvalidOption, StoreError
@@ -29,102 +31,65 @@ _NO_SUCH_COMMAND = 127
 _NUMBER = re.compile(r"(?<![\w.-])\d+(\.\d+)?(?![\w.-])")
 
 
-def add(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "gate",
-        help="ask whether this host has room, or run a command when it has",
-        description="The gate lets weighted work begin only where there is room for it.",
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    status = actions.add_parser(
-        "status",
-        help="say whether weighted work may begin here",
-        description="Say whether weighted work may begin on this host, and why not. Where no "
-        "worker's monitor tells of it, it is measured for about a second. Exit code 1 when it is "
-        "not ready.",
-    )
-    watch = actions.add_parser(
-        "watch",
-        help="say it again whenever it changes",
-        description="Say whether weighted work may begin on this host, one line per change, until "
-        "Ctrl-C. With --json, one object per line.",
-    )
-    for each, run in ((status, _status), (watch, _watch)):
-        _add_server(each)
-        add_target(each)
-        each.set_defaults(run=run)
-    _add_run(actions)
-
-
-def _add_server(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--server-id",
-        metavar="NAME",
+ServerId = Annotated[
+    str | None,
+    typer.Option(
+        "--server-id", metavar="NAME",
         help="the name of this host at the gate, as its workers have it (else LIMPET_SERVER_ID, "
         "else server_id of [worker] in limpet.toml, else the host's name)",
-    )
+    ),
+]  # fmt: skip
 
-
-def _add_run(actions: Any) -> None:
-    parser = actions.add_parser(
-        "run",
-        help="run a command when there is room",
-        usage="limpet gate run [options] -- COMMAND [ARGUMENT …]",
-        description="Wait for room on this host, hold a permit while the command runs, and leave "
-        "nothing of its process tree behind: not when it ends, nor when it is interrupted, nor "
-        "when this program is killed. The first signal of each kind goes to the command, the "
-        "same one a second time ends the whole tree. That is also ended when the permit is lost "
-        "because the store could not be reached for the lease of 10 s, or this program was stopped "
-        "(Ctrl-Z) for so long: then it is killed, and does not go on when it is continued.",
-        epilog="Exit codes: that of the command, 128 + n if signal n ended it, 127 if there is no "
-        "such command, 1 if there was no room before --timeout, or the permit was lost.",
-    )
-    parser.add_argument("--cpu", type=float, metavar="CORES", help="how many cores it takes (1)")
-    parser.add_argument("--memory", metavar="SIZE", help="how much memory it takes, as in 2GiB")
-    parser.add_argument(
-        "--heavy",
-        action="store_true",
-        help="only while the host is calm, and with no other weighted work beside it",
-    )
-    parser.add_argument("--timeout", metavar="TIME", help="wait no longer, as in 10m (no limit)")
-    parser.add_argument("--name", metavar="NAME", help="what holds the permit (the command)")
-    parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    _add_server(parser)
-    add_target(parser, json=False)
-    parser.set_defaults(run=_run)
+app = group("The gate lets weighted work begin only where there is room for it.")
 
 
 # -- status and watch
 
 
-def _status(arguments: argparse.Namespace) -> int:
-    from limpet.gate.gauge import Gauge
+@command(
+    app,
+    "status",
+    "say whether weighted work may begin here",
+    about="Say whether weighted work may begin on this host, and why not. Where no worker's "
+    "monitor tells of it, it is measured for about a second. Exit code 1 when it is not ready.",
+)
+def status(common: Common, server_id: ServerId = None) -> int:
+    """Say it once."""
     from limpet.gate.this_host import here
+    from limpet.gate.gauge import Gauge
     from limpet.ops.gate import gate_status
 
-    store, host = find_store(arguments), here(arguments.server_id)
-    status = gate_status(store, Gauge(store, host).look(), SystemClock().wall())
-    if arguments.json:
-        say_json(status)
+    store, host = find_store(common), here(server_id)
+    found = gate_status(store, Gauge(store, host).look(), SystemClock().wall())
+    if common.json:
+        say_json(found)
     else:
-        for line in status_lines(status, columns_of(sys.stdout)):
-            say(line)
-    return 0 if status.ready else 1
+        from limpet.cli.host_picture import status_picture
+
+        show(*status_picture(found), width=columns())
+    return 0 if found.ready else 1
 
 
-def _watch(arguments: argparse.Namespace) -> int:
-    from limpet.gate.gauge import Gauge
+@command(
+    app,
+    "watch",
+    "say it again whenever it changes",
+    about="Say whether weighted work may begin on this host, one line per change, until Ctrl-C. "
+    "With --json, one object per line.",
+)
+def watch(common: Common, server_id: ServerId = None) -> int:
+    """Say it again and again."""
     from limpet.gate.this_host import here
+    from limpet.gate.gauge import Gauge
     from limpet.ops.gate import gate_status
 
-    store, host = find_store(arguments), here(arguments.server_id)
+    store, host = find_store(common), here(server_id)
     gauge, clock = Gauge(store, host), SystemClock()
     before: Any = None
     failing = False
     while True:
         try:
-            status = gate_status(store, gauge.look(), clock.wall())
+            found = gate_status(store, gauge.look(), clock.wall())
         except StoreError as error:
             if before is None:
                 raise
@@ -133,9 +98,9 @@ def _watch(arguments: argparse.Namespace) -> int:
             failing = True
         else:
             failing = False
-            if (seen := _seen(status)) != before:
+            if (seen := _seen(found)) != before:
                 before = seen
-                _tell(status, as_json=arguments.json)
+                _tell(found, as_json=common.json)
         time.sleep(_WATCH_SECONDS)
 
 
@@ -149,6 +114,8 @@ def _tell(status: GateStatus, *, as_json: bool) -> None:
     if as_json:
         say_json(status, indent=None)
     else:
+        from limpet.cli.host_picture import status_text
+
         at = datetime.fromisoformat(status.at).astimezone()
         say(f"{at:%H:%M:%S}  {status_text(status)}")
     sys.stdout.flush()
@@ -157,7 +124,66 @@ def _tell(status: GateStatus, *, as_json: bool) -> None:
 # -- run
 
 
-def _run(arguments: argparse.Namespace) -> int:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How much room a command takes, and how it waits for it."""
+
+    cpu: Annotated[
+        float | None,
+        typer.Option("--cpu", metavar="CORES", help="how many cores it takes (else 1)"),
+    ] = None
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="how much memory it takes, as in 2GiB"),
+    ] = None
+    heavy: Annotated[
+        bool,
+        typer.Option(
+            "--heavy",
+            help="only while the host is calm, and with no other weighted work beside it",
+        ),
+    ] = False
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="TIME", help="wait no longer, as in 10m (else no limit)"),
+    ] = None
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="what holds the permit (else the command)"),
+    ] = None
+
+    def weight(self) -> Weight:
+        """The room, checked."""
+        memory = 0 if self.memory is None else self.memory
+        size(memory, what="--memory")
+        # Whoever names something else than cores need not name those.
+        plain = self.memory is None and not self.heavy
+        cpu = self.cpu if self.cpu is not None else float(plain)
+        return Weight(cpu, memory, heavy=self.heavy)
+
+
+@command(
+    app,
+    "run",
+    "run a command when there is room",
+    about="Wait for room on this host, hold a permit while the command runs, and leave nothing of "
+    "its process tree behind: not when it ends, nor when it is interrupted, nor when this program "
+    "is killed. The first signal of each kind goes to the command, the same one a second time "
+    "ends the whole tree. That is also ended when the permit is lost because the store could not "
+    "be reached for the lease of 10 s, or this program was stopped (Ctrl-Z) for so long: then it "
+    "is killed, and does not go on when it is continued.",
+    epilog="Exit codes: that of the command, 128 + n if signal n ended it, 127 if there is no "
+    "such command, 1 if there was no room before --timeout, or the permit was lost.",
+    prints=False,
+    takes_words=True,
+)
+def run(
+    wanted: Wanted,
+    target: Target,
+    words: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND [ARGUMENT …]")] = None,
+    server_id: ServerId = None,
+) -> int:
+    """Run a command under a permit."""
     from limpet.gate.permits.permit import Permit, as_name
     from limpet.gate.permits.stop import Stopped
     from limpet.gate.run.contained import Asked, Lease, run_contained
@@ -165,7 +191,6 @@ def _run(arguments: argparse.Namespace) -> int:
     from limpet.gate.this_host import here
     from limpet.host import marks, processes
 
-    words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     if not words:
         raise InvalidOption("which command? Write limpet gate run --cpu 1 -- COMMAND ….")
     if marks.MARK in os.environ:
@@ -176,21 +201,21 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     if not processes.SUPPORTED:
         raise InvalidOption(f"limpet gate run cannot contain a command on {sys.platform}.")
-    weight = _weight(arguments)
-    timeout = arguments.timeout and duration(arguments.timeout, what="--timeout")
+    weight = wanted.weight()
+    timeout = None if wanted.timeout is None else duration(wanted.timeout, what="--timeout")
     if shutil.which(words[0]) is None:
         if "/" in words[0] and os.path.exists(words[0]):
             complain(f"{words[0]} is no program that may be run.")
             return CANNOT_BE_RUN
         complain(f"there is no command {words[0]!r} to run.")
         return _NO_SUCH_COMMAND
-    store = find_store(arguments)
+    store = find_store(target)
     lease, asked = Lease(), Asked()
     permit = Permit(
         store,
-        lambda: here(arguments.server_id),
+        lambda: here(server_id),
         weight,
-        name=arguments.name or as_name(os.path.basename(words[0])),
+        name=wanted.name or as_name(os.path.basename(words[0])),
         timeout=timeout,
         on_wait=_Teller(),
         on_renewed=lease.renewed,
@@ -206,15 +231,6 @@ def _run(arguments: argparse.Namespace) -> int:
             return run_contained(permit, lease, words, asked, complain)
     except Stopped:
         return asked.code
-
-
-def _weight(arguments: argparse.Namespace) -> Weight:
-    memory = 0 if arguments.memory is None else arguments.memory
-    size(memory, what="--memory")
-    # Whoever names something else than cores need not name those.
-    plain = arguments.memory is None and not arguments.heavy
-    cpu = arguments.cpu if arguments.cpu is not None else float(plain)
-    return Weight(cpu, memory, heavy=arguments.heavy)
 
 
 class _Teller:

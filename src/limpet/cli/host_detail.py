@@ -1,20 +1,25 @@
 """What is shown of one host: its numbers, its past as lines of blocks, who is there; no I/O."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from msgspec import UNSET
+from rich.console import RenderableType
+from rich.text import Text
 
 from limpet.cli.host_picture import (
     age_text,
     cpu_beside,
-    cpu_span,
-    memory_span,
-    permits_span,
-    pressure_spans,
+    cpu_share,
+    labelled,
+    memory_share,
+    permits_text,
+    pressure_text,
+    state_of,
     weight_text,
 )
-from limpet.cli.style import Column, Line, Span, Style, blocks, columns, fitted
+from limpet.cli.style import Column, Row, Span, Style, blocks, line, table, text
 from limpet.domain.duration import spoken
 from limpet.domain.size import spoken_size
 from limpet.ops.host_answer import (
@@ -26,10 +31,12 @@ from limpet.ops.host_answer import (
 )
 
 _INDENT = 12
-# For so long samples of seconds, and of minutes, are kept, and how long each is.
+# How wide the past is where nobody says how wide the paper is.
+_PAPER_COLUMNS = 100
+# For how long samples are kept, and how long each is.
 _SPANS = (
-    ("last 15m", timedelta(minutes=15), timedelta(seconds=1)),
-    ("last 7d", timedelta(days=7), timedelta(minutes=1)),
+    ("last 15m", "seconds", timedelta(minutes=15), timedelta(seconds=1)),
+    ("last 7d", "minutes", timedelta(days=7), timedelta(minutes=1)),
 )
 # A cell has at least two samples in it, else those that come a little late leave gaps.
 _SAMPLES_PER_CELL = 2
@@ -51,88 +58,91 @@ _EXECUTORS = (
 )
 
 
-def detail_lines(host: HostAnswer, width: int, now: datetime | None = None) -> list[Line]:
+def detail_picture(
+    host: HostAnswer, width: int | None, now: datetime | None = None
+) -> list[RenderableType]:
     """One host, as wide as that."""
     now = now or datetime.now(UTC)
     measured = host if isinstance(host, MeasuredHost) else None
-    threshold = None if measured is None else measured.threshold
-    lines: list[Line] = [_head(host)]
-    style = Style.BAD if measured else Style.WARN
-    lines += [((f"  {host.reason}", style),)] if host.reason else []
-    lines += [((f"  {measured.warning}", Style.WARN),)] if measured and measured.warning else []
-    lines.append(_told("CPU", cpu_span(host), *([cpu_beside(measured)] if measured else [])))
-    most = None if threshold is None else threshold.cpu_percent
-    lines += _past(host, lambda sample: sample.cpu_percent, most, width, now)
-    lines.append(_told("memory", memory_span(host)))
-    most = None if threshold is None else threshold.memory_percent
-    lines += _past(host, lambda sample: sample.memory_percent, most, width, now)
+    parts: list[RenderableType] = [_head(host)]
+    if host.reason:
+        parts.append(text(f"  {host.reason}", Style.BAD if measured else Style.WARN))
+    if measured and measured.warning:
+        parts.append(text(f"  {measured.warning}", Style.WARN))
+    beside = [cpu_beside(measured)] if measured else []
+    parts.append(labelled("CPU", cpu_share(host), *beside))
+    parts += _past(host, "cpu", width, now)
+    parts.append(labelled("memory", memory_share(host)))
+    parts += _past(host, "memory", width, now)
     if measured:
-        lines.append(_told("pressure", *pressure_spans(measured)))
-        lines.append(_told("load", (_or_unknown(measured.load, "{:.2f}"), Style.PLAIN)))
+        parts.append(labelled("pressure", pressure_text(measured)))
+        load = "unknown" if measured.load is None else f"{measured.load:.2f}"
+        parts.append(labelled("load", text(load)))
         free = measured.disk_free_bytes
-        disk = "unknown" if free is None else f"{spoken_size(free)} free"
-        lines.append(_told("disk", (disk, Style.PLAIN)))
+        parts.append(
+            labelled("disk", text("unknown" if free is None else f"{spoken_size(free)} free"))
+        )
     reserved = host.reserved_for
-    for_whom: Span = (reserved, Style.WARN) if reserved else ("nobody", Style.FAINT)
-    lines.append(_told("reserved", for_whom))
-    lines.append(_told("permits", permits_span(host)))
-    lines += _permits(host.permits, width, now)
+    parts.append(
+        labelled("reserved", text(reserved or "nobody", Style.WARN if reserved else Style.FAINT))
+    )
+    parts.append(labelled("permits", permits_text(host)))
+    parts += _permits(host.permits, width, now)
     if measured:
-        lines += _executors(measured.executors, width)
-        lines.append(_told("source", (measured.source, Style.PLAIN)))
-    return [fitted(line, width) for line in lines]
+        parts += _executors(measured.executors, width)
+        parts.append(labelled("source", text(measured.source)))
+    return parts
 
 
-def _told(name: str, *spans: Span) -> Line:
-    return ((f"  {name:<{_INDENT - 2}}", Style.FAINT), *spans)
-
-
-def _head(host: HostAnswer) -> Line:
-    state: Span = ("ready", Style.GOOD) if host.ready else ("not ready", Style.BAD)
-    if host.ready is None:
-        state = ("not measured", Style.WARN)
+def _head(host: HostAnswer) -> Text:
     by = ""
-    if isinstance(host, MeasuredHost):
+    if host.monitor is not None and host.age_seconds is not None:
         by = f"  measured by {host.monitor}, {age_text(host.age_seconds)} ago"
-    return ((f"{host.server}: ", Style.HEAD), state, (by, Style.FAINT))
-
-
-def _or_unknown(value: float | None, form: str) -> str:
-    return "unknown" if value is None else form.format(value)
+    return line((f"{host.server}: ", Style.HEAD), state_of(host), (by, Style.FAINT))
 
 
 # -- the past
 
 
 def _past(
-    host: HostAnswer,
-    value_of: Callable[[SampleAnswer], float | None],
-    threshold: float | None,
-    width: int,
-    now: datetime,
-) -> Iterator[Line]:
+    host: HostAnswer, name: Literal["cpu", "memory"], width: int | None, now: datetime
+) -> Iterator[RenderableType]:
     if host.history is UNSET:
         return
-    kept = (host.history.seconds, host.history.minutes)
-    for samples, (head, span, step) in zip(kept, _SPANS, strict=True):
-        room = min(width - _INDENT - len(_MOST), span // step // _SAMPLES_PER_CELL)
-        values = [(sample.at, value_of(sample)) for sample in samples]
-        cells = _cells(values, now - span, span, max(1, room))
+    threshold = _threshold(host, name)
+    for head, kept, span, step in _SPANS:
+        samples = host.history.seconds if kept == "seconds" else host.history.minutes
+        room = min(
+            (width or _PAPER_COLUMNS) - _INDENT - len(_MOST), span // step // _SAMPLES_PER_CELL
+        )
+        cells = _cells(samples, name, now - span, span, max(1, room))
         known = [each for each in cells if each is not None]
         if not known:
-            yield _told(head, ("nothing is known", Style.FAINT))
+            yield labelled(head, text("nothing is known", Style.FAINT))
             continue
-        most = f"  most {max(known):.0f} %"
-        yield _told(head, *_coloured(cells, threshold), (most, Style.FAINT))
+        most = (f"  most {max(known):.0f} %", Style.FAINT)
+        yield labelled(head, line(*_coloured(cells, threshold), most))
+
+
+def _threshold(host: HostAnswer, name: Literal["cpu", "memory"]) -> float | None:
+    if not isinstance(host, MeasuredHost):
+        return None
+    limits = host.threshold
+    return limits.cpu_percent if name == "cpu" else limits.memory_percent
 
 
 def _cells(
-    values: Sequence[tuple[str, float | None]], since: datetime, span: timedelta, count: int
+    samples: Sequence[SampleAnswer],
+    name: Literal["cpu", "memory"],
+    since: datetime,
+    span: timedelta,
+    count: int,
 ) -> list[float | None]:
     """The largest value in each of so many equal parts of a span; None where none is known."""
     cells: list[float | None] = [None] * count
-    for at, value in values:
-        place = int((datetime.fromisoformat(at) - since) / span * count)
+    for each in samples:
+        place = int((datetime.fromisoformat(each.at) - since) / span * count)
+        value = each.cpu_percent if name == "cpu" else each.memory_percent
         if 0 <= place <= count and value is not None:
             place = min(place, count - 1)  # of this very moment
             cells[place] = max(value, cells[place] or 0.0)
@@ -156,17 +166,19 @@ def _is_over(value: float | None, threshold: float | None) -> bool:
 # -- who is there
 
 
-def _permits(permits: Sequence[PermitAnswer], width: int, now: datetime) -> list[Line]:
-    rows: list[list[Span]] = [
+def _permits(
+    permits: Sequence[PermitAnswer], width: int | None, now: datetime
+) -> list[RenderableType]:
+    rows: list[Row] = [
         [
-            (each.what, Style.PLAIN),
-            (weight_text(each), Style.PLAIN),
-            (_since(each.at, now), Style.PLAIN),
-            (_holder(each), Style.FAINT),
+            text(each.what),
+            text(weight_text(each)),
+            text(_since(each.at, now)),
+            text(_holder(each), Style.FAINT),
         ]
         for each in permits
     ]
-    return columns(_PERMITS, rows, width, indent=_INDENT) if rows else []
+    return [table(_PERMITS, rows, width, _INDENT)] if rows else []
 
 
 def _since(at: str, now: datetime) -> str:
@@ -180,23 +192,24 @@ def _holder(permit: PermitAnswer) -> str:
     return f"{'caller' if is_caller else 'job'} {permit.holder}"
 
 
-def _executors(executors: Sequence[ExecutorAnswer], width: int) -> list[Line]:
+def _executors(executors: Sequence[ExecutorAnswer], width: int | None) -> Iterator[RenderableType]:
     busiest = sorted(executors, key=lambda each: (-each.cpu_percent, -each.memory_bytes))
-    rows: list[list[Span]] = [
+    rows: list[Row] = [
         [
-            (each.name or "of no session here", Style.PLAIN),
-            (str(each.pid), Style.FAINT),
-            (f"{each.cpu_percent / 100:.2f}", Style.PLAIN),
-            (spoken_size(each.memory_bytes), Style.PLAIN),
-            (each.session, Style.FAINT),
+            text(each.name or "of no session here"),
+            text(each.pid, Style.FAINT),
+            text(f"{each.cpu_percent / 100:.2f}"),
+            text(spoken_size(each.memory_bytes)),
+            text(each.session, Style.FAINT),
         ]
         for each in busiest[:_MOST_EXECUTORS]
     ]
+    if not rows:
+        yield labelled("executors", text(0, Style.FAINT))
+        return
     cores = sum(each.cpu_percent for each in executors) / 100
-    sums = f": {cores:.2f} cores, {spoken_size(sum(each.memory_bytes for each in executors))}"
-    told: Span = (f"{len(executors)}{sums}", Style.PLAIN) if rows else ("0", Style.FAINT)
-    lines = [_told("executors", told)]
-    lines += columns(_EXECUTORS, rows, width, indent=_INDENT) if rows else []
+    memory = spoken_size(sum(each.memory_bytes for each in executors))
+    yield labelled("executors", text(f"{len(executors)}: {cores:.2f} cores, {memory}"))
+    yield table(_EXECUTORS, rows, width, _INDENT)
     if (more := len(busiest) - len(rows)) > 0:
-        lines.append(_told("", (f"and {more} more; --json has all of them", Style.FAINT)))
-    return lines
+        yield labelled("", text(f"and {more} more; --json has all of them", Style.FAINT))

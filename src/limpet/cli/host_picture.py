@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from limpet.cli.style import Column, Line, Span, Style, bar, columns, fitted
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from limpet.cli.style import Column, Row, Span, Style, bar, beside, left_out, line, table, text
 from limpet.domain.assessment import UNBOUNDED
 from limpet.domain.duration import spoken
 from limpet.domain.size import in_unit, spoken_size
-from limpet.ops.host_answer import GateStatus, HostAnswer, PermitAnswer, UnmeasuredHost
+from limpet.ops.host_answer import GateStatus, HostAnswer, MeasuredHost, PermitAnswer
 
 _BAR_CELLS = 10
 # From here on to the threshold a bar is a warning.
@@ -26,47 +30,47 @@ _HOSTS = (
 )
 
 
-def hosts_lines(hosts: Sequence[HostAnswer], width: int) -> list[Line]:
+def hosts_picture(hosts: Sequence[HostAnswer], width: int | None) -> list[RenderableType]:
     """A table of all hosts, with bars."""
-    rows = [
+    rows: list[Row] = [
         [
-            (each.server, Style.PLAIN),
-            cpu_span(each),
-            memory_span(each),
+            text(each.server),
+            cpu_share(each),
+            memory_share(each),
             _pressure(each),
-            permits_span(each),
-            (each.reserved_for or "-", Style.WARN if each.reserved_for else Style.FAINT),
-            (each.monitor or "none", Style.PLAIN if each.monitor else Style.WARN),
-            ("-" if each.age_seconds is None else age_text(each.age_seconds), Style.FAINT),
-            _state(each),
+            permits_text(each),
+            text(each.reserved_for or "-", Style.WARN if each.reserved_for else Style.FAINT),
+            text(each.monitor or "none", Style.PLAIN if each.monitor else Style.WARN),
+            text("-" if each.age_seconds is None else age_text(each.age_seconds), Style.FAINT),
+            text(*state_of(each)),
         ]
         for each in hosts
     ]
-    lines = columns(_HOSTS, rows, width, indent=0)
     # Why not is a sentence, for which no column is wide enough.
-    lines += [((f"  {each.reason}", Style.BAD),) for each in hosts if each.reason]
-    return [fitted(line, width) for line in lines]
+    reasons = [text(f"  {each.reason}", Style.BAD) for each in hosts if each.reason]
+    return [table(_HOSTS, rows, width), *left_out(_HOSTS, rows, width), *reasons]
 
 
-def status_lines(status: GateStatus, width: int) -> list[Line]:
+def status_picture(status: GateStatus) -> list[RenderableType]:
     """One host, a line for each thing that counts."""
-    state: Span = ("ready", Style.GOOD) if status.ready else ("not ready", Style.BAD)
-    lines: list[Line] = [
-        ((f"{status.server}: ", Style.HEAD), state),
-        *([((f"  {status.reason}", Style.BAD),)] if status.reason else []),
-        *([((f"  {status.warning}", Style.WARN),)] if status.warning else []),
-        (("  CPU       ", Style.FAINT), cpu_span(status), cpu_beside(status)),
-        (("  memory    ", Style.FAINT), memory_span(status)),
-        (("  pressure  ", Style.FAINT), *pressure_spans(status)),
-        (("  room      ", Style.FAINT), room_span(status)),
-        (("  permits   ", Style.FAINT), permits_span(status)),
-        *(
-            ((f"            {each.what}: {weight_text(each)}", Style.PLAIN),)
-            for each in status.permits
-        ),
-        (("  source    ", Style.FAINT), (status.source, Style.PLAIN)),
+    permits = [labelled("", text(f"{each.what}: {weight_text(each)}")) for each in status.permits]
+    return [
+        line((f"{status.server}: ", Style.HEAD), state_of(status)),
+        *([text(f"  {status.reason}", Style.BAD)] if status.reason else []),
+        *([text(f"  {status.warning}", Style.WARN)] if status.warning else []),
+        labelled("CPU", cpu_share(status), cpu_beside(status)),
+        labelled("memory", memory_share(status)),
+        labelled("pressure", pressure_text(status)),
+        labelled("room", _room(status)),
+        labelled("permits", permits_text(status)),
+        *permits,
+        labelled("source", text(status.source)),
     ]
-    return [fitted(line, width) for line in lines]
+
+
+def labelled(label: str, *parts: RenderableType) -> Table:
+    """A line that begins with what it is about."""
+    return beside(text(f"  {label:<10}", Style.FAINT), *parts)
 
 
 def status_text(status: GateStatus) -> str:
@@ -78,88 +82,96 @@ def status_text(status: GateStatus) -> str:
         f"memory {percent(status.memory.used_percent)}",
         f"permits {len(status.permits)}",
     ]
-    more = [text for text in (status.reason, status.warning) if text]
+    more = [word for word in (status.reason, status.warning) if word]
     return ", ".join([*parts, *more])
 
 
-def cpu_span(host: GateStatus | UnmeasuredHost) -> Span:
+def cpu_share(host: HostAnswer | GateStatus) -> RenderableType:
     """The CPU, as a bar beside its threshold."""
-    if isinstance(host, UnmeasuredHost) or host.cpu_effective_percent is None:
-        return "unknown", Style.FAINT
+    if not isinstance(host, GateStatus) or host.cpu_effective_percent is None:
+        return text("unknown", Style.FAINT)
     return _share(host.cpu_effective_percent, host.threshold.cpu_percent)
 
 
-def memory_span(host: GateStatus | UnmeasuredHost) -> Span:
+def memory_share(host: HostAnswer | GateStatus) -> RenderableType:
     """The memory, the same."""
-    if isinstance(host, UnmeasuredHost):
-        return "unknown", Style.FAINT
-    memory = host.memory
-    if memory.used_percent is None or memory.total_bytes is None or memory.free_bytes is None:
-        return "unknown", Style.FAINT
-    text, style = _share(memory.used_percent, host.threshold.memory_percent)
-    used, _ = in_unit(memory.total_bytes - memory.free_bytes, memory.total_bytes)
-    return f"{text}  {used}/{spoken_size(memory.total_bytes)}", style
+    if not isinstance(host, GateStatus) or host.memory.used_percent is None:
+        return text("unknown", Style.FAINT)
+    total, free = host.memory.total_bytes, host.memory.free_bytes
+    used = ""
+    if total is not None and free is not None:
+        used = f"  {in_unit(total - free, total)[0]}/{spoken_size(total)}"
+    return _share(host.memory.used_percent, host.threshold.memory_percent, used)
 
 
-def _share(percent: float, threshold: float) -> Span:
+def _share(percent: float, threshold: float, more: str = "") -> Table:
     style = Style.GOOD if percent < threshold * _NEAR else Style.WARN
     style = Style.BAD if percent >= threshold else style
-    return f"{bar(percent / 100, _BAR_CELLS)} {int(percent):3}/{threshold:g} %", style
+    words = text(f" {int(percent):3}/{threshold:g} %{more}", style)
+    return beside(bar(percent / 100, _BAR_CELLS, style), words)
 
 
-def _pressure(host: HostAnswer) -> Span:
-    if isinstance(host, UnmeasuredHost) or host.pressure.memory_percent is None:
-        return "-", Style.FAINT
-    value, most = host.pressure.memory_percent, host.threshold.pressure_percent
-    return f"{value:.0f} %", Style.BAD if value >= most else Style.PLAIN
+def _pressure(host: HostAnswer) -> Text:
+    value = host.pressure.memory_percent if isinstance(host, MeasuredHost) else None
+    if value is None or not isinstance(host, MeasuredHost):
+        return text("-", Style.FAINT)
+    too_much = value >= host.threshold.pressure_percent
+    return text(f"{value:.0f} %", Style.BAD if too_much else Style.PLAIN)
 
 
-def cpu_beside(host: GateStatus) -> Span:
+def cpu_beside(host: GateStatus) -> Text:
     """What the CPU is made of."""
-    text = f"  now {percent(host.cpu_raw_percent)}, smoothed {percent(host.cpu_ema_percent)}"
+    words = f"  now {percent(host.cpu_raw_percent)}, smoothed {percent(host.cpu_ema_percent)}"
     if host.cpu_others_percent is not None:
-        text += f", others than permits {percent(host.cpu_others_percent)}"
-    text += f", {_cores(host.cores)}"
+        words += f", others than permits {percent(host.cpu_others_percent)}"
+    words += f", {_cores(host.cores)}"
     if host.throttled_percent is not None:
-        text += f", throttled {percent(host.throttled_percent)}"
-    return text, Style.FAINT
+        words += f", throttled {percent(host.throttled_percent)}"
+    return line((words, Style.FAINT), wraps=True)
 
 
-def pressure_spans(host: GateStatus) -> Iterator[Span]:
+def pressure_text(host: GateStatus) -> Text:
     """All three; those that keep work off beside their thresholds."""
-    pressure, threshold = host.pressure, host.threshold
-    for word, value, most in (
-        ("CPU", pressure.cpu_percent, None),
-        (", memory", pressure.memory_percent, threshold.pressure_percent),
-        (", disk", pressure.io_percent, threshold.io_percent),
+    return line(*_pressures(host))
+
+
+def _pressures(host: GateStatus) -> Iterator[Span]:
+    limits = host.threshold
+    for place, (name, value, most) in enumerate(
+        (
+            ("CPU", host.pressure.cpu_percent, None),
+            ("memory", host.pressure.memory_percent, limits.pressure_percent),
+            ("disk", host.pressure.io_percent, limits.io_percent),
+        )
     ):
-        told = percent(value) if most is None or value is None else f"{value:.0f}/{most:g} %"
+        words = percent(value) if most is None or value is None else f"{value:.0f}/{most:g} %"
         too_much = value is not None and most is not None and value >= most
-        yield f"{word} {told}", Style.BAD if too_much else Style.PLAIN
+        yield f"{', ' if place else ''}{name} {words}", Style.BAD if too_much else Style.PLAIN
 
 
-def permits_span(host: GateStatus | UnmeasuredHost) -> Span:
+def permits_text(host: HostAnswer | GateStatus) -> Text:
     """How many permits, and what they take together."""
-    permits = host.permits
-    if not permits:
-        return "0", Style.FAINT
-    room = None if isinstance(host, UnmeasuredHost) else host.room
-    cores = f"{sum(each.cores for each in permits):g}"
-    told = [f"{cores} cores" if room is None else f"{cores} of {room.cores:g} cores"]
-    if memory := sum(each.memory_bytes for each in permits):
+    if not host.permits:
+        return text(0, Style.FAINT)
+    room = host.room if isinstance(host, GateStatus) else None
+    of = "" if room is None else f" of {room.cores:g}"
+    parts = [f"{sum(each.cores for each in host.permits):g}{of} cores"]
+    if memory := sum(each.memory_bytes for each in host.permits):
         most = None if room is None else room.memory_bytes
         of = "" if most is None or most >= UNBOUNDED else f" of {spoken_size(most)}"
-        told.append(spoken_size(memory) + of)
-    told += ["heavy"] if any(each.heavy for each in permits) else []
-    return f"{len(permits)}: {', '.join(told)}", Style.PLAIN
+        parts.append(spoken_size(memory) + of)
+    parts += ["heavy"] if any(each.heavy for each in host.permits) else []
+    return text(f"{len(host.permits)}: {', '.join(parts)}")
 
 
-def room_span(status: GateStatus) -> Span:
+def _room(status: GateStatus) -> Text:
     """What one more may take there."""
+    if not status.ready:
+        return text("for nothing", Style.BAD)
     left = status.left
-    told = [_cores(left.cores)]
-    told += [] if left.memory_bytes is None else [spoken_size(left.memory_bytes)]
-    return ("for nothing", Style.BAD) if not status.ready else (" and ".join(told), Style.GOOD)
+    parts = [_cores(left.cores)]
+    parts += [] if left.memory_bytes is None else [spoken_size(left.memory_bytes)]
+    return text(" and ".join(parts), Style.GOOD)
 
 
 def _cores(number: float) -> str:
@@ -168,18 +180,17 @@ def _cores(number: float) -> str:
 
 def weight_text(permit: PermitAnswer) -> str:
     """What one permit takes."""
-    told = [_cores(permit.cores)] if permit.cores else []
-    told += [spoken_size(permit.memory_bytes)] if permit.memory_bytes else []
-    told += ["heavy"] if permit.heavy else []
-    return ", ".join(told)
+    parts = [_cores(permit.cores)] if permit.cores else []
+    parts += [spoken_size(permit.memory_bytes)] if permit.memory_bytes else []
+    parts += ["heavy"] if permit.heavy else []
+    return ", ".join(parts)
 
 
-def _state(host: HostAnswer) -> Span:
+def state_of(host: HostAnswer | GateStatus) -> Span:
+    """Whether weighted work may begin there."""
     if host.ready is None:
         return "not measured", Style.WARN
-    if host.ready:
-        return "ready", Style.GOOD
-    return "not ready", Style.BAD
+    return ("ready", Style.GOOD) if host.ready else ("not ready", Style.BAD)
 
 
 def percent(value: float | None) -> str:

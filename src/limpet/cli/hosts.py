@@ -1,57 +1,57 @@
 """`limpet hosts`: what the machines carry, and what they have given away."""
 
-import argparse
-import sys
-import time
-from typing import Any
+from typing import Annotated
 
-from limpet.cli.host_detail import detail_lines
-from limpet.cli.host_picture import hosts_lines
-from limpet.cli.output import say, say_json
-from limpet.cli.style import Line, Style, columns_of
-from limpet.cli.target import add_target, find_store
-from limpet.domain.errors import HostNotFound, InvalidOption, StoreError
+import typer
+from rich.console import Group, RenderableType
+
+from limpet.cli.command import command, group
+from limpet.cli.host_detail import detail_picture
+from limpet.cli.host_picture import hosts_picture
+from limpet.cli.output import say_json, show
+from limpet.cli.style import Style, text
+from limpet.cli.target import Common, find_store
+from limpet.cli.terminal import columns, is_terminal
+from limpet.domain.errors import InvalidOption
 from limpet.ops.host_answer import HostAnswer
 from limpet.storage.contract.store import Store
 
-_KEYS_THAT_QUIT = ("q", "Q", "\x1b", "\x03", "\x04")
+app = group()
 
 
-def add(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "hosts",
-        help="show what hosts carry and have room for, or one of them in detail",
-        description="Show each host that runs workers or has given permits: CPU (the greater of "
-        "now and smoothed) and memory beside their thresholds, pressure of the memory, permits, "
-        "the job or caller for which it is reserved, and how old the reading of its monitor is. "
-        "With SERVER that host alone: the largest use of CPU and memory in each part of the last "
-        "15 minutes and of the last 7 days, all pressures, load, disk, who holds its permits and "
-        "since when, and what executors use.",
-    )
-    parser.add_argument("server", metavar="SERVER", nargs="?", help="one host, in detail")
-    parser.add_argument("--watch", action="store_true", help="live, until q or Ctrl-C")
-    add_target(parser)
-    parser.set_defaults(run=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
+@command(
+    app,
+    "hosts",
+    "show what hosts carry and have room for, or one of them in detail",
+    about="Show each host that runs workers or has given permits: CPU (the greater of now and "
+    "smoothed) and memory beside their thresholds, pressure of the memory, permits, the job or "
+    "caller for which it is reserved, and how old the reading of its monitor is. With SERVER that "
+    "host alone: the largest use of CPU and memory in each part of the last 15 minutes and of the "
+    "last 7 days, all pressures, load, disk, who holds its permits and since when, and what "
+    "executors use.",
+)
+def hosts(
+    common: Common,
+    server: Annotated[
+        str | None, typer.Argument(metavar="SERVER", help="one host, in detail")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="live, until q or Ctrl-C")] = False,
+) -> int:
     """Print the hosts, or one, or watch."""
-    store = find_store(arguments)
-    view = _All(store) if arguments.server is None else _One(store, arguments.server)
-    if arguments.watch:
-        if arguments.json or not sys.stdout.isatty():
+    store = find_store(common)
+    view = _All(store) if server is None else _One(store, server)
+    if watch:
+        if common.json or not is_terminal():
             raise InvalidOption(
                 "--watch is for a terminal, and not for --json; leave one of them out."
             )
         _watch(view)
         return 0
     view.look()
-    if arguments.json:
+    if common.json:
         say_json(view.seen)
     else:
-        for line in view.lines(columns_of(sys.stdout)):
-            say(line)
+        show(*view.picture(columns()), width=columns())
     return 0
 
 
@@ -69,11 +69,10 @@ class _All:
 
         self.seen = list_hosts(self._store)
 
-    def lines(self, width: int) -> list[Line]:
+    def picture(self, width: int | None) -> list[RenderableType]:
         if not self.seen:
-            text = "no hosts: no worker measures one, and nobody holds a permit"
-            return [((text, Style.PLAIN),)]
-        return hosts_lines(self.seen, width)
+            return [text("no hosts: no worker measures one, and nobody holds a permit")]
+        return hosts_picture(self.seen, width)
 
 
 class _One:
@@ -91,36 +90,16 @@ class _One:
 
         self.seen = show_host(self._store, self._server)
 
-    def lines(self, width: int) -> list[Line]:
-        return [] if self.seen is None else detail_lines(self.seen, width)
+    def picture(self, width: int | None) -> list[RenderableType]:
+        return [] if self.seen is None else detail_picture(self.seen, width)
 
 
 def _watch(view: _All | _One) -> None:
-    from limpet.cli.screen import STOP, Screen  # only where there are such terminals
+    from limpet.cli.watch import watch  # only where there are such terminals
+
+    def page(width: int, height: int, trouble: str | None) -> RenderableType:
+        old = [text(f"this is old: {trouble}", Style.BAD)] if trouble else []
+        return Group(*old, *view.picture(width))
 
     view.look()  # a store that cannot be read is said before the screen turns
-    trouble = ""
-    next_look = time.monotonic() + view.every_seconds
-    with Screen() as screen:
-        while True:
-            screen.draw(_page(view, trouble, *screen.size))
-            told = screen.wait(next_look - time.monotonic())
-            if told == STOP or told in _KEYS_THAT_QUIT:
-                return
-            if told is not None:
-                continue  # a new size, or a key that means nothing
-            next_look = time.monotonic() + view.every_seconds
-            try:
-                view.look()
-                trouble = ""
-            except (StoreError, HostNotFound) as error:
-                trouble = str(error)
-
-
-def _page(view: _All | _One, trouble: str, width: int, height: int) -> list[Line]:
-    lines = view.lines(width)
-    if trouble:
-        lines = [((f"this is old: {trouble}", Style.BAD),), *lines]
-    lines = lines[: height - 1]
-    foot: Line = ((f"q quits · looks every {view.every_seconds:g} s", Style.FAINT),)
-    return [*lines, *[()] * (height - 1 - len(lines)), foot]
+    watch(view.look, page, view.every_seconds)

@@ -1,12 +1,17 @@
 """`limpet jobs`: list jobs; retry, discard or move many."""
 
-import argparse
-from typing import Any
+from typing import Annotated
 
-from limpet.cli.asking import add_asking, carry_out
-from limpet.cli.filters import add_filters, selection_of
-from limpet.cli.output import ago, say, say_json, shortened, table
-from limpet.cli.target import add_target, find_store
+import typer
+from rich.text import Text
+
+from limpet.cli.asking import Consent, carry_out
+from limpet.cli.command import command, group, without_action
+from limpet.cli.filters import StateFilters
+from limpet.cli.output import ago, say, say_json, shortened, show_table
+from limpet.cli.page import Paging
+from limpet.cli.style import Column, Style, state_text, text
+from limpet.cli.target import Common, find_store
 from limpet.domain.errors import InvalidOption
 from limpet.domain.state import State
 from limpet.ops.bulk import discard_many, requeue_many, retry_many
@@ -14,79 +19,57 @@ from limpet.ops.inspect import list_jobs
 from limpet.ops.job_answer import JobAnswer
 from limpet.ops.selection import Selection
 
-_TEXTS = {
-    "retry": "Run finished jobs again, each in a new round: the failed ones, unless --state names "
-    "others.",
-    "discard": "Cancel jobs that wait or are quarantined, ask running ones to stop, and let none "
-    "that failed be relaunched. Nothing is deleted: they can be looked at, and retried.",
-    "move": "Move jobs that wait to another queue, in the order that they had.",
-}
+_COLUMNS = (
+    Column("ID", 10),
+    Column("TASK", 9, least=10),
+    Column("QUEUE", 5, least=7),
+    Column("STATE", 8),
+    Column("ENQUEUED", 6),
+    Column("FAILURES", 4, right=True),
+    Column("ORPHANS", 3, right=True),
+    Column("REMARK", 7, least=14),
+)
+_AGAIN = " Can be stopped and run again; what is done stays done."
+
+app = group(runs_alone=True)
 
 
-def add(commands: Any) -> None:
-    """Add the command to the command line."""
-    many = commands.add_parser(
-        "jobs",
-        help="list jobs, newest first; retry, discard or move many",
-        description="List jobs, newest first. With retry, discard or move, do that to all that "
-        "the filters choose; it says how many and asks first.",
-    )
-    many.add_argument("--limit", type=_count, default=50, help="how many (50)")
-    many.add_argument("--cursor", help="go on where the last page ended")
-    add_filters(many)
-    add_target(many)
-    many.set_defaults(run=_list)
-    actions = many.add_subparsers(dest="action", metavar="[ACTION]")
-    for name, run in (("retry", _retry), ("discard", _discard), ("move", _move)):
-        action = actions.add_parser(
-            name, help=_TEXTS[name].partition(":")[0].partition(",")[0].lower().rstrip("."),
-            description=_TEXTS[name] + " Can be stopped and run again; what is done stays done.",
-        )  # fmt: skip
-        if name == "discard":
-            action.add_argument("--reason", default="", help="kept on the jobs' timelines")
-        if name == "move":
-            action.add_argument("--to", required=True, metavar="QUEUE", help="where to")
-        if name != "retry":
-            action.add_argument("--all", action="store_true", help="every job, with no filter")
-        add_asking(action)
-        add_filters(action, under=True)
-        add_target(action, under=True)
-        action.set_defaults(run=run)
-
-
-def _count(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if not 1 <= number <= 1000:
-        raise argparse.ArgumentTypeError("write a number from 1 to 1000")
-    return number
-
-
-def _list(arguments: argparse.Namespace) -> int:
-    which = selection_of(arguments)
-    page = list_jobs(find_store(arguments), which, arguments.cursor, arguments.limit)
-    if arguments.json:
+@without_action(
+    app,
+    "List jobs, newest first. With retry, discard or move, do that to all that the filters choose; "
+    "it says how many and asks first.",
+)
+def show(paging: Paging, which: StateFilters, common: Common) -> int:
+    """List jobs."""
+    found = which.selection()
+    page = list_jobs(find_store(common), found, paging.cursor, paging.limit)
+    if common.json:
         say_json(page)
+        return 0
+    if not page.jobs:
+        say("no jobs")
         return 0
     rows = [
         (
-            job.id,
-            job.task,
-            job.queue,
-            job.state,
-            ago(job.created_at),
-            job.failures,
-            job.orphans,
-            _remark(job),
+            text(job.id),
+            text(job.task),
+            text(job.queue),
+            state_text(job.state),
+            text(ago(job.created_at) or "-"),
+            _count(job.failures),
+            _count(job.orphans),
+            text(_remark(job)),
         )
         for job in page.jobs
     ]
-    if not rows:
-        say("no jobs")
-        return 0
-    table(("ID", "TASK", "QUEUE", "STATE", "ENQUEUED", "FAILURES", "ORPHANS", "REMARK"), rows)
+    show_table(_COLUMNS, rows)
     if page.cursor:
         say(f"more: --cursor {page.cursor}")
     return 0
+
+
+def _count(number: int) -> Text:
+    return text(number, Style.WARN if number else Style.FAINT)
 
 
 def _remark(job: JobAnswer) -> str:
@@ -107,41 +90,84 @@ def _why(job: JobAnswer) -> str:
     return shortened(job.error.text, 60) if job.error else ""
 
 
-def _retry(arguments: argparse.Namespace) -> int:
-    which, store = selection_of(arguments), find_store(arguments)
+EveryJob = Annotated[bool, typer.Option("--all", help="every job, with no filter")]
+
+
+@command(
+    app,
+    "retry",
+    "run finished jobs again, each in a new round",
+    about="Run finished jobs again, each in a new round: the failed ones, unless --state names "
+    "others." + _AGAIN,
+)
+def retry(consent: Consent, which: StateFilters, common: Common) -> int:
+    """Retry many."""
+    chosen, store = which.selection(), find_store(common)
     return carry_out(
-        arguments,
+        consent,
         "retry",
         "retried",
-        lambda dry, tell: retry_many(store, which, dry_run=dry, tell=tell),
+        lambda dry, tell: retry_many(store, chosen, dry_run=dry, tell=tell),
+        json=common.json,
     )
 
 
-def _discard(arguments: argparse.Namespace) -> int:
-    which, store = _chosen(arguments), find_store(arguments)
+@command(
+    app,
+    "discard",
+    "cancel jobs that wait or are quarantined",
+    about="Cancel jobs that wait or are quarantined, ask running ones to stop, and let none that "
+    "failed be relaunched. Nothing is deleted: they can be looked at, and retried." + _AGAIN,
+)
+def discard(
+    consent: Consent,
+    which: StateFilters,
+    common: Common,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="kept on the jobs' timelines")
+    ] = "",
+    everything: EveryJob = False,
+) -> int:
+    """Discard many."""
+    chosen, store = _chosen("discard", which, everything=everything), find_store(common)
     return carry_out(
-        arguments,
+        consent,
         "discard",
         "discarded",
-        lambda dry, tell: discard_many(store, which, arguments.reason, dry_run=dry, tell=tell),
+        lambda dry, tell: discard_many(store, chosen, reason, dry_run=dry, tell=tell),
+        json=common.json,
     )
 
 
-def _move(arguments: argparse.Namespace) -> int:
-    which, store = _chosen(arguments), find_store(arguments)
+@command(
+    app,
+    "move",
+    "move jobs that wait to another queue",
+    about="Move jobs that wait to another queue, in the order that they had." + _AGAIN,
+)
+def move(
+    to: Annotated[str, typer.Option("--to", metavar="QUEUE", help="where to")],
+    consent: Consent,
+    which: StateFilters,
+    common: Common,
+    everything: EveryJob = False,
+) -> int:
+    """Move many."""
+    chosen, store = _chosen("move", which, everything=everything), find_store(common)
     return carry_out(
-        arguments,
-        f"move to {arguments.to}",
-        f"moved to {arguments.to}",
-        lambda dry, tell: requeue_many(store, which, arguments.to, dry_run=dry, tell=tell),
+        consent,
+        f"move to {to}",
+        f"moved to {to}",
+        lambda dry, tell: requeue_many(store, chosen, to, dry_run=dry, tell=tell),
+        json=common.json,
     )
 
 
-def _chosen(arguments: argparse.Namespace) -> Selection:
-    which = selection_of(arguments)
-    if which == Selection() and not arguments.all:
+def _chosen(action: str, which: StateFilters, *, everything: bool) -> Selection:
+    chosen = which.selection()
+    if chosen == Selection() and not everything:
         raise InvalidOption(
-            f"limpet jobs {arguments.action} needs a filter, such as --queue or --task; --all "
-            f"means every job."
+            f"limpet jobs {action} needs a filter, such as --queue or --task; --all means every "
+            f"job."
         )
-    return which
+    return chosen

@@ -1,58 +1,61 @@
 """`limpet keys`: how many jobs of one key may be under way."""
 
-import argparse
-from typing import Any
+from typing import Annotated
 
+import typer
+
+from limpet.cli.command import command, group
 from limpet.cli.output import say, say_json
-from limpet.cli.rate import add_rate, rate_said
-from limpet.cli.target import add_target, find_store
+from limpet.cli.rate import RateOptions
+from limpet.cli.target import Common, find_store
 from limpet.domain.errors import InvalidOption
 from limpet.ops.queues import KeyLimits, limit_key
 
+Key = Annotated[str, typer.Argument(metavar="KEY")]
 
-def add(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("keys", help="limit the jobs of one key")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    limit = actions.add_parser(
-        "limit",
-        help="how many at once, and how often",
-        description="Say for all jobs of a key how many may be under way and how often one "
-        "begins, instead of what they say themselves and of what was set before.",
-    )
-    limit.add_argument("key", metavar="KEY")
-    limit.add_argument("--concurrency", type=int, metavar="N", help="so many at once")
-    add_rate(limit)
-    add_target(limit)
-    limit.set_defaults(run=_limit)
-    unlimit = actions.add_parser(
-        "unlimit",
-        help="as the jobs say themselves",
-        description="Take back what limpet keys limit has set.",
-    )
-    unlimit.add_argument("key", metavar="KEY")
-    add_target(unlimit)
-    unlimit.set_defaults(run=_unlimit)
+app = group("Limit the jobs of one key.")
 
 
-def _limit(arguments: argparse.Namespace) -> int:
-    rate = rate_said(arguments)
-    if arguments.concurrency is None and rate is None:
+@command(
+    app,
+    "limit",
+    "how many at once, and how often",
+    about="Say for all jobs of a key how many may be under way and how often one begins, instead "
+    "of what they say themselves and of what was set before.",
+)
+def limit(
+    key: Key,
+    rates: RateOptions,
+    common: Common,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", metavar="N", help="so many at once")
+    ] = None,
+) -> int:
+    """Limit a key."""
+    rate = rates.checked()
+    if concurrency is None and rate is None:
         raise InvalidOption("say what to limit: --concurrency, --rate, or both.")
-    limits = limit_key(find_store(arguments), arguments.key, arguments.concurrency, rate)
-    parts = [] if arguments.concurrency is None else [f"{arguments.concurrency} at once"]
+    limits = limit_key(find_store(common), key, concurrency, rate)
+    parts = [] if concurrency is None else [f"{concurrency} at once"]
     parts += [str(rate)] if rate else []
-    return _done(arguments, limits, ", ".join(parts))
+    return _done(common, limits, ", ".join(parts))
 
 
-def _unlimit(arguments: argparse.Namespace) -> int:
-    limits = limit_key(find_store(arguments), arguments.key)
-    return _done(arguments, limits, "as its jobs say themselves")
+@command(
+    app,
+    "unlimit",
+    "as the jobs say themselves",
+    about="Take back what limpet keys limit has set.",
+)
+def unlimit(key: Key, common: Common) -> int:
+    """Take the limits of a key back."""
+    limits = limit_key(find_store(common), key)
+    return _done(common, limits, "as its jobs say themselves")
 
 
-def _done(arguments: argparse.Namespace, limits: KeyLimits, text: str) -> int:
-    if arguments.json:
+def _done(common: Common, limits: KeyLimits, text: str) -> int:
+    if common.json:
         say_json(limits)
     else:
-        say(f"key {arguments.key}: {text}")
+        say(f"key {limits.key}: {text}")
     return 0

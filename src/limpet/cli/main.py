@@ -1,108 +1,131 @@
 """`limpet`: reads the command line, runs a command, says errors in one sentence."""
 
-import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+import typer.main
 
 import limpet
-from limpet.cli import (
-    breakers,
-    demo,
-    enqueue,
-    gate,
-    hosts,
-    job,
-    jobs,
-    keys,
-    move,
-    quarantine,
-    queues,
-    schedules,
-    store,
-    top,
-    worker,
-    workers,
-)
-from limpet.cli.output import CannotPrint, complain
-from limpet.domain.errors import InvalidOption, LimpetError, PayloadInvalid, UnknownTask
+from limpet.cli.command import WRONG_USAGE, flushed
+from limpet.cli.help import SETTINGS, Command, Group, usage_sentence
+from limpet.cli.output import complain
+from limpet.cli.terminal import print_in_any_encoding
 from limpet.host.arguments import hide_credentials
-from limpet.host.shortage import is_lack, sentence_of
-from limpet.host.streams import discard, open_missing
-
-_COMMANDS = (
-    demo, worker, top, enqueue, jobs, job, quarantine, queues, keys, breakers,
-    schedules, workers, hosts, gate, store, move,
-)  # fmt: skip
-
-DONE, NOT_WELL, WRONG_USAGE = 0, 1, 2
-
-_USAGE_ERRORS = (InvalidOption, PayloadInvalid, UnknownTask)
+from limpet.host.streams import open_missing
 
 
-def parser() -> argparse.ArgumentParser:
+class _Entry(NamedTuple):
+    """Where a command is written, and what the list of commands says of it."""
+
+    place: str
+    section: str
+    text: str
+
+
+_WORK, _JOBS, _RULES, _STORE = "Run jobs", "Jobs", "Queues and rules", "Workers, hosts and stores"
+
+# A command is loaded when it is called: `limpet --help` loads none of them.
+_COMMANDS = {
+    "demo": _Entry("demo:app", _WORK, "kill a worker and watch the recovery, in half a minute"),
+    "worker": _Entry("worker:app", _WORK, "run jobs"),
+    "top": _Entry("top:app", _WORK, "watch workers, queues and running jobs live"),
+    "enqueue": _Entry("enqueue:app", _JOBS, "hand in a job"),
+    "jobs": _Entry("jobs:app", _JOBS, "list jobs, newest first; retry, discard or move many"),
+    "job": _Entry("job:app", _JOBS, "show, explain, retry, cancel or repair one job"),
+    "quarantine": _Entry(
+        "quarantine:app", _JOBS, "list jobs whose arguments do not fit, let them go on"
+    ),
+    "queues": _Entry(
+        "queues:app",
+        _RULES,
+        "list queues with the number of jobs by state; pause, drain, limit or hold one",
+    ),
+    "keys": _Entry("keys:app", _RULES, "limit the jobs of one key"),
+    "breakers": _Entry("breakers:app", _RULES, "list circuit breakers, or close one"),
+    "schedules": _Entry(
+        "schedules:app", _RULES, "list schedules; show, pause, resume, trigger or remove one"
+    ),
+    "workers": _Entry("workers:app", _STORE, "list workers by session"),
+    "hosts": _Entry(
+        "hosts:app", _STORE, "show what hosts carry and have room for, or one of them in detail"
+    ),
+    "gate": _Entry(
+        "gate:app", _STORE, "ask whether this host has room, or run a command when it has"
+    ),
+    "migrate": _Entry("store:migrate_app", _STORE, "make the store, or bring it up to date"),
+    "fsck": _Entry("store:fsck_app", _STORE, "check what must always hold; exit 1 if it does not"),
+    "move": _Entry("move:app", _STORE, "take everything from one store to another"),
+}
+
+
+class _CommandLine(Group):
+    """The commands by name; lists and completions know them only by what is written above."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Command | None:
+        if (entry := _COMMANDS.get(cmd_name)) is None:
+            return None
+        return Command(cmd_name, short_help=entry.text, rich_help_panel=entry.section)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found and _loaded(args[0]), rest
+
+
+def _loaded(name: str) -> Any:
+    module, _, attribute = _COMMANDS[name].place.partition(":")
+    return typer.main.get_command(getattr(import_module(f"limpet.cli.{module}"), attribute))
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"limpet {limpet.__version__}")
+        raise typer.Exit
+
+
+def command_line() -> Any:
     """The whole command line."""
-    whole = argparse.ArgumentParser(
-        prog="limpet",
-        description="Durable jobs that cannot be orphaned.",
+    app = typer.Typer(
+        cls=_CommandLine,
+        help="Durable jobs that cannot be orphaned.",
         epilog="Exit codes: 0 done, 1 the thing asked about is not well, 2 wrong usage.",
+        context_settings=SETTINGS,
+        subcommand_metavar="COMMAND",
+        rich_markup_mode=None,
     )
-    whole.add_argument("--version", action="version", version=f"limpet {limpet.__version__}")
-    commands = whole.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in _COMMANDS:
-        module.add(commands)
-    return whole
+
+    @app.callback()
+    def whole(
+        version: Annotated[
+            bool,
+            typer.Option(
+                "--version", callback=_tell_version, is_eager=True, help="print the version"
+            ),
+        ] = False,
+    ) -> None: ...
+
+    return typer.main.get_command(app)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the answer is the exit code."""
     hide_credentials()
     missing = open_missing()
-    arguments = parser().parse_args(argv)
+    print_in_any_encoding()
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
-        if "stdout" in missing and not _is_heard_elsewhere(arguments):
-            raise InvalidOption(
-                "standard output is closed, so that nothing could be printed; send it somewhere, "
-                "as with >/dev/null."
-            )
-        code: int = arguments.run(arguments)
-    except KeyboardInterrupt:
-        return 130
-    except LimpetError as error:
-        if arguments.debug:
-            raise
-        complain(error)
-        code = WRONG_USAGE if isinstance(error, _USAGE_ERRORS) else NOT_WELL
-    except BrokenPipeError:
-        code = DONE  # whoever read our output has gone; there is nobody to tell
-    except CannotPrint as error:
-        code = _cannot_print(error.error)
-    except Exception as error:
-        if arguments.debug or not is_lack(error):
-            raise
-        complain(sentence_of(error))
+        code = command_line().main(words, "limpet", standalone_mode=False, obj=missing)
+    except typer.TyperException as error:
+        complain(usage_sentence(error))
         code = WRONG_USAGE
-    return _flushed(code)
-
-
-def _is_heard_elsewhere(arguments: argparse.Namespace) -> bool:
-    """Whether what a command prints is not what it is run for."""
-    return arguments.command == "worker" or getattr(arguments, "action", None) == "run"
-
-
-def _flushed(code: int) -> int:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        discard("stdout")
-    except OSError as error:
-        return _cannot_print(error)
-    return code
-
-
-def _cannot_print(error: OSError) -> int:
-    complain(f"standard output cannot be written: {sentence_of(error)}")
-    discard("stdout")
-    return WRONG_USAGE
+    except KeyboardInterrupt:
+        code = 130
+    return flushed(code or 0)
 
 
 if __name__ == "__main__":

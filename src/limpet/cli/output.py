@@ -1,15 +1,20 @@
-"""What commands print: tables for people, JSON for programs."""
+"""What commands print: lines and tables for people, JSON for programs."""
 
+import io
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from limpet.cli.style import Line, Palette, Style, padded, width_of
+from limpet.cli.terminal import columns, console, is_terminal
 from limpet.domain.duration import spoken
-from limpet.domain.printable import MARK, printable, printable_json, printable_lines
+from limpet.domain.printable import printable, printable_json
 from limpet.host.streams import discard
-from limpet.ops.record import plain
+
+if TYPE_CHECKING:  # rich is loaded by what shows a picture, and by nothing else
+    from rich.console import RenderableType
+
+    from limpet.cli.style import Column, Row
 
 
 class CannotPrint(Exception):
@@ -20,25 +25,40 @@ class CannotPrint(Exception):
         self.error = error
 
 
-def say(what: str | Line) -> None:
-    """Print one line to standard output; what a terminal would obey in its texts is written out.
+def say(text: str) -> None:
+    """Print one line to standard output; what a terminal would obey in it is written out.
 
-    The only way from a command to there, beside `say_block`, `say_json` and the live views.
+    The only way from a command to there, beside `say_json`, `show` and the live views.
     """
-    _print(_painted(sys.stdout, what).rstrip())
-
-
-def say_block(head: str, text: object) -> None:
-    """Print a text of several lines: the first after the head, the others behind a mark each."""
-    first, *rest = printable_lines(text)
-    say(head + first)
-    for line in rest:
-        say(MARK + line)
+    _print(printable(text).rstrip())
 
 
 def say_json(value: Any, *, indent: int | None = 2) -> None:
     """Print an answer, or plain data, as JSON, which no terminal obeys either."""
-    _print(_encodable(printable_json(plain(value), indent), sys.stdout))
+    from limpet.ops.record import plain
+
+    _print(printable_json(plain(value), indent))
+
+
+def show(*parts: "RenderableType", width: int | None = None) -> None:
+    """Print a picture; its texts are made by `limpet.cli.style`, which escapes them.
+
+    Without a width it is as wide as the terminal, and elsewhere no line is cut or wrapped.
+    """
+    from rich.console import Group
+
+    paper = io.StringIO()
+    console(width, paper).print(Group(*parts))  # by itself a text would forget how it is cut
+    for line in paper.getvalue().removesuffix("\n").split("\n"):
+        _print(line if is_terminal() else line.rstrip())
+
+
+def show_table(heads: Sequence["Column"], rows: Sequence["Row"], indent: int = 0) -> None:
+    """Print a table: on a terminal as wide as that, elsewhere as wide as it is."""
+    from limpet.cli.style import left_out, table
+
+    width = columns() if sys.stdout.isatty() else None
+    show(table(heads, rows, width, indent), *left_out(heads, rows, width, indent))
 
 
 def complain(text: object) -> None:
@@ -49,7 +69,7 @@ def complain(text: object) -> None:
 def note(text: str, end: str = "\n") -> None:
     """Print one line to standard error, beside what the command prints."""
     try:
-        print(_painted(sys.stderr, text), end=end, file=sys.stderr, flush=True)
+        print(printable(text), end=end, file=sys.stderr, flush=True)
     except OSError:
         discard("stderr")  # nobody reads it, or it cannot be written: there is nowhere to say so
 
@@ -61,33 +81,6 @@ def _print(text: str) -> None:
         raise
     except OSError as error:
         raise CannotPrint(error) from error
-
-
-def _painted(stream: TextIO, what: str | Line) -> str:
-    line: Line = ((what, Style.PLAIN),) if isinstance(what, str) else what
-    return _encodable(Palette.of(stream).paint(line), stream)
-
-
-def _encodable(text: str, stream: TextIO) -> str:
-    """What the stream cannot show is replaced, not raised."""
-    encoding = stream.encoding or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under a head, numbers to the right."""
-    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(map(width_of, column)) for column in zip(head, *texts, strict=True)]
-    numeric = [
-        bool(rows) and all(isinstance(row[place], int) for row in rows)
-        for place in range(len(head))
-    ]
-    for line in [list(head), *texts]:
-        cells = [
-            padded(cell, width, right)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
-        ]
-        say("  ".join(cells).rstrip())
 
 
 def ago(iso: str | None) -> str | None:

@@ -1,26 +1,20 @@
 """The picture that `limpet top` draws of an overview; knows widths and heights, does no I/O."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from rich.console import Group, RenderableType
+from rich.text import Text
+
 from limpet.cli.remark import queue_remark
-from limpet.cli.style import (
-    Column,
-    Line,
-    Span,
-    Style,
-    bar,
-    columns,
-    cut,
-    fitted,
-    width_of,
-)
+from limpet.cli.style import Column, Row, Style, bar, beside, line, table, text
 from limpet.domain.duration import spoken
 from limpet.ops.job_answer import ProgressAnswer
 from limpet.ops.overview import Overview, QueueTotals, RunningJob
 
 _BAR_CELLS = 16
+_INDENT = 2
 _STATES = {"live": Style.GOOD, "draining": Style.WARN, "overdue": Style.BAD}
 _BAD_EVENTS = {"failed", "lease_lost", "quarantined"}
 
@@ -58,187 +52,206 @@ _EVENTS = (
     Column("EVENT", 5),
     Column("TASK", 6, least=8),
     Column("JOB", 1),
-    Column("WHY", 3, least=12),
+    Column("WHY", 3, least=30),
 )
 
 
 @dataclass
 class _Section:
-    """`least`: how many lines are kept when the terminal is low."""
+    """Rows of a table, of which fewer are shown where the terminal is low.
 
-    title: Line
-    lines: list[Line]
+    `hidden`: how many more there are than rows. `least`: how many lines are kept at the least.
+    """
+
+    title: Text
+    heads: Sequence[Column]
+    rows: list[Row]
     least: int
+    hidden: int = 0
+    counts_hidden: bool = True
+    note: Text | None = None
+    lines: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lines = 0 if self.is_empty else self._wanted
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.rows and self.note is None
+
+    @property
+    def _wanted(self) -> int:
+        return (1 + len(self.rows) if self.rows else 0) + bool(self.note) + bool(self.hidden)
 
     def height(self, gap: int) -> int:
-        return len(self.lines) + 1 + gap if self.lines else 0
+        """With its title, and what is empty before that."""
+        return self.lines + 1 + gap if self.lines else 0
+
+    def parts(self, width: int | None) -> list[RenderableType]:
+        """The title and what is below it."""
+        if self.note is not None:
+            return [self.title, self.note]
+        whole = self.lines == self._wanted
+        count = len(self.rows) if whole else self.lines - 1 - self.counts_hidden
+        shown = self.rows[: max(0, count)]
+        parts: list[RenderableType] = [self.title, table(self.heads, shown, width, _INDENT)]
+        hidden = self.hidden + len(self.rows) - len(shown)
+        if hidden and self.counts_hidden and self.lines > 1:
+            parts.append(text(f"  … {hidden} more", Style.FAINT))
+        return parts
 
 
 def picture(
     seen: Overview,
     rates: Mapping[str, float] | None,
-    width: int,
+    width: int | None,
     height: int | None = None,
     trouble: str | None = None,
-) -> list[Line]:
-    """The lines of one look at the store; `trouble` is why it is an old one."""
+) -> Group:
+    """One look at the store; `trouble` is why it is an old one."""
     now = datetime.fromisoformat(seen.at)
-    head = _head(seen, width, now, trouble)
-    sections = [
-        _workers(seen, width),
-        _queues(seen, rates, width),
-        _running(seen, width),
-        _events(seen, width, now),
-    ]
-    gap = 1 if height is None else _fit(sections, height - len(head))
-    lines = list(head)
+    parts: list[RenderableType] = list(_head(seen, width, now, trouble))
+    sections = [_workers(seen), _queues(seen, rates), _running(seen), _events(seen, now)]
+    gap = 1 if height is None else _fit(sections, height - len(parts))
     for section in sections:
         if section.lines:
-            lines += [*[()] * gap, section.title, *section.lines]
-    return [fitted(line, width) for line in lines][:height]
+            parts += [*[text("")] * gap, *section.parts(width)]
+    return Group(*parts)
 
 
-def _head(seen: Overview, width: int, now: datetime, trouble: str | None) -> tuple[Line, Line]:
+def _head(
+    seen: Overview, width: int | None, now: datetime, trouble: str | None
+) -> tuple[Text, Text]:
     clock = now.astimezone().strftime("%H:%M:%S")
-    name = "limpet top  "
-    url = cut(seen.store.url, max(0, width - len(name) - len(clock) - 2))
-    gap = " " * max(2, width - len(name) - width_of(url) - len(clock)) if width < 1000 else "  "
-    below: Span = (seen.store.durability, Style.FAINT)
+    head = line(("limpet top  ", Style.HEAD), (seen.store.url, Style.PLAIN))
+    if width is not None:
+        head.truncate(max(0, width - len(clock) - 2), overflow="ellipsis", pad=True)
+    head.append_text(text(f"  {clock}", Style.FAINT))
+    below = text(seen.store.durability, Style.FAINT)
     if trouble is not None:
-        below = (f"this is old: {trouble}", Style.BAD)
-    return ((name, Style.HEAD), (url, Style.PLAIN), (gap + clock, Style.FAINT)), (below,)
+        below = text(f"this is old: {trouble}", Style.BAD)
+    return head, below
 
 
-def _title(name: str, count: int, more: str = "") -> Line:
-    return ((name, Style.HEAD), (f"  {count}", Style.PLAIN), (more, Style.FAINT))
+def _title(name: str, count: int) -> Text:
+    return line((name, Style.HEAD), (f"  {count}", Style.PLAIN))
 
 
-def _workers(seen: Overview, width: int) -> _Section:
-    rows: list[list[Span]] = [
+def _workers(seen: Overview) -> _Section:
+    rows: list[Row] = [
         [
-            (each.name, Style.PLAIN),
-            (each.host, Style.PLAIN),
-            (each.state, _STATES.get(each.state, Style.PLAIN)),
-            (str(each.holds), Style.PLAIN),
-            (f"{_age(each.heard_seconds_ago)} ago", Style.PLAIN),
-            (_age(each.lease_seconds), Style.FAINT),
-            (str(each.pid), Style.FAINT),
+            text(each.name),
+            text(each.host),
+            text(each.state, _STATES.get(each.state, Style.PLAIN)),
+            text(each.holds),
+            text(f"{_age(each.heard_seconds_ago)} ago"),
+            text(_age(each.lease_seconds), Style.FAINT),
+            text(each.pid, Style.FAINT),
         ]
         for each in seen.workers
     ]
-    if not rows:
-        none: Line = (("  none: nothing is run; start one with limpet worker", Style.WARN),)
-        return _Section(_title("WORKERS", 0), [none], 1)
-    return _Section(_title("WORKERS", len(rows)), columns(_WORKERS, rows, width), 2)
+    if rows:
+        return _Section(_title("WORKERS", len(rows)), _WORKERS, rows, 2)
+    none = text("  none: nothing is run; start one with limpet worker", Style.WARN)
+    return _Section(_title("WORKERS", 0), _WORKERS, [], 1, note=none)
 
 
-def _queues(seen: Overview, rates: Mapping[str, float] | None, width: int) -> _Section:
-    rows: list[list[Span]] = []
+def _queues(seen: Overview, rates: Mapping[str, float] | None) -> _Section:
+    rows: list[Row] = []
     for each in seen.queues:
         rate = None if rates is None else rates.get(each.queue)
         rows.append(
             [
-                (each.queue, Style.PLAIN),
+                text(each.queue),
                 _number(each.ready),
                 _number(each.scheduled),
                 _number(each.running),
                 _number(each.blocked, Style.WARN),
                 _number(each.failed, Style.BAD),
-                ("-" if rate is None else _rate(rate), Style.PLAIN),
+                text("-" if rate is None else _rate(rate)),
                 _number(each.orphaned, Style.WARN),
                 _remark(each),
             ]
         )
-    return _Section(_title("QUEUES", len(rows)), columns(_QUEUES, rows, width) if rows else [], 2)
+    return _Section(_title("QUEUES", len(rows)), _QUEUES, rows, 2)
 
 
-def _remark(queue: QueueTotals) -> Span:
-    told = [remark] if (remark := queue_remark(queue)) else []
+def _remark(queue: QueueTotals) -> Text:
+    remarks = [remark] if (remark := queue_remark(queue)) else []
     if queue.quarantined:
-        told.append(f"{queue.quarantined} quarantined")
-    return ("; ".join(told), Style.WARN)
+        remarks.append(f"{queue.quarantined} quarantined")
+    return text("; ".join(remarks), Style.WARN)
 
 
-def _running(seen: Overview, width: int) -> _Section:
-    rows: list[list[Span]] = []
-    for each in seen.running:
-        rows.append(
-            [
-                (each.task, Style.PLAIN),
-                (each.id, Style.FAINT),
-                (each.worker or "?", Style.PLAIN),
-                (str(each.attempt), Style.PLAIN if each.attempt == 1 else Style.WARN),
-                ("-" if each.seconds is None else _age(each.seconds), Style.PLAIN),
-                _progress(each.progress),
-                _note(each),
-            ]
-        )
-    title = _title("RUNNING", seen.running_total)
-    if not rows:
-        return _Section(title, [], 0)
-    lines = columns(_RUNNING, rows, width)
-    if (more := seen.running_total - len(rows)) > 0:
-        lines.append(_more(more))
-    return _Section(title, lines, 3)
-
-
-def _progress(progress: ProgressAnswer | None) -> Span:
-    if progress is None:
-        return "", Style.PLAIN
-    if not progress.total:
-        return f"{progress.done:g}", Style.PLAIN
-    fraction = progress.done / progress.total
-    return f"{bar(fraction, _BAR_CELLS)} {min(999, int(fraction * 100)):>3}%", Style.GOOD
-
-
-def _note(job: RunningJob) -> Span:
-    if job.cancel_requested:
-        return "cancel requested", Style.WARN
-    return job.progress.note if job.progress else "", Style.PLAIN
-
-
-def _events(seen: Overview, width: int, now: datetime) -> _Section:
-    rows: list[list[Span]] = [
+def _running(seen: Overview) -> _Section:
+    rows: list[Row] = [
         [
-            (f"{_age((now - datetime.fromisoformat(each.at)).total_seconds())} ago", Style.FAINT),
-            (each.event, Style.BAD if each.event in _BAD_EVENTS else Style.WARN),
-            (each.task, Style.PLAIN),
-            (each.job, Style.FAINT),
-            (each.cause.text if each.cause else "", Style.PLAIN),
+            text(each.task),
+            text(each.id, Style.FAINT),
+            text(each.worker or "?"),
+            text(each.attempt, Style.PLAIN if each.attempt == 1 else Style.WARN),
+            text("-" if each.seconds is None else _age(each.seconds)),
+            _progress(each.progress),
+            _note(each),
+        ]
+        for each in seen.running
+    ]
+    hidden = seen.running_total - len(rows) if rows else 0
+    title = _title("RUNNING", seen.running_total)
+    return _Section(title, _RUNNING, rows, 3, hidden=max(0, hidden))
+
+
+def _progress(progress: ProgressAnswer | None) -> RenderableType:
+    if progress is None:
+        return text("")
+    if not progress.total:
+        return text(f"{progress.done:g}")
+    fraction = progress.done / progress.total
+    percent = text(f" {min(999, int(fraction * 100)):>3}%", Style.GOOD)
+    return beside(bar(fraction, _BAR_CELLS), percent)
+
+
+def _note(job: RunningJob) -> Text:
+    if job.cancel_requested:
+        return text("cancel requested", Style.WARN)
+    return text(job.progress.note if job.progress else "")
+
+
+def _events(seen: Overview, now: datetime) -> _Section:
+    rows: list[Row] = [
+        [
+            text(f"{_age((now - datetime.fromisoformat(each.at)).total_seconds())} ago",
+                 Style.FAINT),
+            text(each.event, Style.BAD if each.event in _BAD_EVENTS else Style.WARN),
+            text(each.task),
+            text(each.job, Style.FAINT),
+            text(each.cause.text if each.cause else ""),
         ]
         for each in seen.events
-    ]
-    title: Line = (("LAST EVENTS", Style.HEAD),)
-    return _Section(title, columns(_EVENTS, rows, width) if rows else [], 0)
+    ]  # fmt: skip
+    title = text("LAST EVENTS", Style.HEAD)
+    return _Section(title, _EVENTS, rows, 0, counts_hidden=False)
 
 
 def _fit(sections: list[_Section], height: int) -> int:
-    """Take lines from the longest section until all fit; the last one shown says how many more.
+    """Take lines from the longest section until all fit.
 
     The answer is how many empty lines there is room for before each section.
     """
-    wanted = [len(section.lines) for section in sections]
     events = sections[-1]
     gap = 1 if sum(section.height(1) for section in sections) <= height else 0
     while sum(section.height(gap) for section in sections) > height:
-        longest = max(sections, key=lambda section: len(section.lines) - section.least)
-        if len(longest.lines) <= longest.least:
+        longest = max(sections, key=lambda section: section.lines - section.least)
+        if longest.lines <= longest.least:
             break
-        longest.lines.pop()
-        if longest is events and len(events.lines) < 2:
-            events.lines.clear()
-    for section, before in zip(sections, wanted, strict=True):
-        if section is not events and 1 < len(section.lines) < before:
-            section.lines[-1] = _more(before - len(section.lines) + 1)
+        longest.lines -= 1
+        if longest is events and events.lines < 2:
+            events.lines = 0
     return gap
 
 
-def _more(count: int) -> Line:
-    return ((f"  … {count} more", Style.FAINT),)
-
-
-def _number(value: int, style: Style = Style.PLAIN) -> Span:
-    return (str(value), style) if value else ("0", Style.FAINT)
+def _number(value: int, style: Style = Style.PLAIN) -> Text:
+    return text(value, style) if value else text(0, Style.FAINT)
 
 
 def _rate(rate: float) -> str:

@@ -8,12 +8,12 @@ from limpet.ops.reason import BreakerReason, ConcurrencyReason, Kind, RateReason
 
 def queue_remark(queue: QueueAnswer | QueueTotals) -> str:
     """Why nothing, or no more, of it runs; in few words."""
-    told = ["paused"] if queue.paused else []
-    told += ["draining"] if queue.draining else []
+    parts = ["paused"] if queue.paused else []
+    parts += ["draining"] if queue.draining else []
     if queue.why is not None and queue.why.kind is not Kind.PAUSED:
-        told.append(_short(queue.why))
-    told += [_blocked(reason, count) for reason, count in sorted(queue.blocked_by.items())]
-    return "; ".join(told)
+        parts.append(_short(queue.why))
+    parts += [_blocked(reason, count) for reason, count in sorted(queue.blocked_by.items())]
+    return "; ".join(parts)
 
 
 def _blocked(reason: str, count: int) -> str:

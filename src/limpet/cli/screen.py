@@ -8,17 +8,17 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from limpet.cli.style import Line, Palette, fitted, size_of
+from rich.console import RenderableType
+from rich.live import Live
+
+from limpet.cli.terminal import console, size_of
 from limpet.host import processes
 from limpet.host.signals import SignalPipe
 
-_ENTER = "\033[?1049h\033[?25l"  # the alternate screen, without a cursor
-_LEAVE = "\033[?25h\033[?1049l"
-_HEARD = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGTSTP)
+_SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGTSTP)
 
 STOP, RESIZED = "stop", "resized"
 
@@ -27,12 +27,18 @@ class Screen:
     """The whole terminal: `draw` a picture, `wait` for a key, a new size, or the next one."""
 
     def __init__(self) -> None:
-        self._palette = Palette.of(sys.stdout)
+        self._live = Live(
+            console=console(),
+            screen=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
         self._keys = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
         self._mode: list[Any] | None = None
 
     def __enter__(self) -> "Screen":
-        self._signals = SignalPipe(*_HEARD)
+        self._signals = SignalPipe(*_SIGNALS)
         self._take()
         return self
 
@@ -50,11 +56,10 @@ class Screen:
         """Columns and lines."""
         return size_of(sys.stdout) or (80, 24)  # of one that is gone the next write will tell
 
-    def draw(self, lines: Sequence[Line]) -> None:
-        """Show the lines from the top; what does not fit is left out."""
-        width, height = self.size
-        texts = [self._palette.paint(fitted(line, width)) for line in lines[:height]]
-        self._write("\033[H" + "\033[K\r\n".join(texts) + "\033[K\033[J")
+    def draw(self, picture: RenderableType) -> None:
+        """Show it from the top; what does not fit is left out."""
+        self._live.console.size = self.size
+        self._live.update(picture, refresh=True)
 
     def wait(self, seconds: float) -> str | None:
         """A key, `STOP` or `RESIZED`; None when the time is up."""
@@ -63,14 +68,14 @@ class Screen:
         listened = [wake] if self._keys is None else [wake, self._keys]
         while (left := until - time.monotonic()) > 0:
             ready, _, _ = select.select(listened, [], [], left)
-            if wake in ready and (told := self._told()) is not None:
-                return told
+            if wake in ready and (happened := self._signalled()) is not None:
+                return happened
             if self._keys is not None and self._keys in ready:
                 key = os.read(self._keys, 64).decode(errors="replace")
                 return key or STOP  # nothing at all: the terminal is gone
         return None
 
-    def _told(self) -> str | None:
+    def _signalled(self) -> str | None:
         numbers = self._signals.read()
         if any(each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) for each in numbers):
             return STOP
@@ -91,17 +96,12 @@ class Screen:
         if self._keys is not None:
             self._mode = termios.tcgetattr(self._keys)
             tty.setcbreak(self._keys)
-        self._write(_ENTER)
+        self._live.start()
 
     def _give_back(self) -> None:
         # A terminal that is gone needs nothing back.
         with contextlib.suppress(OSError):
-            self._write(_LEAVE)
+            self._live.stop()
         if self._keys is not None and self._mode is not None:
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._mode)
-
-    def _write(self, text: str) -> None:
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-        sys.stdout.flush()

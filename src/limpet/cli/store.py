@@ -1,35 +1,26 @@
 """`limpet migrate` and `limpet fsck`: the store itself."""
 
-import argparse
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from limpet.cli.command import command, group
 from limpet.cli.output import say, say_json
-from limpet.cli.target import add_target, find_store
+from limpet.cli.target import Common, find_store
 from limpet.domain.plural import number_of
 from limpet.maintenance.scanner import mend
 
-
-def add(commands: Any) -> None:
-    """Add the commands to the command line."""
-    migrate = commands.add_parser("migrate", help="make the store, or bring it up to date")
-    add_target(migrate)
-    migrate.set_defaults(run=_migrate)
-    fsck = commands.add_parser("fsck", help="check what must always hold; exit 1 if it does not")
-    fsck.add_argument(
-        "--repair",
-        action="store_true",
-        help="put right what can be told from the jobs themselves; no job is removed",
-    )
-    add_target(fsck)
-    fsck.set_defaults(run=_fsck)
+migrate_app, fsck_app = group(), group()
 
 
-def _migrate(arguments: argparse.Namespace) -> int:
-    store = find_store(arguments)
+@command(migrate_app, "migrate", "make the store, or bring it up to date")
+def migrate(common: Common) -> int:
+    """Bring the store up to date."""
+    store = find_store(common)
     applied = store.migrate()
     info = store.info()
-    if arguments.json:
+    if common.json:
         say_json({**asdict(info), "applied": applied})
     else:
         for step in applied:
@@ -39,14 +30,25 @@ def _migrate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _fsck(arguments: argparse.Namespace) -> int:
-    store = find_store(arguments)
-    mended, broken = mend(store) if arguments.repair else ((), store.invariants())
-    if arguments.json:
-        told: Any = [asdict(each) for each in broken]
-        if arguments.repair:
-            told = {"mended": [asdict(each) for each in mended], "broken": told}
-        say_json(told)
+@command(fsck_app, "fsck", "check what must always hold; exit 1 if it does not")
+def fsck(
+    common: Common,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="put right what can be told from the jobs themselves; no job is removed",
+        ),
+    ] = False,
+) -> int:
+    """Check the store."""
+    store = find_store(common)
+    mended, broken = mend(store) if repair else ((), store.invariants())
+    if common.json:
+        record: Any = [asdict(each) for each in broken]
+        if repair:
+            record = {"mended": [asdict(each) for each in mended], "broken": record}
+        say_json(record)
         return 1 if broken else 0
     for done in mended:
         say(f"{done.invariant}: put right {number_of(done.count, 'time')}")

@@ -1,140 +1,105 @@
-"""Text on a terminal: how wide it is, how it is cut, coloured and put into columns.
+"""Texts, bars and tables as a terminal shows them.
 
-A line is kept as spans of text with a style until it is printed, so that no escape sequence is
-ever cut in two. The text of a span may be anybody's: what a terminal would obey in it is escaped
-when it is painted, and counted like that when it is measured or cut.
+The text of a cell may be anybody's: what a terminal would obey in it is escaped before rich sees
+it, and rich gets it as a `Text`, in which nothing is markup.
 """
 
-import os
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TextIO
 
-from limpet.domain.printable import printable
+from rich.console import RenderableType
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from limpet.cli.terminal import console
+from limpet.domain.printable import MARK, printable, printable_lines
+from limpet.domain.state import State
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_GAP = 2  # between two columns
 
 
 class Style(StrEnum):
-    """What a span of text means; the value is its SGR code."""
+    """What a text means; the value is how rich calls its look."""
 
     PLAIN = ""
-    FAINT = "2"
-    HEAD = "1"
-    GOOD = "32"
-    WARN = "33"
-    BAD = "31"
+    FAINT = "dim"
+    HEAD = "bold"
+    GOOD = "green"
+    WARN = "yellow"
+    BAD = "red"
 
 
-Span = tuple[str, Style]
-Line = tuple[Span, ...]
+OF_STATES = {
+    State.RUNNING: Style.GOOD,
+    State.BLOCKED: Style.WARN,
+    State.QUARANTINED: Style.BAD,
+    State.FAILED: Style.BAD,
+    State.SUCCEEDED: Style.FAINT,
+    State.CANCELLED: Style.FAINT,
+}
 
-# Where nobody says how wide the paper is.
-_PAPER_COLUMNS = 100
-
-_BLOCKS = "▁▂▃▄▅▆▇█"
-_PLAINER = str.maketrans(
-    {"█": "#", "░": "-", "…": "~", "✓": "+", "✗": "x", "·": "-"}
-    | dict(zip(_BLOCKS[:-1], "_.,:-=+", strict=True))
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Palette:
-    """What a stream can show."""
-
-    colours: bool
-    unicode: bool
-
-    @classmethod
-    def of(cls, stream: TextIO) -> "Palette":
-        """Colours for terminals only, and not where NO_COLOR asks for none."""
-        colours = (
-            stream.isatty()
-            and not os.environ.get("NO_COLOR")
-            and os.environ.get("TERM", "dumb") != "dumb"
-        )
-        return cls(colours, (stream.encoding or "").lower().replace("-", "") == "utf8")
-
-    def paint(self, line: Line) -> str:
-        """The line as it is written, without its end; no other escape sequence than those of its
-        colours is in it.
-        """
-        text = "".join(self._span(*span) for span in line)
-        return text if self.unicode else text.translate(_PLAINER)
-
-    def _span(self, text: str, style: Style) -> str:
-        text = printable(text)
-        return f"\033[{style.value}m{text}\033[0m" if self.colours and style and text else text
+Span = tuple[object, Style]
+Row = Sequence[RenderableType]
 
 
-def size_of(stream: TextIO) -> tuple[int, int] | None:
-    """Columns and lines of a terminal; None for what is none."""
-    try:
-        size = os.get_terminal_size(stream.fileno())
-    except (OSError, ValueError):
-        return None
-    return size.columns or 80, size.lines or 24
+def text(value: object, style: Style = Style.PLAIN) -> Text:
+    """A text in one line; what does not fit is cut, and that shows."""
+    return Text(printable(value), style=style, no_wrap=True, overflow="ellipsis")
 
 
-def columns_of(stream: TextIO) -> int:
-    """How wide to write: as the terminal is, as COLUMNS says, or as a page is."""
-    if (size := size_of(stream)) is not None:
-        return size[0]
-    told = os.environ.get("COLUMNS", "")
-    return max(20, int(told)) if told.isdecimal() else _PAPER_COLUMNS
+def line(*spans: Span, wraps: bool = False) -> Text:
+    """Texts of several styles in one line; `wraps`: or in more, where there is no room."""
+    whole = Text() if wraps else text("")
+    for value, style in spans:
+        whole.append(printable(value), style=style.value)
+    return whole
 
 
-def width_of(text: str) -> int:
-    """How many cells the text takes as it is printed."""
-    return sum(_cells(letter) for letter in printable(text))
+def marked(value: object) -> Table:
+    """A text of several lines, each behind a mark, also where it takes more than one."""
+    rows = Table.grid()
+    rows.add_column(no_wrap=True)
+    rows.add_column(overflow="fold")
+    for each in printable_lines(value):
+        rows.add_row(MARK, Text(each))
+    return rows
 
 
-def _cells(letter: str) -> int:
-    if unicodedata.combining(letter):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+def block(value: object, style: Style = Style.PLAIN) -> Text:
+    """A text of several lines, each but the first behind a mark, so that none can be forged."""
+    return Text(f"\n{MARK}".join(printable_lines(value)), style=style.value)
 
 
-def cut(text: str, most: int) -> str:
-    """The text as it is printed, in at most so many cells; what was cut shows."""
-    text = printable(text)
-    if width_of(text) <= most:
-        return text
-    kept, used = "", 1
-    for letter in text:
-        used += _cells(letter)
-        if used > most:
-            break
-        kept += letter
-    return (kept + "…") if most > 0 else ""
+def state_text(state: State) -> Text:
+    """The state of a job."""
+    return text(state.value, OF_STATES.get(state, Style.PLAIN))
 
 
-def padded(text: str, cells: int, right: bool = False) -> str:
-    """The text in exactly so many cells."""
-    text = cut(text, cells)
-    gap = " " * (cells - width_of(text))
-    return gap + text if right else text + gap
+def bar(fraction: float, cells: int, style: Style = Style.GOOD) -> ProgressBar:
+    """A progress bar; `fraction` is from 0 to 1."""
+    look = style.value or "none"
+    return ProgressBar(
+        total=1.0,
+        completed=max(0.0, min(1.0, fraction)),
+        width=cells,
+        style="bright_black",
+        complete_style=look,
+        finished_style=look,
+    )
 
 
-def fitted(line: Line, width: int) -> Line:
-    """The line in at most so many cells."""
-    spans: list[Span] = []
-    left = width
-    for text, style in line:
-        whole = printable(text)
-        part = cut(whole, left)
-        spans.append((part, style))
-        left -= width_of(part)
-        if part != whole:
-            break
-    return tuple(spans)
-
-
-def bar(fraction: float, cells: int) -> str:
-    """A progress bar."""
-    full = round(max(0.0, min(1.0, fraction)) * cells)
-    return "█" * full + "░" * (cells - full)
+def beside(*parts: RenderableType) -> Table:
+    """Several things in one line; where there is no room the last one gives way."""
+    row = Table.grid()
+    for place in range(len(parts)):
+        row.add_column(no_wrap=place < len(parts) - 1, overflow="ellipsis")
+    row.add_row(*parts)
+    return row
 
 
 def blocks(percents: Sequence[float | None]) -> str:
@@ -146,71 +111,93 @@ def _block(percent: float) -> str:
     return _BLOCKS[min(len(_BLOCKS) - 1, int(max(0.0, percent) / 100 * len(_BLOCKS)))]
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of at most so many cells, broken between words."""
-    lines = [""]
-    for word in printable(text).split():
-        longer = f"{lines[-1]} {word}".strip()
-        if width_of(longer) > width and lines[-1]:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table: those with the lowest `keep` go first when it is too wide.
 
     `least`: a column that may be cut is cut to no less than this many cells; 0 means never cut.
+    `optional`: not shown where all its cells are empty.
     """
 
     head: str
     keep: int
     right: bool = False
     least: int = 0
+    optional: bool = False
 
 
-def columns(
-    heads: Sequence[Column], rows: Sequence[Sequence[Span]], width: int, indent: int = 2
-) -> list[Line]:
-    """A table that fits: the head, then the rows."""
-    natural = [
-        max(width_of(head.head), *(width_of(row[place][0]) for row in rows), 1)
-        for place, head in enumerate(heads)
-    ]
-    shown = [place for place in range(len(heads)) if heads[place].keep]
-    while True:
-        sizes = _sizes(heads, natural, shown, width - indent)
-        if sizes is not None or len(shown) == 1:
-            break
-        shown.remove(min(shown, key=lambda place: heads[place].keep))
-    sizes = sizes or [width - indent]
-    head = tuple((heads[place].head, Style.FAINT) for place in shown)
-    lines = [head, *(tuple(row[place] for place in shown) for row in rows)]
-    rights = [heads[place].right for place in shown]
-    return [_row(line, sizes, rights, indent) for line in lines]
+def table(
+    heads: Sequence[Column], rows: Sequence[Row], width: int | None, indent: int = 0
+) -> RenderableType:
+    """A table that fits into so many columns of a terminal; whole where there is no width."""
+    made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=Style.FAINT.value)
+    sizes = _sizes(heads, rows, width, indent)
+    for place, size in sizes.items():
+        made.add_column(
+            text(heads[place].head),
+            justify="right" if heads[place].right else "left",
+            width=size,
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+    for row in rows:
+        made.add_row(*(row[place] for place in sizes))
+    return Padding(made, (0, 0, 0, indent), expand=False) if indent else made
+
+
+def left_out(
+    heads: Sequence[Column], rows: Sequence[Row], width: int | None, indent: int = 0
+) -> list[Text]:
+    """Which columns of a table have no room, in a line below it."""
+    sizes = _sizes(heads, rows, width, indent)
+    names = [heads[place].head for place in _filled(heads, rows) if place not in sizes]
+    words = f"no room for {', '.join(names)}: a wider terminal or --json has them"
+    return [line((words, Style.FAINT), wraps=True)] if names else []
 
 
 def _sizes(
-    heads: Sequence[Column], natural: list[int], shown: list[int], width: int
+    heads: Sequence[Column], rows: Sequence[Row], width: int | None, indent: int
+) -> dict[int, int]:
+    """The places of the columns that are shown, and how wide each is."""
+    natural = [
+        max(len(head.head), *(_cells(row[place]) for row in rows), 1)
+        for place, head in enumerate(heads)
+    ]
+    shown = _filled(heads, rows)
+    if width is None:
+        return {place: natural[place] for place in shown}
+    while (sizes := _cut(heads, natural, shown, width - indent)) is None:
+        if len(shown) == 1:
+            return {shown[0]: max(1, width - indent)}
+        shown.remove(min(shown, key=lambda place: heads[place].keep))
+    return dict(zip(shown, sizes, strict=True))
+
+
+def _filled(heads: Sequence[Column], rows: Sequence[Row]) -> list[int]:
+    """The columns that have something to show."""
+    return [
+        place
+        for place, head in enumerate(heads)
+        if not head.optional or any(_cells(row[place]) for row in rows)
+    ]
+
+
+def _cells(cell: RenderableType) -> int:
+    if isinstance(cell, Text):
+        return cell.cell_len
+    measuring = console()
+    return Measurement.get(measuring, measuring.options, cell).maximum
+
+
+def _cut(
+    heads: Sequence[Column], natural: Sequence[int], shown: Sequence[int], width: int
 ) -> list[int] | None:
     """How wide each column may be, or None if even the least is too much."""
     sizes = [natural[place] for place in shown]
-    over = sum(sizes) + 2 * (len(sizes) - 1) - width
+    over = sum(sizes) + _GAP * (len(sizes) - 1) - width
     for at, place in reversed(list(enumerate(shown))):
         if over > 0 and heads[place].least:
             given = min(over, max(0, sizes[at] - heads[place].least))
             sizes[at] -= given
             over -= given
     return sizes if over <= 0 else None
-
-
-def _row(spans: Line, sizes: list[int], rights: list[bool], indent: int) -> Line:
-    row: list[Span] = [(" " * indent, Style.PLAIN)]
-    for at, ((text, style), size, right) in enumerate(zip(spans, sizes, rights, strict=True)):
-        last = at == len(sizes) - 1 and not right
-        row.append((cut(text, size) if last else padded(text, size, right), style))
-        if not last:
-            row.append(("  ", Style.PLAIN))
-    return tuple(row)

@@ -1,85 +1,81 @@
 """`limpet top`: a store, live."""
 
-import argparse
-import sys
-import time
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Annotated
 
-from limpet.cli.output import say, say_json
-from limpet.cli.picture import picture
-from limpet.cli.style import Line, Style, columns_of
-from limpet.cli.target import add_target, find_store
+import typer
+
+from limpet.cli.command import command, group
+from limpet.cli.output import say_json, show
+from limpet.cli.target import Common, find_store
+from limpet.cli.terminal import columns, is_terminal
 from limpet.domain.duration import duration
-from limpet.domain.errors import InvalidOption, StoreError
+from limpet.domain.errors import InvalidOption
 from limpet.ops.overview import finished_per_second, overview
 from limpet.storage.contract.store import Store
 
 _SHORTEST = timedelta(milliseconds=100)
-_KEYS_THAT_QUIT = ("q", "Q", "\x1b", "\x03", "\x04")
+
+app = group()
 
 
-def add(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "top",
-        help="watch workers, queues and running jobs live",
-        description="Watch a store live; q or Ctrl-C ends it. Where the output is no terminal, "
-        "one picture is printed.",
-    )
-    parser.add_argument(
-        "--every", default="1s", metavar="TIME", help="how often to look, as in 0.5s (1s)"
-    )
-    parser.add_argument("--once", action="store_true", help="print one picture and exit")
-    add_target(parser)
-    parser.set_defaults(run=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
+@command(
+    app,
+    "top",
+    "watch workers, queues and running jobs live",
+    about="Watch a store live; q or Ctrl-C ends it. Where the output is no terminal, one picture "
+    "is printed.",
+)
+def top(
+    common: Common,
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="how often to look, as in 0.5s")
+    ] = "1s",
+    once: Annotated[bool, typer.Option("--once", help="print one picture and exit")] = False,
+) -> int:
     """Draw until somebody has seen enough."""
-    every = duration(arguments.every, what="--every")
-    if every < _SHORTEST:
-        raise InvalidOption(f"--every is {arguments.every!r}; write 0.1s or more.")
-    store = find_store(arguments)
-    if arguments.json:
+    pause = duration(every, what="--every")
+    if pause < _SHORTEST:
+        raise InvalidOption(f"--every is {every!r}; write 0.1s or more.")
+    store = find_store(common)
+    if common.json:
         say_json(overview(store))
-    elif arguments.once or not sys.stdout.isatty():
+    elif once or not is_terminal():
         _print(store)
     else:
-        _watch(store, every.total_seconds())
+        _watch(store, pause.total_seconds())
     return 0
 
 
 def _print(store: Store) -> None:
-    for line in picture(overview(store), None, columns_of(sys.stdout)):
-        say(line)
+    from limpet.cli.picture import picture
+
+    width = columns()
+    show(picture(overview(store), None, width), width=width)
+
+
+class _Looks:
+    """The last two looks at a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.seen = overview(store)
+        self.rates: Mapping[str, float] | None = None
+
+    def look(self) -> None:
+        """Look again."""
+        before, self.seen = self.seen, overview(self._store)
+        self.rates = finished_per_second(before, self.seen)
 
 
 def _watch(store: Store, seconds: float) -> None:
-    from limpet.cli.screen import STOP, Screen  # only where there are such terminals
+    from limpet.cli.picture import picture
+    from limpet.cli.watch import watch  # only where there are such terminals
 
-    seen = before = overview(store)  # a store that cannot be read is said before the screen turns
-    rates: dict[str, float] | None = None
-    trouble: str | None = None
-    next_look = time.monotonic() + seconds
-    with Screen() as screen:
-        while True:
-            width, height = screen.size
-            lines = picture(seen, rates, width, height - 1, trouble)
-            lines += [()] * (height - 1 - len(lines))
-            screen.draw([*lines, _foot(seconds)])
-            told = screen.wait(next_look - time.monotonic())
-            if told == STOP or told in _KEYS_THAT_QUIT:
-                return
-            if told is not None:
-                continue  # a new size, or a key that means nothing
-            next_look = time.monotonic() + seconds
-            try:
-                before, seen, trouble = seen, overview(store), None
-                rates = finished_per_second(before, seen)
-            except StoreError as error:
-                trouble = str(error)
-
-
-def _foot(seconds: float) -> Line:
-    return ((f"q quits · looks every {seconds:g} s", Style.FAINT),)
+    looks = _Looks(store)  # a store that cannot be read is said before the screen turns
+    watch(
+        looks.look,
+        lambda width, height, trouble: picture(looks.seen, looks.rates, width, height, trouble),
+        seconds,
+    )

@@ -1,13 +1,16 @@
 """`limpet worker`: run the jobs of an app."""
 
-import argparse
 import os
 import socket
 import sys
-from typing import Any
+from dataclasses import asdict, dataclass, field, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
 
 from limpet import settings
-from limpet.cli.target import add_target
+from limpet.cli.command import command, group
+from limpet.cli.target import Target
 from limpet.domain.errors import InvalidOption
 from limpet.host import processes
 from limpet.host.shortage import too_little_for_a_worker
@@ -15,33 +18,62 @@ from limpet.storage.registry import open_store
 from limpet.worker.wire.plan import Plan
 
 
-def add(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "worker",
-        help="run jobs",
-        description="Run the jobs of an app until SIGTERM or Ctrl-C; a second one ends them at "
-        "once. Jobs that are not finished are handed back, uncharged.",
+def _field(option: settings.WorkerOption) -> tuple[str, Any, Any]:
+    """A setting as an option of the command line."""
+    kind: Any = bool if option.metavar is None else list[str] if option.repeats else str
+    section = "The gate" if option.name.startswith(("gate_", "server_id")) else None
+    made = typer.Option(
+        *option.flags, metavar=option.metavar, help=option.help, rich_help_panel=section
     )
-    parser.add_argument("target", nargs="?", metavar="MODULE:APP", help="the app (else LIMPET_APP)")
-    for option in settings.worker_options():
-        more: dict[str, Any] = {"dest": option.name, "help": option.help, "default": None}
-        if option.metavar is None:
-            more["action"] = "store_true"
-        else:
-            more["metavar"] = option.metavar
-        if option.repeats:
-            more["action"] = "append"
-        parser.add_argument(*option.flags, **more)
-    parser.add_argument("--log", choices=("pretty", "plain", "json"), help="how the log looks")
-    parser.add_argument("--verbose", action="store_true", help="log more")
-    parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
-    add_target(parser, json=False)
-    parser.set_defaults(run=run)
+    if option.metavar is None:
+        return option.name, Annotated[kind, made], field(default=False)
+    return option.name, Annotated[kind | None, made], field(default=None)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Become the worker: the same process goes on as its guardian."""
+if TYPE_CHECKING:
+    Given = Any
+else:
+    # What is given of a worker's settings; checked where the variables and the file are, too.
+    Given = make_dataclass("Given", map(_field, settings.worker_options()), frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Logging:
+    """How the log looks."""
+
+    log: Annotated[
+        Literal["pretty", "plain", "json"] | None,
+        typer.Option("--log", metavar="HOW", help="pretty, plain or json (else as fits)"),
+    ] = None
+    verbose: Annotated[bool, typer.Option("--verbose", help="log more")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="log warnings and errors only")] = False
+
+    @property
+    def level(self) -> str:
+        """From which level on lines are logged."""
+        return "debug" if self.verbose else "warning" if self.quiet else "info"
+
+
+app = group()
+
+
+@command(
+    app,
+    "worker",
+    "run jobs",
+    about="Run the jobs of an app until SIGTERM or Ctrl-C; a second one ends them at once. Jobs "
+    "that are not finished are handed back, uncharged.",
+    prints=False,
+)
+def worker(
+    given: Given,
+    logging: Logging,
+    target: Target,
+    app_name: Annotated[
+        str | None, typer.Argument(metavar="MODULE:APP", help="the app (else LIMPET_APP)")
+    ] = None,
+) -> int:
+    """Become the worker."""
     if not processes.SUPPORTED:
         raise InvalidOption(
             f"a worker cannot keep its promises on {sys.platform}: it needs Linux, or macOS for "
@@ -49,31 +81,36 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if (lacking := too_little_for_a_worker()) is not None:
         raise InvalidOption(lacking)
-    plan = plan_of(arguments)
+    become(plan_of(app_name or target.app, given, logging, target))
+    return 0
+
+
+def become(plan: Plan) -> None:
+    """Go on, as the same process, as the guardian of that worker."""
     processes.hold_signals()
     environment = {**os.environ, **plan.environment()}
     os.execve(sys.executable, [*processes.BEGIN, "limpet.worker.guardian.guardian"], environment)
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan:
+def plan_of(name: str | None, given: Given, logging: Logging, target: Target) -> Plan:
     """What the command line, the variables and the file ask for, checked."""
-    app = settings.load(app=arguments.target or arguments.app).app
+    app = settings.load(app=name).app
     if app is None:
         raise InvalidOption(
             "which app? Write limpet worker module:app, set LIMPET_APP, or write "
             'app = "module:app" into limpet.toml.'
         )
-    if arguments.url is not None:
-        open_store(arguments.url).close()
-    given = {each.name: getattr(arguments, each.name) for each in settings.worker_options()}
-    found = settings.load_worker(given=given)
-    level = "debug" if arguments.verbose else "warning" if arguments.quiet else "info"
+    if target.url is not None:
+        open_store(target.url).close()
+    # A switch that is not written is as if it had not been mentioned.
+    words = {name: None if value is False else value for name, value in asdict(given).items()}
+    found = settings.load_worker(given=words)
     return Plan(
         app=app,
-        url=arguments.url,
+        url=target.url,
         name=found.name or socket.gethostname(),
         settings=found,
-        log_level=level,
-        debug=arguments.debug,
-        log_style=arguments.log or ("pretty" if sys.stderr.isatty() else "plain"),
+        log_level=logging.level,
+        debug=target.debug,
+        log_style=logging.log or ("pretty" if sys.stderr.isatty() else "plain"),
     )

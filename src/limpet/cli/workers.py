@@ -1,45 +1,65 @@
 """`limpet workers`: who holds jobs."""
 
-import argparse
-from typing import Any
+from typing import Annotated
 
-from limpet.cli.output import ago, say, say_json, table
-from limpet.cli.target import add_target, find_store
+import typer
+from rich.text import Text
+
+from limpet.cli.command import command, group
+from limpet.cli.output import ago, say, say_json, show_table
+from limpet.cli.style import Column, Style, text
+from limpet.cli.target import Common, find_store
+from limpet.domain.session import SessionState
 from limpet.ops.inspect import SessionAnswer, list_sessions
 
+_STATES = {SessionState.LIVE: Style.GOOD, SessionState.DRAINING: Style.WARN}
+_COLUMNS = (
+    Column("SESSION", 10),
+    Column("NAME", 9, least=8),
+    Column("HOST", 4, least=8),
+    Column("PID", 3, right=True),
+    Column("STATE", 8),
+    Column("HOLDS", 7, right=True),
+    Column("LAST HEARD", 6),
+    Column("CAUSE", 5, least=12),
+)
 
-def add(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("workers", help="list workers by session")
-    parser.add_argument("--all", action="store_true", help="dead sessions too")
-    add_target(parser)
-    parser.set_defaults(run=run)
+app = group()
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command(app, "workers", "list workers by session")
+def show(
+    common: Common,
+    with_dead: Annotated[bool, typer.Option("--all", help="dead sessions too")] = False,
+) -> int:
     """Print the sessions."""
-    sessions = list_sessions(find_store(arguments), arguments.all)
-    if arguments.json:
+    sessions = list_sessions(find_store(common), with_dead)
+    if common.json:
         say_json(sessions)
     elif not sessions:
         say("no workers")
     else:
-        head = ("SESSION", "NAME", "HOST", "PID", "STATE", "HOLDS", "LAST HEARD", "CAUSE")
         rows = [
             (
-                each.session,
-                each.name,
-                each.host,
-                each.pid,
-                each.state + (" (overdue)" if each.overdue else ""),
-                each.holds,
-                ago(each.renewed_at),
-                _remark(each),
+                text(each.session),
+                text(each.name),
+                text(each.host),
+                text(each.pid),
+                _state(each),
+                text(each.holds),
+                text(ago(each.renewed_at) or "-"),
+                text(_remark(each) or "-"),
             )
             for each in sessions
         ]
-        table(head, rows)
+        show_table(_COLUMNS, rows)
     return 0
+
+
+def _state(session: SessionAnswer) -> Text:
+    if session.overdue:
+        return text(f"{session.state} (overdue)", Style.BAD)
+    return text(session.state, _STATES.get(session.state, Style.FAINT))
 
 
 def _remark(session: SessionAnswer) -> str | None:

@@ -1,0 +1,46 @@
+"""A picture that is drawn anew, now and then, until somebody has seen enough."""
+
+import time
+from collections.abc import Callable
+
+from rich.console import RenderableType
+from rich.layout import Layout
+
+from limpet.cli.screen import STOP, Screen
+from limpet.cli.style import Style, text
+from limpet.domain.errors import HostNotFound, StoreError
+
+_KEYS_THAT_QUIT = ("q", "Q", "\x1b", "\x03", "\x04")
+
+
+def watch(
+    look: Callable[[], None],
+    picture: Callable[[int, int, str | None], RenderableType],
+    every_seconds: float,
+) -> None:
+    """Look and draw; a picture is told its width and height, and why it is an old one."""
+    trouble: str | None = None
+    next_look = time.monotonic() + every_seconds
+    with Screen() as screen:
+        while True:
+            width, height = screen.size
+            screen.draw(_page(picture(width, height - 1, trouble), every_seconds))
+            happened = screen.wait(next_look - time.monotonic())
+            if happened == STOP or happened in _KEYS_THAT_QUIT:
+                return
+            if happened is not None:
+                continue  # a new size, or a key that means nothing
+            next_look = time.monotonic() + every_seconds
+            try:
+                look()
+                trouble = None
+            except (StoreError, HostNotFound) as error:
+                trouble = str(error)
+
+
+def _page(picture: RenderableType, every_seconds: float) -> RenderableType:
+    """The picture, with a foot on the last line of the screen."""
+    page = Layout()
+    foot = text(f"q quits · looks every {every_seconds:g} s", Style.FAINT)
+    page.split_column(Layout(picture), Layout(foot, size=1))
+    return page
