@@ -51,7 +51,9 @@ class Part:
 
 def folders(tests: Path) -> tuple[str, ...]:
     """Every folder with tests in it."""
-    return tuple(sorted({each.parent.name for each in tests.glob("*/test_*.py")}))
+    return tuple(
+        sorted({each.relative_to(tests).parts[0] for each in tests.glob("*/**/test_*.py")})
+    )
 
 
 def parts(every: tuple[str, ...], cores: int) -> list[Part]:

@@ -40,7 +40,15 @@ def test_a_guardian_loads_the_standard_library_and_empty_packages() -> None:
 
 
 @pytest.mark.parametrize(
-    "process", ["guardian", "supervisor", "zygote", "loop_executor", "lane_executor", "notice"]
+    "process",
+    [
+        "guardian.guardian",
+        "supervisor.supervisor",
+        "supervisor.death_notice",
+        "executor.zygote",
+        "executor.loop_executor",
+        "executor.lane_executor",
+    ],
 )
 def test_no_process_of_a_worker_loads_what_draws(process: str) -> None:
     assert not loaded(f"import limpet.worker.{process}") & SCREEN

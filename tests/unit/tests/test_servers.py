@@ -32,7 +32,7 @@ def test_a_server_is_started_once_for_all_who_ask(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_dies_with_the_tests_whatever_ends_them(kind: str, open_folder: Path) -> None:
-    tests = Path(__file__).parents[1]
+    tests = Path(__file__).parents[2]
     asks = f"""
         import sys, time
         sys.path.insert(0, {str(tests)!r})

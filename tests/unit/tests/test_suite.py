@@ -9,7 +9,7 @@ import pytest
 import pythons
 import suite
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[2]
 
 
 def test_every_folder_of_tests_is_in_one_part() -> None:
@@ -17,7 +17,7 @@ def test_every_folder_of_tests_is_in_one_part() -> None:
     assert {"contract", "lifecycle", "unit"} <= set(every)
     divided = [folder for part in suite.parts(every, 2) for folder in part.folders]
     assert sorted(divided) == sorted(every)
-    assert {each.parent.name for each in TESTS.rglob("test_*.py")} == set(every)
+    assert {each.relative_to(TESTS).parts[0] for each in TESTS.rglob("test_*.py")} == set(every)
 
 
 def test_folder_that_nobody_knows_does_not_give_way(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from unit.bare_executor import OTHER, PAST, RUNNING, STOPPING, STRANGER, WAITING, Bare
-from unit.test_frames import assert_honest, replaced, valid_of_each_kind
+from unit.worker.wire.test_frames import assert_honest, replaced, valid_of_each_kind
 from worker.forgeries import frame
 
 from limpet.worker.wire import frames

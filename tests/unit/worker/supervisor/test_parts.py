@@ -33,7 +33,7 @@ from limpet.worker.wire import frames, page
 from limpet.worker.wire.endings import RaisedRecord, RetryFrame
 from limpet.worker.wire.plan import VARIABLE, Plan, from_environment
 
-SOURCES = Path(__file__).parents[2] / "src" / "limpet"
+SOURCES = Path(__file__).parents[4] / "src" / "limpet"
 
 
 def claimed(job: str = "01k7h7egouaedbkfnefms35cmt", args: str = "{}") -> ClaimedJob:

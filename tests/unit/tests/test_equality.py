@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[2]
 CONFTEST = """
     import pytest
     from equality import Equality
