@@ -55,8 +55,8 @@ app = group("The gate lets weighted work begin only where there is room for it."
 )
 def status(common: Common, server_id: ServerId = None) -> int:
     """Say it once."""
-    from limpet.gate.this_host import here
     from limpet.gate.gauge import Gauge
+    from limpet.gate.this_host import here
     from limpet.ops.gate import gate_status
 
     store, host = find_store(common), here(server_id)
@@ -79,8 +79,8 @@ def status(common: Common, server_id: ServerId = None) -> int:
 )
 def watch(common: Common, server_id: ServerId = None) -> int:
     """Say it again and again."""
-    from limpet.gate.this_host import here
     from limpet.gate.gauge import Gauge
+    from limpet.gate.this_host import here
     from limpet.ops.gate import gate_status
 
     store, host = find_store(common), here(server_id)
