@@ -21,7 +21,7 @@ from servers import PostgresServer, RedisServer
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.permit import Room
-from limpet.domain.reading import Executor
+from limpet.domain.reading import ExecutorUse
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
 from limpet.gate.assess import LIFETIME_MICROSECONDS, USUAL_THRESHOLDS
@@ -86,7 +86,7 @@ def measured(kind: str, seconds: int) -> dict[str, object]:
             reading = monitor.poll()
             seen = trees.sample(reading.at_boot)
             executors = tuple(
-                Executor(each.session, each.pid, each.cpu, each.memory) for each in seen.trees
+                ExecutorUse(each.session, each.pid, each.cpu, each.memory) for each in seen.trees
             )
             reading = holders.apart(
                 replace(reading, executor_use=executors), seen, store.permits(SERVER)

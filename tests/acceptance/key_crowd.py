@@ -21,7 +21,15 @@ from limpet.domain.rate import Rate
 from limpet.domain.rules import ChildFailure, Rules, UniqueUntil
 from limpet.domain.session import NewSession, SessionKind, Standing
 from limpet.domain.state import State
-from limpet.domain.transition import Complete, Fail, FanOut, Release, RetryAt, Settlement, Snooze
+from limpet.domain.transition import (
+    AwaitChildren,
+    Complete,
+    Fail,
+    Release,
+    RetryAt,
+    Settlement,
+    SnoozeUntil,
+)
 from limpet.storage.contract.store import ANY_QUEUE, Pool, Want
 from limpet.storage.postgres.store import PostgresStore
 
@@ -87,12 +95,12 @@ class Actor:
             RetryAt(lease, self.soon(), BOOM),
             Release(lease, Drained()),
             Fail(lease, BOOM, relaunch_at=random.choice([None, self.soon()])),
-            Snooze(lease, self.soon(), holds=random.random() < 0.2),
+            SnoozeUntil(lease, self.soon(), holds=random.random() < 0.2),
         ]
         if random.random() < 0.05:
             flow, number = self.ids.new(), random.randrange(3)
             self.store.stage(flow, 0, [self.new(parent=lease.job) for _ in range(number)])
-            return FanOut(lease, flow, 1, number)
+            return AwaitChildren(lease, flow, 1, number)
         return Complete(lease, "1") if random.random() < 0.6 else random.choice(outcomes)
 
     def exchange(self) -> None:

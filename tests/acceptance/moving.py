@@ -21,7 +21,7 @@ from limpet.domain.clock import SystemClock
 from limpet.domain.errors import StoreMoved, StoreNotMoved
 from limpet.domain.ids import IdSource
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.contract.relocation import Stage
+from limpet.storage.contract.relocation import MoveStage
 from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
@@ -79,7 +79,7 @@ def assert_moved(source: Store, target: Store) -> None:
     left, come = source.relocation()[0], target.relocation()[0]
     assert left is not None
     assert come is not None
-    assert (left.stage, come.stage, left.id) == (Stage.MOVED, Stage.ARRIVED, come.id)
+    assert (left.stage, come.stage, left.id) == (MoveStage.MOVED, MoveStage.ARRIVED, come.id)
     with pytest.raises(StoreMoved, match="was moved to"):
         source.enqueue([new_job()])
 

@@ -42,7 +42,7 @@ from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.ops.move import Mover
-from limpet.storage.contract.relocation import Relocation, Stage
+from limpet.storage.contract.relocation import MoveStage, Relocation
 from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
@@ -206,7 +206,7 @@ def test_role_that_only_uses_a_store_enqueues_within_but_does_not_move_it(
                 store.enqueue_within(mine, [job])
                 mine.commit()
                 assert store.states([job.id]) == {job.id: State.READY}
-                closing_ = Relocation("m" * 26, Stage.CLOSING, "redis://elsewhere", "epoch")
+                closing_ = Relocation("m" * 26, MoveStage.CLOSING, "redis://elsewhere", "epoch")
                 with pytest.raises(StoreRefused, match="owner"):
                     store.relocate(None, closing_)
         finally:
@@ -217,7 +217,7 @@ def test_verb_under_way_is_waited_for(fresh: Callable[..., Store], tmp_path: Pat
     """Whoever was let through is seen by the step that closes the store, or comes after it."""
     url = fresh_url("postgres", tmp_path)
     source = fresh("postgres", url=url)
-    closing_ = Relocation("m" * 26, Stage.CLOSING, "redis://elsewhere", "epoch")
+    closing_ = Relocation("m" * 26, MoveStage.CLOSING, "redis://elsewhere", "epoch")
     schema = url.rpartition("=")[2]
     with psycopg.connect(url.partition("?")[0]) as mine:
         mine.execute(f"SELECT {schema}.v1_due(0)".encode())

@@ -36,7 +36,7 @@ from limpet.domain.errors import StoreMoved, StoreNotMoved
 from limpet.domain.job import NewJob
 from limpet.domain.state import State
 from limpet.ops.move import Mover
-from limpet.storage.contract.relocation import Stage
+from limpet.storage.contract.relocation import MoveStage
 from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
@@ -127,7 +127,7 @@ def test_move_is_given_up_anywhere_before_the_target_opens(
         for calls in range(5, 100):
             moves(source, target, calls)
             left = source.relocation()[0]
-            if left is not None and left.stage is Stage.MOVED:
+            if left is not None and left.stage is MoveStage.MOVED:
                 break
             life = Life(5 + calls % 9)
             with contextlib.suppress(Killed):
@@ -197,13 +197,13 @@ def test_mover_that_goes_on_while_it_is_given_up_changes_nothing(
             with contextlib.suppress(StoreNotMoved):
                 Mover(Mortal(source, meanwhile), Mortal(target, meanwhile)).abort()
             left = source.relocation()[0]
-            if left is not None and left.stage is Stage.MOVED:
+            if left is not None and left.stage is MoveStage.MOVED:
                 mover.move(AT_ONCE)
                 assert_moved(source, target)
             else:
                 mover.abort()
                 assert target.relocation() == (None, "")
-            home = target if left is not None and left.stage is Stage.MOVED else source
+            home = target if left is not None and left.stage is MoveStage.MOVED else source
             assert len(taken(home)) == len(jobs) - 2
             assert source.invariants() == target.invariants() == ()
             ends["moved" if home is target else "given up"] += 1

@@ -27,7 +27,7 @@ from limpet.domain.transition import (
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.storage.contract.store import ANY_QUEUE, Pool, Store, Want
 from limpet.storage.postgres.store import PostgresStore
@@ -46,7 +46,7 @@ def _outcome(lease: Lease) -> Settlement:
         Fail(lease, BOOM),
         Orphan(lease, KILLED, begun=True, alone=random.random() < 0.3),
         Cancel(lease),
-        Snooze(lease, soon),
+        SnoozeUntil(lease, soon),
     ]
     return Complete(lease, "1") if random.random() < 0.6 else random.choice(outcomes)
 

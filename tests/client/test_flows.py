@@ -7,10 +7,10 @@ from client.families import Work, run_all
 from client.hand import Hand
 
 from limpet import App, Child, Flow, JobCancelled, JobFailed, State
-from limpet.app.flows import Failed, Layout, each_a_child
+from limpet.app.flows import Failed, FlowLayout, each_a_child
 from limpet.domain.cause import ChildFailed, ParentGone, Raised
 from limpet.domain.rules import ChildFailure
-from limpet.domain.transition import Complete, Fail, FanOut
+from limpet.domain.transition import AwaitChildren, Complete, Fail
 
 
 def test_a_parent_runs_after_its_children(app: App, work: Work, total: Work) -> None:
@@ -47,9 +47,9 @@ def test_a_job_that_fans_out_has_more_children_when_looked_at_again(
     hand = Hand(app)
     (child,) = hand.exchange().claimed
     (claimed,) = hand.exchange(Complete(child.lease, "1")).claimed
-    more = Layout(app, each_a_child([work.call(2)]), parent=parent.id, root=parent.id).jobs
+    more = FlowLayout(app, each_a_child([work.call(2)]), parent=parent.id, root=parent.id).jobs
     hand.store.stage("more", 0, more)
-    assert hand.exchange(FanOut(claimed.lease, "more", 1, 1), room=0).rejected == ()
+    assert hand.exchange(AwaitChildren(claimed.lease, "more", 1, 1), room=0).rejected == ()
     while hand.store.promote().more:
         pass
     assert len(parent.children) == 1
@@ -82,7 +82,7 @@ def test_the_rows_of_a_flow_name_parents_first_and_what_a_failure_does(
 ) -> None:
     inner = Flow(total.call(1), [work.call(2), Child(work.call(3), failed="fail")], failed="skip")
     whole = Flow(total.call(0), [Child(inner, failed="keep"), work.call(4)])
-    rows = Layout(app, [Child(whole)]).jobs
+    rows = FlowLayout(app, [Child(whole)]).jobs
     assert [row.args for row in rows] == [f'{{"n":{n}}}' for n in (0, 1, 4, 2, 3)]
     root, middle, last, *leaves = rows
     assert [row.id for row in rows] == sorted(row.id for row in rows)
@@ -100,7 +100,7 @@ def test_the_rows_of_a_flow_name_parents_first_and_what_a_failure_does(
 
 
 def test_the_rows_of_a_fan_out_belong_to_the_job_that_is_there(app: App, work: Work) -> None:
-    rows = Layout(app, each_a_child([work.call(1)], "keep"), parent="p", root="r").jobs
+    rows = FlowLayout(app, each_a_child([work.call(1)], "keep"), parent="p", root="r").jobs
     assert [(row.parent, row.root) for row in rows] == [("p", "r")]
 
 

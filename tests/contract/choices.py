@@ -19,7 +19,7 @@ from limpet.domain.transition import (
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.storage.contract.store import ANY_QUEUE
 
@@ -51,7 +51,7 @@ MAKE: dict[str, Callable[[Lease, int], Settlement]] = {
     "complete with nothing": lambda lease, _: Complete(lease),
     "retry": lambda lease, at: RetryAt(lease, at, BOOM),
     "retry soon": lambda lease, at: RetryAt(lease, at, BOOM),
-    "snooze": Snooze,
+    "snooze": SnoozeUntil,
     "fail": lambda lease, _: Fail(lease, BOOM),
     "quarantine": lambda lease, _: Quarantine(lease, BOOM),
     "release": lambda lease, _: Release(lease, Drained()),

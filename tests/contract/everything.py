@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from contract.driver import BOOM, HOOK, KILLED, SECOND, Holder, add, add_many, get
 
-from limpet.domain.breaker import Breaker
+from limpet.domain.breaker import BreakerStatus
 from limpet.domain.cause import Drained
 from limpet.domain.event import Event
 from limpet.domain.job import Job, JobFilter, LogLine, Progress, Report
@@ -162,7 +162,7 @@ class Seen(NamedTuple):
     logs: dict[str, tuple[LogLine, ...]]
     queues: tuple[QueueView, ...]
     totals: tuple[Total, ...]
-    breakers: tuple[Breaker, ...]
+    breakers: tuple[BreakerStatus, ...]
 
 
 def seen(store: Store) -> Seen:

@@ -12,7 +12,7 @@ from limpet.domain.transition import (
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 
 
@@ -33,7 +33,7 @@ def settle(job: ModelJob, settlement: Settlement, now: int) -> None:
                 job.state, job.holder = State.QUARANTINED, None
         case Release():
             hand_back(job, now)
-        case RetryAt(at=at) | Snooze(at=at):
+        case RetryAt(at=at) | SnoozeUntil(at=at):
             job.failures += isinstance(settlement, RetryAt)
             job.suspect = False
             if job.cancel_requested:

@@ -2,18 +2,18 @@
 
 from itertools import pairwise
 
-from limpet.storage.contract.relocation import Cargo, Relocation, Stage
+from limpet.storage.contract.relocation import Cargo, MoveStage, Relocation
 from limpet.storage.contract.store import Store
 
 MOVE = "m" * 26
 
 
-def at(stage: Stage, move: str = MOVE) -> Relocation:
+def at(stage: MoveStage, move: str = MOVE) -> Relocation:
     return Relocation(move, stage, "redis://elsewhere:6379/0", "epoch")
 
 
-CLOSING, CLOSED, MOVED = at(Stage.CLOSING), at(Stage.CLOSED), at(Stage.MOVED)
-ARRIVING, ARRIVED, EMPTYING = at(Stage.ARRIVING), at(Stage.ARRIVED), at(Stage.EMPTYING)
+CLOSING, CLOSED, MOVED = at(MoveStage.CLOSING), at(MoveStage.CLOSED), at(MoveStage.MOVED)
+ARRIVING, ARRIVED, EMPTYING = at(MoveStage.ARRIVING), at(MoveStage.ARRIVED), at(MoveStage.EMPTYING)
 
 
 def step(store: Store, *stages: Relocation | None) -> None:

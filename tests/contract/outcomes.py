@@ -9,17 +9,17 @@ from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.domain.transition import (
+    AwaitChildren,
     Cancel,
     Complete,
     Fail,
-    FanOut,
     Orphan,
     Quarantine,
     Rejected,
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.storage.contract.store import Store
 
@@ -28,13 +28,13 @@ LATER = 2**60
 SETTLEMENTS: dict[str, Callable[[Lease], Settlement]] = {
     "complete": lambda lease: Complete(lease, '"late"'),
     "retry": lambda lease: RetryAt(lease, LATER, BOOM),
-    "snooze": lambda lease: Snooze(lease, LATER),
+    "snooze": lambda lease: SnoozeUntil(lease, LATER),
     "fail": lambda lease: Fail(lease, BOOM),
     "quarantine": lambda lease: Quarantine(lease, BOOM),
     "release": lambda lease: Release(lease, Drained()),
     "cancel": Cancel,
     "orphan": lambda lease: Orphan(lease, KILLED, begun=True, alone=True),
-    "fan out": lambda lease: FanOut(lease, "f" * 26, 1, 1),
+    "fan out": lambda lease: AwaitChildren(lease, "f" * 26, 1, 1),
 }
 
 Word = Callable[[Holder, Lease], tuple[Rejected, ...]]

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from contract.driver import BOOM, MINUTE, SECOND, Holder, add, add_many, state, states
 
-from limpet.domain.breaker import MOST_TRIES, Breaker, BreakerRules, BreakerState, Observed
+from limpet.domain.breaker import MOST_TRIES, BreakerRules, BreakerState, BreakerStatus, Observed
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
@@ -31,7 +31,7 @@ def declared(store: Store) -> None:
     store.declare_breakers([RULES])
 
 
-def breaker(store: Store, name: str = "crm") -> Breaker:
+def breaker(store: Store, name: str = "crm") -> BreakerStatus:
     return next(each for each in store.breakers() if each.rules.name == name)
 
 

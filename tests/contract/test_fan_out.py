@@ -27,7 +27,7 @@ from limpet.domain.lease import Lease
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.rules import Rules
 from limpet.domain.state import FINAL, State
-from limpet.domain.transition import Cancel, Complete, Fail, FanOut, RetryAt
+from limpet.domain.transition import AwaitChildren, Cancel, Complete, Fail, RetryAt
 from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
@@ -37,14 +37,14 @@ CANCELLED, FAILED = State.CANCELLED, State.FAILED
 
 def fan_out(
     store: Store, lease: Lease, number: int, rules: Rules | None = None
-) -> tuple[FanOut, list[NewJob]]:
+) -> tuple[AwaitChildren, list[NewJob]]:
     """Stage children of the job that runs; what its holder then says, and the children."""
     below = [child(lease.job, rules, queue="below") for _ in range(number)]
     name = new_id()
     parts = [below[at : at + CHUNK] for at in range(0, number, CHUNK)]
     for place, part in enumerate(parts):
         store.stage(name, place, part)
-    return FanOut(lease, name, len(parts), number), below
+    return AwaitChildren(lease, name, len(parts), number), below
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_fan_out_may_hand_in_families(store: Store, holder: Holder, lease: Lease
     name = new_id()
     store.stage(name, 0, [below])
     store.stage(name, 1, [top])
-    assert holder.settle(FanOut(lease, name, 2, 1)) == ()
+    assert holder.settle(AwaitChildren(lease, name, 2, 1)) == ()
     promote_all(store)
     for job in (below.id, top.id, lease.job):
         again = holder.take()

@@ -21,7 +21,7 @@ from contract.gates import CORE, GIB, HALF, ROOM, Gated
 
 from limpet.domain.cause import Drained
 from limpet.domain.lease import Lease
-from limpet.domain.permit import Permit
+from limpet.domain.permit import PermitRecord
 from limpet.domain.queue import QueueRules
 from limpet.domain.state import State
 from limpet.domain.transition import (
@@ -33,7 +33,7 @@ from limpet.domain.transition import (
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.domain.weight import HEAVY, Weight
 from limpet.storage.contract.store import Store, Topic, Want
@@ -118,8 +118,8 @@ def test_permit_tells_who_holds_what_since_when(store: Store, clock: FakeClock) 
     clock.advance(SECONDS)
     holder.gated(total=1)
     assert store.permits() == (
-        Permit("web-1", first, holder.id, "render", weight, began),
-        Permit("web-1", second, holder.id, "render", weight, clock.wall()),
+        PermitRecord("web-1", first, holder.id, "render", weight, began),
+        PermitRecord("web-1", second, holder.id, "render", weight, clock.wall()),
     )
     assert store.permits("web-1") == store.permits()
     assert store.permits("web-2") == ()
@@ -183,7 +183,7 @@ def _ends(later: int) -> list[Callable[[Lease], Settlement]]:
         lambda lease: Complete(lease, '"result"'),
         lambda lease: Fail(lease, BOOM),
         lambda lease: RetryAt(lease, later, BOOM),
-        lambda lease: Snooze(lease, later),
+        lambda lease: SnoozeUntil(lease, later),
         lambda lease: Quarantine(lease, BOOM),
         Cancel,
         lambda lease: Release(lease, Drained()),

@@ -15,7 +15,7 @@ from limpet.domain.transition import (
     Quarantine,
     Release,
     RetryAt,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.storage.contract.store import Store
 
@@ -23,7 +23,7 @@ MOVES: dict[str, Callable[[Store, Holder, Lease], object]] = {
     "complete": lambda _, holder, lease: holder.settle(Complete(lease)),
     "fail": lambda _, holder, lease: holder.settle(Fail(lease, BOOM)),
     "retry": lambda _, holder, lease: holder.settle(RetryAt(lease, 0, BOOM)),
-    "snooze": lambda _, holder, lease: holder.settle(Snooze(lease, 0)),
+    "snooze": lambda _, holder, lease: holder.settle(SnoozeUntil(lease, 0)),
     "quarantine": lambda _, holder, lease: holder.settle(Quarantine(lease, BOOM)),
     "settle release": lambda _, holder, lease: holder.settle(Release(lease, Drained())),
     "release": lambda _, holder, lease: holder.release(lease, cause=Drained()),

@@ -19,7 +19,7 @@ from limpet.domain.transition import (
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
@@ -41,7 +41,7 @@ def test_every_end_of_an_attempt_gives_the_turn_to_the_next(
         lambda lease: Fail(lease, BOOM),
         lambda lease: Quarantine(lease, BOOM),
         lambda lease: RetryAt(lease, at, BOOM),
-        lambda lease: Snooze(lease, at),
+        lambda lease: SnoozeUntil(lease, at),
         Cancel,
     ]
     for job, end in zip(jobs, ends, strict=False):
@@ -159,7 +159,7 @@ def test_strict_job_in_backoff_keeps_its_turn(
     first, second = keyed(store, 2, rules=STRICT)
     for end in (
         lambda lease: RetryAt(lease, clock.wall() + SECOND, BOOM),
-        lambda lease: Snooze(lease, clock.wall() + SECOND),
+        lambda lease: SnoozeUntil(lease, clock.wall() + SECOND),
     ):
         lease = holder.take()
         assert lease.job == first

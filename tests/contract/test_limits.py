@@ -30,16 +30,16 @@ from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.domain.rate import Rate
 from limpet.domain.state import State
 from limpet.domain.transition import (
+    AwaitChildren,
     Cancel,
     Complete,
     Fail,
-    FanOut,
     Orphan,
     Quarantine,
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.storage.contract.store import Store, Topic
 from limpet.testing.clock import FakeClock
@@ -81,7 +81,7 @@ def test_every_end_of_an_attempt_frees_its_place(
         Complete,
         lambda lease: Fail(lease, BOOM),
         lambda lease: RetryAt(lease, later, BOOM),
-        lambda lease: Snooze(lease, later),
+        lambda lease: SnoozeUntil(lease, later),
         lambda lease: Quarantine(lease, BOOM),
         Cancel,
         lambda lease: Release(lease, Drained()),
@@ -103,7 +103,7 @@ def test_fan_out_frees_its_place(store: Store, holder: Holder) -> None:
     flow = new_id()
     store.stage(flow, 0, [child(lease.job)])
     assert Holder(store).claim_ids() == []
-    holder.settle(FanOut(lease, flow, 1, 1))
+    holder.settle(AwaitChildren(lease, flow, 1, 1))
     assert len(holder.claim_ids()) == 1
 
 
@@ -263,7 +263,7 @@ def test_job_that_is_told_to_come_back_holds_its_queue_for_everybody(
     jobs = add_many(store, 3)
     at = clock.wall() + 5 * SECOND
     lease = holder.take()
-    answer = holder.exchange(Snooze(lease, at, holds=True), want=holder.want())
+    answer = holder.exchange(SnoozeUntil(lease, at, holds=True), want=holder.want())
     assert (answer.rejected, answer.claimed, answer.next_at) == ((), (), at)
     assert get(store, lease.job).state is State.SCHEDULED
     assert Holder(store).claim_ids() == []
@@ -276,8 +276,8 @@ def test_later_hold_outlasts_a_shorter_one(store: Store, holder: Holder, clock: 
     add_many(store, 3)
     now = clock.wall()
     first, second = (each.lease for each in holder.claim(2))
-    holder.settle(Snooze(first, now + 9 * SECOND, holds=True))
-    holder.settle(Snooze(second, now + SECOND, holds=True))
+    holder.settle(SnoozeUntil(first, now + 9 * SECOND, holds=True))
+    holder.settle(SnoozeUntil(second, now + SECOND, holds=True))
     assert view(store).held_until == now + 9 * SECOND
 
 
@@ -286,7 +286,7 @@ def test_late_holder_holds_nothing(store: Store, clock: FakeClock) -> None:
     dying = Holder(store)
     lease = dying.take()
     dying.vanish()
-    dying.settle(Snooze(lease, clock.wall() + MINUTE, holds=True))
+    dying.settle(SnoozeUntil(lease, clock.wall() + MINUTE, holds=True))
     assert Holder(store).claim_ids() == [job]
 
 
@@ -294,7 +294,7 @@ def test_job_of_a_snooze_that_holds_nothing_comes_back_alone(
     store: Store, holder: Holder, clock: FakeClock
 ) -> None:
     jobs = add_many(store, 2)
-    holder.settle(Snooze(holder.take(), clock.wall() + MINUTE))
+    holder.settle(SnoozeUntil(holder.take(), clock.wall() + MINUTE))
     assert view(store).held_until is None
     assert holder.claim_ids() == jobs[1:]
 
@@ -352,7 +352,7 @@ def test_jobs_that_run_may_hand_in_to_a_drained_queue(store: Store, holder: Hold
     assert store.enqueue([new_job()], fence=lease)[0].outcome == "new"
     flow = new_id()
     store.stage(flow, 0, [child(lease.job)])
-    assert holder.settle(FanOut(lease, flow, 1, 1)) == ()
+    assert holder.settle(AwaitChildren(lease, flow, 1, 1)) == ()
     promote_all(store)
     assert counts(store) == {READY: 2, State.BLOCKED: 1}
 

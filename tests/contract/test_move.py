@@ -27,7 +27,7 @@ from limpet.domain.queue import DEFAULT_RETENTION, QueueRules
 from limpet.domain.schedule import Schedule, Timing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.contract.relocation import Relocation, Stage
+from limpet.storage.contract.relocation import MoveStage, Relocation
 from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
@@ -178,7 +178,7 @@ def test_step_that_is_said_again_is_done(store: Store) -> None:
 
 def test_step_of_another_move_is_not_done(store: Store) -> None:
     step(store, None, CLOSING)
-    mine = at(Stage.CLOSING, "n" * 26)
+    mine = at(MoveStage.CLOSING, "n" * 26)
     assert store.relocate(None, mine)[:2] == (False, CLOSING)
     assert store.relocate(mine, None)[:2] == (False, CLOSING)
     assert store.relocate(CLOSED, MOVED)[:2] == (False, CLOSING)

@@ -8,7 +8,7 @@ from contract.driver import KILLED, LEASE, Holder, add_many, new_id
 from contract.gates import CORE, ROOM, Gated
 
 from limpet.domain.errors import SessionLost, StoreRolledBack
-from limpet.domain.permit import Permit
+from limpet.domain.permit import PermitRecord
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import HEAVY
 from limpet.storage.contract.store import Store, Topic
@@ -28,7 +28,7 @@ def test_no_more_are_given_than_fit(store: Store, clock: FakeClock) -> None:
     given = [store.take_permit(each, CORE, room) for each in callers]
     assert given == [True, True, True, False, False]
     assert store.permits() == tuple(
-        Permit("web-1", each, each, "backup", CORE, clock.wall()) for each in callers[:3]
+        PermitRecord("web-1", each, each, "backup", CORE, clock.wall()) for each in callers[:3]
     )
 
 

@@ -12,7 +12,12 @@ from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules, UniqueUntil
 from limpet.domain.transition import Complete
 from limpet.storage.contract.store import Store
-from limpet.worker.wire.task_requests import Enqueue, LimitKey, LimitQueue, read_request
+from limpet.worker.wire.task_requests import (
+    EnqueueRequest,
+    LimitKeyRequest,
+    LimitQueueRequest,
+    read_request,
+)
 
 MOMENT = (1 << 53) - 1
 LONGEST = 36_500 * 86_400_000_000
@@ -37,8 +42,8 @@ UTMOST: dict[str, dict[str, Any]] = {
 
 def passed(job: NewJob) -> NewJob:
     """The job as it comes out of a request."""
-    request = read_request(msgspec.msgpack.encode(Enqueue([job])))
-    assert isinstance(request, Enqueue)
+    request = read_request(msgspec.msgpack.encode(EnqueueRequest([job])))
+    assert isinstance(request, EnqueueRequest)
     return request.jobs[0]
 
 
@@ -70,7 +75,7 @@ def test_a_rate_at_its_utmost_keeps_no_other_queue_or_key_waiting(
     store: Store, holder: Holder, rate: Rate
 ) -> None:
     rules = QueueRules(MOST, rate, 1_000)
-    for request in (LimitQueue("default", rules), LimitKey("k", MOST, rate)):
+    for request in (LimitQueueRequest("default", rules), LimitKeyRequest("k", MOST, rate)):
         assert read_request(msgspec.msgpack.encode(request)) == request
     store.limit_queue("default", rules)
     store.limit_key("k", MOST, rate)

@@ -37,7 +37,7 @@ from limpet.domain.transition import (
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
@@ -105,7 +105,7 @@ def test_snooze_waits_and_spends_nothing(
     store: Store, clock: FakeClock, holder: Holder, lease: Lease
 ) -> None:
     at = clock.wall() + SECOND
-    assert holder.settle(Snooze(lease, at)) == ()
+    assert holder.settle(SnoozeUntil(lease, at)) == ()
     job = get(store, lease.job)
     assert (job.state, job.ready_at, job.error) == (State.SCHEDULED, at, None)
     assert job.counters == Counters()
@@ -210,7 +210,7 @@ def test_job_at_a_cap_gets_one_last_run_for_its_hook(store: Store, holder: Holde
         (Complete, State.SUCCEEDED),
         (lambda lease: Fail(lease, BOOM), State.FAILED),
         (lambda lease: RetryAt(lease, 2**60, BOOM), State.CANCELLED),
-        (lambda lease: Snooze(lease, 2**60), State.CANCELLED),
+        (lambda lease: SnoozeUntil(lease, 2**60), State.CANCELLED),
         (lambda lease: Quarantine(lease, BOOM), State.CANCELLED),
         (lambda lease: Release(lease, Drained()), State.CANCELLED),
         (Cancel, State.CANCELLED),
@@ -235,7 +235,7 @@ def test_next_attempt_after_the_deadline_fails_the_job_now(
     deadline = clock.wall() + MINUTE
     job = add(store, deadline_at=deadline)
     lease = holder.take()
-    again: Settlement = Snooze(lease, deadline) if snooze else RetryAt(lease, deadline, BOOM)
+    again: Settlement = SnoozeUntil(lease, deadline) if snooze else RetryAt(lease, deadline, BOOM)
     holder.settle(again)
     kept = get(store, job)
     assert kept.state is State.FAILED
@@ -303,7 +303,7 @@ _EVERY_OUTCOME: list[Settlement] = [
     Complete(Lease("", "", 0)),
     Fail(Lease("", "", 0), BOOM),
     RetryAt(Lease("", "", 0), 0, BOOM),
-    Snooze(Lease("", "", 0), 0),
+    SnoozeUntil(Lease("", "", 0), 0),
     Quarantine(Lease("", "", 0), BOOM),
     Release(Lease("", "", 0), Drained()),
     Cancel(Lease("", "", 0)),

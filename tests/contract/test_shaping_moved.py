@@ -27,7 +27,7 @@ from limpet.domain.breaker import BreakerState
 from limpet.domain.errors import FlowIncomplete, StoreMoved
 from limpet.domain.queue import QueueRules
 from limpet.domain.state import State
-from limpet.domain.transition import Complete, FanOut
+from limpet.domain.transition import AwaitChildren, Complete
 from limpet.storage.contract.store import CHUNK, Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
@@ -271,7 +271,7 @@ def test_store_that_is_closing_commits_no_flow_but_that_of_a_job_that_runs(
         store.commit(flow, 1)
     own = new_id()
     store.stage(own, 0, [child(lease.job)])
-    assert holder.settle(FanOut(lease, own, 1, 1)) == ()
+    assert holder.settle(AwaitChildren(lease, own, 1, 1)) == ()
     assert not store.relocate(CLOSING, CLOSED).done
     promote_all(store)
     step(store, CLOSING, CLOSED)

@@ -44,7 +44,7 @@ from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
 from limpet.domain.rules import Rules, UniqueUntil
 from limpet.domain.state import State
-from limpet.domain.transition import Complete, Fail, FanOut
+from limpet.domain.transition import AwaitChildren, Complete, Fail
 from limpet.storage.contract.answers import Receipt
 from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
@@ -320,7 +320,8 @@ def test_job_cancelled_while_it_fans_out_leaves_no_child_behind(shared: Store, u
             below = [child(job) for _ in range(3)]
             shared.stage(name, 0, below)
             race.round(
-                (exchange, (holder.id, 2, [FanOut(lease, name, 1, 3)], None)), (cancel, (job,))
+                (exchange, (holder.id, 2, [AwaitChildren(lease, name, 1, 3)], None)),
+                (cancel, (job,)),
             )
             promote(shared)
             assert state(shared, job) is CANCELLED

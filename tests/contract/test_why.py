@@ -18,7 +18,7 @@ from limpet.domain.transition import Complete, Fail, Orphan, Quarantine, RetryAt
 from limpet.ops.reason import ChildrenReason, KeyReason, Kind, Reason, RunningReason
 from limpet.ops.record import iso, plain
 from limpet.ops.why import why_job
-from limpet.storage.contract.relocation import Relocation, Stage
+from limpet.storage.contract.relocation import MoveStage, Relocation
 from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
@@ -323,7 +323,7 @@ def test_ready_job_of_a_store_that_moves_says_where_to(
     store: Store, holder: Holder, clock: FakeClock
 ) -> None:
     job = add(store)
-    part = Relocation(new_id(), Stage.CLOSING, "redis://there", "epoch")
+    part = Relocation(new_id(), MoveStage.CLOSING, "redis://there", "epoch")
     assert store.relocate(None, part).done
     reason = why(store, job, clock)
     assert (reason.kind, facts(reason)) == (Kind.MOVING, {"place": "redis://there"})

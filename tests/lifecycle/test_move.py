@@ -16,7 +16,7 @@ from lifecycle.tree import Settings
 from limpet import JobHandle
 from limpet.domain.errors import StoreMoved
 from limpet.domain.state import State
-from limpet.storage.contract.relocation import Stage
+from limpet.storage.contract.relocation import MoveStage
 
 EVERY_STORE = True
 pytestmark = pytest.mark.timeout(120)
@@ -34,7 +34,7 @@ def begin_move(source: str, target: str) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
-def stage_of(place: Place) -> Stage | None:
+def stage_of(place: Place) -> MoveStage | None:
     found = place.store.relocation()[0]
     return found.stage if found else None
 
@@ -56,7 +56,7 @@ def test_store_moves_while_jobs_run_and_a_worker_is_killed(one_place: Place) -> 
 
     source, place.store_kind = place.url, OTHER[place.store_kind]
     mover = begin_move(source, place.url)
-    place.until(lambda: stage_of(place) is Stage.CLOSING, said="the source is closing")
+    place.until(lambda: stage_of(place) is MoveStage.CLOSING, said="the source is closing")
     with pytest.raises(StoreMoved, match="being moved to"):
         quick.enqueue()
     victim.kill_tree()

@@ -13,7 +13,7 @@ from permits.measured import Measure, Measured
 from servers import shared_url
 
 from limpet import App
-from limpet.domain.permit import Permit
+from limpet.domain.permit import PermitRecord
 from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
@@ -85,6 +85,6 @@ def run(url: str, store: Store, server: str) -> Iterator[Run]:
         each.process.communicate()
 
 
-def names(permits: tuple[Permit, ...]) -> list[str]:
+def names(permits: tuple[PermitRecord, ...]) -> list[str]:
     """What holds them."""
     return [each.what for each in permits]

@@ -18,7 +18,7 @@ from limpet import App
 from limpet.domain.weight import Weight
 from limpet.gate.permits.permit import Permit
 from limpet.gate.permits.stop import Stop
-from limpet.gate.this_host import Here
+from limpet.gate.this_host import ThisHost
 from limpet.host import locks
 from limpet.storage.registry import open_store
 
@@ -85,7 +85,7 @@ def test_waiting_through_an_outage_keeps_nothing_of_each_try(
     with measure(busy=95) as host, closing(open_store(far_url)) as store:
         permit = Permit(
             store,
-            lambda: Here(server),
+            lambda: ThisHost(server),
             Weight(1),
             lease=timedelta(seconds=2),
             on_wait=reasons.append,

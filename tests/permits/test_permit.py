@@ -19,7 +19,7 @@ from limpet.domain.errors import StoreRefused, StoreUnreachable
 from limpet.domain.session import SessionKind, SessionState
 from limpet.domain.weight import Weight
 from limpet.gate.permits.permit import Permit
-from limpet.gate.this_host import Here
+from limpet.gate.this_host import ThisHost
 from limpet.host import locks
 from limpet.storage.contract.answers import Renewed
 from limpet.storage.contract.store import Store
@@ -232,7 +232,7 @@ class Silent:
 def silent(store: Store, server: str, **options: object) -> tuple[Silent, Permit]:
     away = Silent(store)
     lease = timedelta(seconds=2)
-    made = Permit(away, lambda: Here(server), Weight(1), lease=lease, **options)  # type: ignore[arg-type]
+    made = Permit(away, lambda: ThisHost(server), Weight(1), lease=lease, **options)  # type: ignore[arg-type]
     return away, made
 
 

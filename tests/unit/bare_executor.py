@@ -19,7 +19,7 @@ from limpet.domain.transition import Complete, Release, Settlement
 from limpet.worker.supervisor.demand import Demand
 from limpet.worker.supervisor.dispatcher import Dispatcher
 from limpet.worker.supervisor.executor_link import Executor
-from limpet.worker.supervisor.executors import Crew
+from limpet.worker.supervisor.executors import Executors
 from limpet.worker.supervisor.ledger import Ledger
 from limpet.worker.supervisor.placement import Placement
 from limpet.worker.supervisor.scope import SessionScope
@@ -52,7 +52,7 @@ class Bare:
             on_zygote_death=self.ended.append,
             on_garbled_zygote=self.ended.append,
         )
-        self.crew = Crew(plan, SESSION, 0, 0, zygote)
+        self.crew = Executors(plan, SESSION, 0, 0, zygote)
         self.crew._channel, self._zygote = socket.socketpair()
         self.crew.expect_results(payload_limit)
         self.ledger = Ledger()

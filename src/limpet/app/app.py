@@ -25,14 +25,14 @@ from limpet.domain.duration import Duration
 from limpet.domain.ids import checked_id
 from limpet.domain.plural import number_of
 from limpet.domain.queue import QueueLimit, kept_for
-from limpet.gate.permits.app_permits import Gatehouse
+from limpet.gate.permits.app_permits import AppPermits
 from limpet.payload.context import Context
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Intake, Timetable, TaskHooks, Gatehouse):
+class App(Intake, Timetable, TaskHooks, AppPermits):
     """Tasks, and the store where their jobs live.
 
     `url`: where jobs live; else LIMPET_URL, else `limpet.toml`, else `sqlite:///limpet.db`.

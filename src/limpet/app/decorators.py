@@ -5,7 +5,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, overload
 
 from limpet.app.options import JobOptions
 from limpet.app.registry import AppRegistry
-from limpet.app.schedules import Plan, reporting
+from limpet.app.schedules import SchedulePlan, reporting
 from limpet.app.task import AsyncTask, Home, SyncTask, Task, calls_a_coroutine
 from limpet.app.typed_options import OF_A_TASK, Isolation, ScannerOptions, TaskOptions
 from limpet.domain.checks import choice
@@ -95,7 +95,7 @@ class DeclareSchedule:
         registry: AppRegistry,
         id_: str | None,
         args: Mapping[str, Any] | None,
-        plan: Plan,
+        plan: SchedulePlan,
     ) -> None:
         self._home = home
         self._registry = registry
@@ -135,7 +135,7 @@ class DeclareScanner:
     """Makes a plain function a task of one attempt that a schedule runs."""
 
     def __init__(
-        self, home: Home, registry: AppRegistry, plan: Plan, options: ScannerOptions
+        self, home: Home, registry: AppRegistry, plan: SchedulePlan, options: ScannerOptions
     ) -> None:
         if "retry" in options:
             raise InvalidOption("a scanner has one attempt, and comes again; it takes no retry=.")

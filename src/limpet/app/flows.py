@@ -63,7 +63,7 @@ def each_a_child(parts: Iterable[Part], failed: Failed = "fail") -> tuple[Child,
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _FlowJob:
     """One job of a flow: where its parent is among them, the top of its flow, and its children."""
 
     child: Child
@@ -77,7 +77,7 @@ class _Place:
         return part.call if isinstance(part, Flow) else part
 
 
-class Layout:
+class FlowLayout:
     """The rows of flows, parents before their children, siblings in the order that was given."""
 
     def __init__(
@@ -140,12 +140,12 @@ class Layout:
         return made[: self._tops]
 
 
-def _level_by_level(children: Sequence[Child]) -> list[_Place]:
+def _level_by_level(children: Sequence[Child]) -> list[_FlowJob]:
     # Not by recursion: a chain is as deep as it is long.
     line: deque[tuple[Child, int | None, int]] = deque(
         (child, None, top) for top, child in enumerate(children)
     )
-    places: list[_Place] = []
+    places: list[_FlowJob] = []
     seen: set[int] = set()
     while line:
         child, above, top = line.popleft()
@@ -160,7 +160,7 @@ def _level_by_level(children: Sequence[Child]) -> list[_Place]:
             seen.add(id(child.part))
             lower = child.part.children
         first = here + 1 + len(line)
-        places.append(_Place(child, above, top, range(first, first + len(lower))))
+        places.append(_FlowJob(child, above, top, range(first, first + len(lower))))
         line.extend((each, here, top) for each in lower)
     return places
 

@@ -8,7 +8,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
-from limpet.app.flows import Child, Failed, Flow, Layout, Part, each_a_child, fits
+from limpet.app.flows import Child, Failed, Flow, FlowLayout, Part, each_a_child, fits
 from limpet.app.task import Call
 from limpet.client.client import Client
 from limpet.client.group import GroupHandle
@@ -144,5 +144,5 @@ class Intake(ABC):
     def _hand_in(self, children: Sequence[Child]) -> list[JobHandle[Any]]:
         if not children:
             return []
-        layout = Layout(self, children)
+        layout = FlowLayout(self, children)
         return layout.handles(self.client.enqueue_whole(layout.jobs))

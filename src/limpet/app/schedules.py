@@ -29,7 +29,7 @@ worker any more.
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SchedulePlan:
     """When a schedule ticks, and what becomes of ticks that are missed or meet the last job."""
 
     timing: Timing
@@ -58,7 +58,7 @@ def plan_of(
     jitter: Duration = 0,
     catch_up: CatchUpWord = "one",
     overlap: bool = True,
-) -> Plan:
+) -> SchedulePlan:
     """Read what a user wrote, or refuse it with a sentence."""
     missed = catch_up_of(catch_up)
     flag(overlap, "overlap")
@@ -67,7 +67,7 @@ def plan_of(
             'catch_up="all" hands in every missed tick at once, which overlap=False forbids; write '
             'catch_up="one", or allow the overlap and give the task a key.'
         )
-    return Plan(timing_of(every=every, cron=cron, tz=tz, jitter=jitter), missed, overlap)
+    return SchedulePlan(timing_of(every=every, cron=cron, tz=tz, jitter=jitter), missed, overlap)
 
 
 def _template(call: Call) -> NewJob:
@@ -229,7 +229,7 @@ class Declared(NamedTuple):
 
     task: Task[Any, Any]
     args: Mapping[str, Any]
-    plan: Plan
+    plan: SchedulePlan
 
 
 class Declarations:
@@ -239,7 +239,11 @@ class Declarations:
         self.found: dict[str, Declared] = {}
 
     def add(
-        self, id_: str | None, task: Task[Any, Any], args: Mapping[str, Any] | None, plan: Plan
+        self,
+        id_: str | None,
+        task: Task[Any, Any],
+        args: Mapping[str, Any] | None,
+        plan: SchedulePlan,
     ) -> None:
         """Declare one; without an id it has the name of its task."""
         name = checked_schedule(id_ if id_ is not None else task.name)

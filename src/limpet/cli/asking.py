@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from limpet.cli.output import note, say, say_json
-from limpet.cli.progress import Progress
+from limpet.cli.progress import ProgressLine
 from limpet.domain.errors import InvalidOption
 from limpet.ops.bulk import BulkAnswer, Tally, Tell
 
@@ -45,7 +45,7 @@ def carry_out(
 
 
 def _do(do: Callable[[bool, Tell], BulkAnswer], dry_run: bool, expected: int = 0) -> BulkAnswer:
-    with Progress() as progress:
+    with ProgressLine() as progress:
         return do(dry_run, _tell(progress, expected))
 
 
@@ -89,7 +89,7 @@ def _jobs(count: int, kind: str = "") -> str:
     return f"{count:,} {kind}{'job' if count == 1 else 'jobs'}"
 
 
-def _tell(progress: Progress, expected: int) -> Tell:
+def _tell(progress: ProgressLine, expected: int) -> Tell:
     def tell(tally: Tally) -> None:
         total = 0 if tally.dry_run else expected
         of = f" of {total:,}" if total else ""

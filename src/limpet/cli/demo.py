@@ -29,7 +29,7 @@ from limpet.domain.state import State
 from limpet.host.processes import SUPPORTED
 
 if TYPE_CHECKING:
-    from limpet.demo.story import Row
+    from limpet.demo.story import StoryRow
 
 _LABEL_CELLS = 11
 _PLAIN_EVERY_SECONDS = 2.0
@@ -144,7 +144,7 @@ class Teller:
         for each in rest:
             self._live.write(text(" " * indent + each))
 
-    def show(self, rows: "Sequence[Row]") -> None:
+    def show(self, rows: "Sequence[StoryRow]") -> None:
         """How far the jobs are: bars on a terminal, now and then a line elsewhere."""
         if self._live.is_terminal:
             self._live.show([text(""), *(_row(row, self._live.width) for row in rows)])
@@ -155,13 +155,13 @@ class Teller:
                 self.tell("progress", ", ".join(f"{row.name} {_percent(row)}" for row in open_))
 
 
-def _percent(row: "Row") -> str:
+def _percent(row: "StoryRow") -> str:
     if row.state is State.SUCCEEDED:
         return "done"
     return "failed" if row.state is State.FAILED else f"{int((row.fraction or 0) * 100)}%"
 
 
-def _row(row: "Row", width: int) -> RenderableType:
+def _row(row: "StoryRow", width: int) -> RenderableType:
     """A bar with its words, as `limpet top` would draw it."""
     done, failed = row.state is State.SUCCEEDED, row.state is State.FAILED
     fraction = 1.0 if done else 0.0 if failed else row.fraction or 0.0

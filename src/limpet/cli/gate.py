@@ -186,7 +186,7 @@ def run(
     """Run a command under a permit."""
     from limpet.gate.permits.permit import Permit, as_name
     from limpet.gate.permits.stop import Stopped
-    from limpet.gate.run.contained import Asked, Lease, run_contained
+    from limpet.gate.run.contained import Interruption, PermitLease, run_contained
     from limpet.gate.run.guardian import CANNOT_BE_RUN
     from limpet.gate.this_host import here
     from limpet.host import marks, processes
@@ -210,7 +210,7 @@ def run(
         complain(f"there is no command {words[0]!r} to run.")
         return _NO_SUCH_COMMAND
     store = find_store(target)
-    lease, asked = Lease(), Asked()
+    lease, asked = PermitLease(), Interruption()
     permit = Permit(
         store,
         lambda: here(server_id),

@@ -9,13 +9,13 @@ import typer
 
 from limpet.cli.command import command, group
 from limpet.cli.output import say, say_json
-from limpet.cli.progress import Progress
+from limpet.cli.progress import ProgressLine
 from limpet.cli.target import Debug, Json
 from limpet.domain.duration import duration
 from limpet.domain.errors import InvalidOption
 from limpet.domain.plural import number_of
+from limpet.ops.move import MoveProgress as Moving
 from limpet.ops.move import Mover
-from limpet.ops.move import Progress as Moving
 from limpet.storage.registry import open_store, same_store
 
 
@@ -68,7 +68,7 @@ def move(
     old, new = open_store(source), open_store(target)
     try:
         sweeper = Sweeper(old, None, proof, told=forget)
-        progress = Progress(quiet=output.json)
+        progress = ProgressLine(quiet=output.json)
         mover = Mover(old, new, sweep=sweeper.sweep, tell=partial(_tell, progress))
         return _abort(output, mover) if abort else _move(output, mover, progress, longest)
     finally:
@@ -84,7 +84,7 @@ def _number(text: str) -> str | float:
         return text
 
 
-def _move(output: Output, mover: Mover, progress: Progress, wait: timedelta) -> int:
+def _move(output: Output, mover: Mover, progress: ProgressLine, wait: timedelta) -> int:
     with progress:
         done = mover.move(wait)
     jobs = number_of(done.jobs, "job")
@@ -109,7 +109,7 @@ def _abort(output: Output, mover: Mover) -> int:
     return 0 if done.aborted else 1
 
 
-def _tell(progress: Progress, now: Moving) -> None:
+def _tell(progress: ProgressLine, now: Moving) -> None:
     if now.running:
         progress.tell(f"waiting for {number_of(now.running, 'running job')}")
     else:

@@ -15,7 +15,7 @@ _LINE_SECONDS = 1.0
 _BAR_SECONDS = 0.1
 
 
-class Progress:
+class ProgressLine:
     """On standard error: a bar where that is a terminal, else a line once a second.
 
     `at_once`: the first line does not wait for a second to pass.
@@ -26,7 +26,7 @@ class Progress:
         self._next = time.monotonic() + (0 if at_once else _LINE_SECONDS)
         self._bar: Bar | None = None
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "ProgressLine":
         return self
 
     def __exit__(

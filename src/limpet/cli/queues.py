@@ -8,7 +8,7 @@ from rich.text import Text
 
 from limpet.cli.command import command, group, without_action
 from limpet.cli.output import ago, say, say_json, show_table
-from limpet.cli.progress import Progress
+from limpet.cli.progress import ProgressLine
 from limpet.cli.rate import RateOptions
 from limpet.cli.remark import limits_text, queue_remark
 from limpet.cli.style import OF_STATES, Column, Style, text
@@ -122,7 +122,7 @@ def drain(
     if not wait and longest is None:
         left = ops.left_in(store, name)
         return _done(common, name, store, f"takes in no new jobs; {_left(left)}")
-    with Progress(quiet=common.json, at_once=True) as progress:
+    with ProgressLine(quiet=common.json, at_once=True) as progress:
         left = ops.wait_until_empty(store, name, longest, lambda left: progress.tell(_left(left)))
     if not left.jobs:
         return _done(common, name, store, "is drained: it is empty, and takes in no new jobs")

@@ -12,7 +12,7 @@ QUICK_JOBS = 300
 
 
 @dataclass(slots=True)
-class Part:
+class DemoPart:
     """A job with a name of its own; its fate is rewritten when a kill hits it."""
 
     name: str
@@ -28,10 +28,10 @@ class Part:
 class Cast:
     """`parts` have a line each in the picture; `quick` are many and over at once."""
 
-    parts: list[Part]
+    parts: list[DemoPart]
     quick: list[str] = field(default_factory=list)
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> DemoPart:
         return next(part for part in self.parts if part.name == name)
 
 
@@ -50,7 +50,7 @@ def hand_in(app: App) -> Cast:
     handles = app.enqueue_many(list(names.values()))
     return Cast(
         [
-            Part(name, handle, fates.get(name, Fate()))
+            DemoPart(name, handle, fates.get(name, Fate()))
             for name, handle in zip(names, handles, strict=True)
         ]
     )

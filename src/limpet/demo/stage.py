@@ -46,7 +46,7 @@ class Worker:
         return self.log.read_text(errors="replace").strip()[-500:]
 
 
-class Stage:
+class DemoStage:
     """A folder with a store, workers on it, and the promise to leave nothing of them."""
 
     def __init__(self, folder: Path) -> None:
@@ -57,7 +57,7 @@ class Stage:
         others = {k: v for k, v in os.environ.items() if not k.startswith("LIMPET_")}
         self._environment = {**others, **kept, VARIABLE: str(folder)}
 
-    def __enter__(self) -> "Stage":
+    def __enter__(self) -> "DemoStage":
         return self
 
     def __exit__(

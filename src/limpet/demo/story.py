@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from limpet.demo import diary
-from limpet.demo.cast import QUICK_JOBS, Cast, Part, hand_in, hand_in_quick
+from limpet.demo.cast import QUICK_JOBS, Cast, DemoPart, hand_in, hand_in_quick
 from limpet.demo.checks import Evidence, JobFacts, Recovery
-from limpet.demo.stage import Stage, Worker, kill, outer_pid, wait_a_moment
+from limpet.demo.stage import DemoStage, Worker, kill, outer_pid, wait_a_moment
 from limpet.domain.cause import Drained
 from limpet.domain.clock import SystemClock
 from limpet.domain.event import EventName, timeline
@@ -30,7 +30,7 @@ _FINAL_EVENTS = {EventName.SUCCEEDED, EventName.FAILED, EventName.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoryRow:
     """A line of the picture; `fraction` is None for a job that does not say how far it is."""
 
     name: str
@@ -48,7 +48,7 @@ class Narrator(Protocol):
         """Something happened."""
         ...
 
-    def show(self, rows: Sequence[Row]) -> None:
+    def show(self, rows: Sequence[StoryRow]) -> None:
         """How the jobs are now."""
         ...
 
@@ -70,7 +70,7 @@ class _Kill:
 class Story:
     """One performance."""
 
-    def __init__(self, stage: Stage, store: Store, app: Any, narrator: Narrator) -> None:
+    def __init__(self, stage: DemoStage, store: Store, app: Any, narrator: Narrator) -> None:
         self._stage = stage
         self._store = store
         self._app = app
@@ -258,7 +258,7 @@ class Story:
         rows = [self._row(part) for part in self._cast.parts]
         self._narrator.show([*rows, self._quick_row()])
 
-    def _row(self, part: Part) -> Row:
+    def _row(self, part: DemoPart) -> StoryRow:
         job = self._job(part)
         progress = job.progress
         fraction = progress.done / progress.total if progress and progress.total else 0.0
@@ -267,13 +267,13 @@ class Story:
             note = str(job.error)
         attempt = job.counters.failures + job.counters.orphans + (job.state is not State.FAILED)
         worker = self._holder(job)
-        return Row(part.name, job.state, fraction, note, worker, attempt)
+        return StoryRow(part.name, job.state, fraction, note, worker, attempt)
 
-    def _quick_row(self) -> Row:
+    def _quick_row(self) -> StoryRow:
         states = self._store.states(self._cast.quick)
         count = sum(state in FINAL for state in states.values())
         state = State.SUCCEEDED if count == QUICK_JOBS else State.RUNNING
-        return Row("quick jobs", state, count / QUICK_JOBS, f"{count} of {QUICK_JOBS}")
+        return StoryRow("quick jobs", state, count / QUICK_JOBS, f"{count} of {QUICK_JOBS}")
 
     def _all_ended(self) -> bool:
         ids = [*(part.id for part in self._cast.parts), *self._cast.quick]
@@ -282,7 +282,7 @@ class Story:
             states.get(each) in FINAL for each in ids
         )
 
-    def _job(self, part: Part) -> Job:
+    def _job(self, part: DemoPart) -> Job:
         job = self._store.job(part.id)
         assert job is not None
         return job
@@ -290,7 +290,7 @@ class Story:
     def _holder(self, job: Job) -> str:
         return self._names.get(job.session or "", "")
 
-    def _share(self, part: Part) -> float:
+    def _share(self, part: DemoPart) -> float:
         job = self._job(part)
         if job.state is State.RUNNING and job.begun and job.progress and job.progress.total:
             return job.progress.done / job.progress.total
@@ -314,7 +314,7 @@ class Story:
             stuck=stuck,
         )
 
-    def _facts(self, id_: str, name: str, part: Part | None) -> JobFacts:
+    def _facts(self, id_: str, name: str, part: DemoPart | None) -> JobFacts:
         job = self._store.job(id_)
         assert job is not None
         told = timeline(job, list(self._store.events(id_)))
@@ -357,7 +357,7 @@ def perform(folder: Path, narrator: Narrator) -> Evidence:
     """Play the demo in a folder, which is the current one; nothing of it is alive afterwards."""
     from limpet.demo.app import app  # bound to the current folder
 
-    with Stage(folder) as stage:
+    with DemoStage(folder) as stage:
         store = app.client.store
         store.migrate()
         try:

@@ -37,7 +37,7 @@ MOST_TRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Breaker:
+class BreakerStatus:
     """A breaker as the store has it.
 
     `succeeded` and `failed`: attempts in the window that began at `window_at`. `opened_at`: since
@@ -69,7 +69,7 @@ class Observed:
     attempts: tuple[tuple[str, int, bool], ...] = ()
 
 
-def observed(breaker: Breaker, what: Observed, now: int) -> Breaker:
+def observed(breaker: BreakerStatus, what: Observed, now: int) -> BreakerStatus:
     """The breaker after it was told how attempts ended."""
     rules = breaker.rules
     if breaker.state is not BreakerState.CLOSED:
@@ -79,12 +79,12 @@ def observed(breaker: Breaker, what: Observed, now: int) -> Breaker:
     failed = what.failed + (0 if fresh else breaker.failed)
     ended = succeeded + failed
     if ended >= rules.least and failed >= rules.failure_rate * ended:
-        return Breaker(rules, BreakerState.OPEN, 0, 0, now, now, now + rules.probe_after)
+        return BreakerStatus(rules, BreakerState.OPEN, 0, 0, now, now, now + rules.probe_after)
     since = now if fresh else breaker.window_at
-    return Breaker(rules, BreakerState.CLOSED, succeeded, failed, since, None, None)
+    return BreakerStatus(rules, BreakerState.CLOSED, succeeded, failed, since, None, None)
 
 
-def _after_tries(breaker: Breaker, what: Observed, now: int) -> Breaker:
+def _after_tries(breaker: BreakerStatus, what: Observed, now: int) -> BreakerStatus:
     """The same for one that is not closed, where other attempts than the tries began before it
     opened: they would let it flutter.
     """
@@ -92,15 +92,15 @@ def _after_tries(breaker: Breaker, what: Observed, now: int) -> Breaker:
     ended = {(job, token): succeeded for job, token, succeeded in what.attempts}
     of_tries = [ended[each] for each in breaker.tries if each in ended]
     if any(of_tries):
-        return Breaker(rules, BreakerState.CLOSED, 0, 0, now, None, None)
+        return BreakerStatus(rules, BreakerState.CLOSED, 0, 0, now, None, None)
     if of_tries:
         again_at = now + rules.probe_after
         left = tuple(each for each in breaker.tries if each not in ended)
-        return Breaker(rules, BreakerState.OPEN, 0, 0, now, breaker.opened_at, again_at, left)
+        return BreakerStatus(rules, BreakerState.OPEN, 0, 0, now, breaker.opened_at, again_at, left)
     return breaker
 
 
-def tried(breaker: Breaker, attempt: Attempt, now: int) -> Breaker:
+def tried(breaker: BreakerStatus, attempt: Attempt, now: int) -> BreakerStatus:
     """The breaker after one was given out to see how it ends."""
     return replace(
         breaker,

@@ -157,7 +157,7 @@ class JobFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class JobList:
     """Some jobs, newest first, and the cursor that continues after them."""
 
     jobs: tuple[Job, ...]

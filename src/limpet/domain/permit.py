@@ -59,7 +59,7 @@ class PassedOver(IntEnum):
     FOR_NOW = 2
 
 
-class Permit(NamedTuple):
+class PermitRecord(NamedTuple):
     """A reservation of some of a host's capacity, for as long as its holder has it.
 
     `holder`: the job that runs with it, or the session of a caller outside of any worker. `what`:
@@ -132,7 +132,7 @@ def helped_by_an_end(room: Room, beside: Taken, weight: Weight) -> bool:
     return room.free_memory is None or room.free_memory + memory >= weight.memory
 
 
-def taken(permits: Iterable[Permit], now: int, unseen: int) -> Taken:
+def taken(permits: Iterable[PermitRecord], now: int, unseen: int) -> Taken:
     """Add up permits; `unseen` as in `Room`."""
     total = Taken()
     for each in permits:

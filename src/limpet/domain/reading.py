@@ -26,7 +26,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Executor:
+class ExecutorUse:
     """What an executor of a worker and everything below it use, or a command with a permit.
 
     Memory that processes share since a fork is counted for each of them.
@@ -66,7 +66,7 @@ class Reading:
     disk_free: int | None = None
     pressure: Pressure = Pressure()
     load: float | None = None
-    executor_use: tuple[Executor, ...] = ()
+    executor_use: tuple[ExecutorUse, ...] = ()
     cpu_others: float | None = None
     memory_held: int | None = None
 

@@ -212,7 +212,7 @@ def _retried(lease: Lease, now: int, delay: timedelta, cause: Cause, note: str =
 
 
 def _snoozed(lease: Lease, now: int, delay: timedelta, *, holds: bool) -> Ending:
-    return Ending(transition.Snooze(lease, now + microseconds(delay), holds), delay)
+    return Ending(transition.SnoozeUntil(lease, now + microseconds(delay), holds), delay)
 
 
 def leaves_of(error: BaseException) -> tuple[BaseException, ...]:

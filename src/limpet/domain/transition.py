@@ -42,7 +42,7 @@ class RetryAt:
 
 
 @dataclass(frozen=True, slots=True)
-class Snooze:
+class SnoozeUntil:
     """running → scheduled for `at` (wall time, microseconds); nothing is spent.
 
     `holds`: nothing of its queue is claimed before `at` either, by anybody.
@@ -102,7 +102,7 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
-class FanOut:
+class AwaitChildren:
     """running → blocked until the children are finished, then it runs again; nothing is spent.
 
     `flow`: where they were staged, in `chunks` parts; they are committed in the same step. With
@@ -117,19 +117,19 @@ class FanOut:
 
 
 Settlement: TypeAlias = (
-    Complete | RetryAt | Snooze | Fail | Quarantine | Release | Cancel | Orphan | FanOut
+    Complete | RetryAt | SnoozeUntil | Fail | Quarantine | Release | Cancel | Orphan | AwaitChildren
 )
 
 MOVE_OF: dict[type[Settlement], Move] = {
     Complete: Move.COMPLETE,
     RetryAt: Move.RETRY,
-    Snooze: Move.SNOOZE,
+    SnoozeUntil: Move.SNOOZE,
     Fail: Move.FAIL,
     Quarantine: Move.QUARANTINE,
     Release: Move.RELEASE,
     Cancel: Move.CANCEL,
     Orphan: Move.ORPHAN,
-    FanOut: Move.FAN_OUT,
+    AwaitChildren: Move.FAN_OUT,
 }
 
 Answer: TypeAlias = Literal["already", "gone", "lost"]

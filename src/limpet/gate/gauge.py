@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from limpet.domain.assessment import Assessment, Capacity, Waiting, admit
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.host import Host
-from limpet.domain.permit import Permit, Reservation, taken
+from limpet.domain.permit import PermitRecord, Reservation, taken
 from limpet.domain.reading import Reading
 from limpet.domain.weight import Weight
 from limpet.gate.assess import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, Thresholds, assess
 from limpet.gate.measure.monitor import Monitor
 from limpet.gate.published import assess_published, published_of
-from limpet.gate.this_host import Here
+from limpet.gate.this_host import ThisHost
 from limpet.host.boot import boot_id
 from limpet.storage.contract.gating import GateVerbs
 
@@ -45,7 +45,7 @@ class Gauge:
     """
 
     def __init__(
-        self, store: GateVerbs, here: Here, clock: Clock | None = None, first: float = 1.0
+        self, store: GateVerbs, here: ThisHost, clock: Clock | None = None, first: float = 1.0
     ) -> None:
         """`first`: for how many seconds it measures before it knows the CPU."""
         self._store = store
@@ -97,29 +97,31 @@ def told_by(host: Host, clock: Clock) -> Look | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenAway:
     """What a host has given away: its permits, and for whom it is reserved."""
 
-    permits: tuple[Permit, ...] = ()
+    permits: tuple[PermitRecord, ...] = ()
     reserved: Reservation | None = None
 
 
-def given_by(store: GateVerbs, server: str) -> Given:
+def given_by(store: GateVerbs, server: str) -> GivenAway:
     """What one host has given away."""
-    return all_given(store.permits(server), store.reservations()).get(server, Given())
+    return all_given(store.permits(server), store.reservations()).get(server, GivenAway())
 
 
-def all_given(permits: Iterable[Permit], reservations: Iterable[Reservation]) -> dict[str, Given]:
+def all_given(
+    permits: Iterable[PermitRecord], reservations: Iterable[Reservation]
+) -> dict[str, GivenAway]:
     """What each host has given away, by server."""
     reserved = {each.server: each for each in reservations}
-    held: dict[str, list[Permit]] = {server: [] for server in reserved}
+    held: dict[str, list[PermitRecord]] = {server: [] for server in reserved}
     for each in permits:
         held.setdefault(each.server, []).append(each)
-    return {server: Given(tuple(them), reserved.get(server)) for server, them in held.items()}
+    return {server: GivenAway(tuple(them), reserved.get(server)) for server, them in held.items()}
 
 
 def waits_for(
-    assessment: Assessment, given: Given, weight: Weight, now: int, holder: str | None = None
+    assessment: Assessment, given: GivenAway, weight: Weight, now: int, holder: str | None = None
 ) -> Waiting | None:
     """What keeps this weight off a host, in words; None if nothing does by now.
 

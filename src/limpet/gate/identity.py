@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from limpet.domain.queue import checked_name
 from limpet.gate.measure.capacity import Bounds
-from limpet.gate.measure.cgroup import Group
+from limpet.gate.measure.cgroup import ControlGroup
 
 # The machine's own namespaces have these numbers, on every Linux.
 _FIRST_UTS, _FIRST_PID = "uts:[4026531838]", "pid:[4026531836]"
@@ -59,7 +59,7 @@ def in_container(root: str = "/", environment: Mapping[str, str] | None = None) 
     )
 
 
-def _mark(group: Group) -> str:
+def _mark(group: ControlGroup) -> str:
     # Version 1 numbers the groups of each controller by itself.
     return f"{'' if group.version == 2 else '-' + group.controller}-{group.inode or 0}"
 

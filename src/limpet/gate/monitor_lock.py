@@ -7,7 +7,7 @@ import os
 from limpet.host.locks import open_monitor
 
 
-class Post:
+class MonitorLock:
     """Elected by a file lock that the kernel gives free when its process ends, however it does."""
 
     def __init__(self, name: str) -> None:

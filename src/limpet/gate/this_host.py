@@ -13,7 +13,7 @@ from limpet.host.boot import boot_id
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class ThisHost:
     """A host that is asked for room."""
 
     server: str
@@ -21,16 +21,16 @@ class Here:
     smoothing: Smoothing = USUAL_SMOOTHING
 
 
-def here_by(found: WorkerSettings, within: Bounds, root: str = "/") -> Here:
+def here_by(found: WorkerSettings, within: Bounds, root: str = "/") -> ThisHost:
     """Tell this host by the settings of a worker, and by what bounds this process."""
-    return Here(
+    return ThisHost(
         server_id(found.server_id, within, boot_id(), socket.gethostname(), root=root),
         Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure, found.gate_io),
         Smoothing(found.gate_rise, found.gate_fall),
     )
 
 
-def here(given: str | None = None) -> Here:
+def here(given: str | None = None) -> ThisHost:
     """Look up this host, under the name that was `given`, else LIMPET_SERVER_ID, else
     `[worker]` in `limpet.toml`, else its own: the same by which its workers know it.
     """

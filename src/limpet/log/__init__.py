@@ -167,7 +167,7 @@ WORDING: dict[str, tuple[int, str]] = {
 }
 
 
-def say(action: str, /, **facts: Any) -> None:
+def emit(action: str, /, **facts: Any) -> None:
     """Log one action in its words; what a job wrote in them is escaped, and so in one line."""
     level, words = WORDING[action]
     if logger.isEnabledFor(level):

@@ -65,7 +65,7 @@ class Declarer:
             if each.id in self._declared():
                 self._store.put_schedule(each)
             else:
-                log.say("schedule_vanished", schedule=each.id)
+                log.emit("schedule_vanished", schedule=each.id)
 
     def _declared(self) -> frozenset[str]:
         return frozenset().union(*(each.schedules for each in self._store.sessions()))

@@ -47,9 +47,9 @@ class Scanner:
         finally:
             store.close()
         for each in mended:
-            log.say("mended", rule=each.invariant, times=each.count)
+            log.emit("mended", rule=each.invariant, times=each.count)
         for rule in left:
-            log.say("unmended", rule=rule.invariant, times=rule.count, example=rule.example)
+            log.emit("unmended", rule=rule.invariant, times=rule.count, example=rule.example)
         return True
 
     def _is_ours(self) -> bool:

@@ -104,9 +104,9 @@ class Scheduler:
             return self._passed_over(schedule, error)
         match answer.outcome:
             case "passed":
-                log.say("tick_passed", schedule=schedule.id, job=answer.last_job)
+                log.emit("tick_passed", schedule=schedule.id, job=answer.last_job)
             case "fired" if not step.jobs:
-                log.say("ticks_skipped", schedule=schedule.id)
+                log.emit("ticks_skipped", schedule=schedule.id)
             case _:
                 pass
         return step.next_at if answer.next_at is None else answer.next_at
@@ -115,6 +115,6 @@ class Scheduler:
         """One schedule that cannot be fired must not keep the others from it."""
         seen = schedule.id, schedule.changed_at
         if seen not in self._unreadable:
-            log.say("schedule_unreadable", schedule=schedule.id, error=error)
+            log.emit("schedule_unreadable", schedule=schedule.id, error=error)
         self._unreadable.add(seen)
         return NEVER

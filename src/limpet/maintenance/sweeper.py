@@ -34,7 +34,7 @@ def recover_all(store: Store, session: str, cause: Cause | None, name: str = "")
     if count:
         whose = f"worker {name}" if name else f"session {session}"
         why = cause or Unknown("unknown", "its worker is gone")
-        log.say("recovered", orphans=count, whose=whose, cause=why, session=session)
+        log.emit("recovered", orphans=count, whose=whose, cause=why, session=session)
     return count
 
 
@@ -91,7 +91,7 @@ class Sweeper:
         except Exception as error:
             # An error of our own proves nothing either, but nobody is to look for it in vain.
             if not self._proof_failed:
-                log.say(
+                log.emit(
                     "maintenance_failed", service="proofs", error=repr(error), session=self._own
                 )
             self._proof_failed = True
@@ -134,7 +134,7 @@ class Sweeper:
             dead = self._store.expire(until, longest=watched)
         else:
             if self._watching_since is not None:
-                log.say("clock_stepped")
+                log.emit("clock_stepped")
             self._watching_since = asked
             # Ends nobody's lease, and sees to it that none which was given before lasts for longer.
             dead = self._store.expire(0)

@@ -8,7 +8,7 @@ from limpet.domain.errors import InvalidOption
 from limpet.domain.host import Host
 from limpet.domain.job import Job
 from limpet.domain.weight import Weight, weight_of
-from limpet.gate.gauge import Given, all_given, waits_for
+from limpet.gate.gauge import GivenAway, all_given, waits_for
 from limpet.gate.published import assess_published
 from limpet.host.boot import boot_id
 from limpet.ops.reason import GateReason, Kind, WeightAnswer
@@ -44,7 +44,7 @@ def kept_off(store: GateVerbs, job: Job, weight: Weight, now: int) -> GateReason
     every: list[Waiting] = []
     reasons: dict[str, str] = {}
     for host in hosts:
-        answer = _asked(host, given.get(host.server, Given()), weight, job.id, now)
+        answer = _asked(host, given.get(host.server, GivenAway()), weight, job.id, now)
         if answer is None:
             return None
         every.append(answer)
@@ -77,7 +77,7 @@ def _reason(
     )
 
 
-def _asked(host: Host, given: Given, weight: Weight, job: str, now: int) -> Waiting | None:
+def _asked(host: Host, given: GivenAway, weight: Weight, job: str, now: int) -> Waiting | None:
     """What one host would say; None if it would take the job."""
     found = assess_published(host, now, boot_id(), SystemClock().boot())
     if found is None:

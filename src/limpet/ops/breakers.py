@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from limpet.domain.breaker import Breaker, BreakerState
+from limpet.domain.breaker import BreakerState, BreakerStatus
 from limpet.domain.errors import BreakerNotFound
 from limpet.ops.record import iso
 from limpet.storage.contract.shaping import BreakerVerbs
@@ -38,7 +38,7 @@ def reset_breaker(store: BreakerVerbs, name: str) -> None:
         raise BreakerNotFound(name, [each.rules.name for each in store.breakers()])
 
 
-def _breaker_answer(breaker: Breaker) -> BreakerAnswer:
+def _breaker_answer(breaker: BreakerStatus) -> BreakerAnswer:
     rules = breaker.rules
     return BreakerAnswer(
         breaker=rules.name,

@@ -118,7 +118,7 @@ def retry_many(
             elif dry_run:
                 tally.done += 1
             else:
-                with _Step(tally, job):
+                with _BulkStep(tally, job):
                     store.retry(job.id, job.round)
                     tally.done += 1
         tell(tally)
@@ -147,7 +147,7 @@ def discard_many(
                 tally.asked += job.state is State.RUNNING
                 tally.done += job.state is not State.RUNNING
             else:
-                with _Step(tally, job):
+                with _BulkStep(tally, job):
                     _discarded(tally, job, store.cancel(job.id, reason))
         tell(tally)
     return tally.answer()
@@ -196,7 +196,7 @@ def _by_life(store: Readable, which: Selection, states: tuple[State, ...]) -> It
         yield from which.within(state).pages(store)
 
 
-class _Step:
+class _BulkStep:
     """One job: what the store refuses is counted, and the others go on."""
 
     def __init__(self, tally: Tally, job: Job) -> None:

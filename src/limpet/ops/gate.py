@@ -1,10 +1,10 @@
 """Whether weighted work may begin on a host, as every front end shows it."""
 
 from limpet.domain.assessment import UNBOUNDED
-from limpet.domain.permit import Permit, Room, taken
+from limpet.domain.permit import PermitRecord, Room, taken
 from limpet.domain.reading import Reading
 from limpet.gate.assess import Thresholds
-from limpet.gate.gauge import LEAST, Given, Look, given_by, waits_for
+from limpet.gate.gauge import LEAST, GivenAway, Look, given_by, waits_for
 from limpet.ops.host_answer import (
     GateStatus,
     MemoryAnswer,
@@ -23,7 +23,7 @@ def gate_status(store: GateVerbs, look: Look, now: int) -> GateStatus:
     return status_of(look, given, now, at=look.reading.at)
 
 
-def status_of(look: Look, given: Given, now: int, at: int) -> GateStatus:
+def status_of(look: Look, given: GivenAway, now: int, at: int) -> GateStatus:
     """The same, of what was looked at; `at`: when that was."""
     waiting = waits_for(look.assessment, given, LEAST, now)
     reading, room = look.reading, look.assessment.room
@@ -59,18 +59,18 @@ def status_of(look: Look, given: Given, now: int, at: int) -> GateStatus:
     )
 
 
-def permits_of(given: Given) -> tuple[PermitAnswer, ...]:
+def permits_of(given: GivenAway) -> tuple[PermitAnswer, ...]:
     """The permits that a host has given."""
     return tuple(_permit(each) for each in given.permits)
 
 
-def reserved_for(given: Given) -> str | None:
+def reserved_for(given: GivenAway) -> str | None:
     """The caller, or else the job, for whom a host is reserved."""
     reserved = given.reserved
     return None if reserved is None else reserved.caller or reserved.holder
 
 
-def _left(room: Room, given: Given, now: int) -> RoomAnswer:
+def _left(room: Room, given: GivenAway, now: int) -> RoomAnswer:
     beside = taken(given.permits, now, room.unseen)
     memory = room.memory - beside.memory
     if room.free_memory is not None:
@@ -91,7 +91,7 @@ def _threshold(limits: Thresholds) -> ThresholdAnswer:
     )
 
 
-def _permit(permit: Permit) -> PermitAnswer:
+def _permit(permit: PermitRecord) -> PermitAnswer:
     weight = permit.weight
     return PermitAnswer(
         holder=permit.holder,

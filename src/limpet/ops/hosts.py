@@ -7,7 +7,7 @@ from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import HostNotFound
 from limpet.domain.host import Host, Span
 from limpet.domain.reading import Reading
-from limpet.gate.gauge import Given, all_given, given_by, told_by
+from limpet.gate.gauge import GivenAway, all_given, given_by, told_by
 from limpet.gate.published import published_of
 from limpet.ops.gate import permits_of, reserved_for, status_of
 from limpet.ops.host_answer import (
@@ -31,7 +31,7 @@ def list_hosts(store: GateVerbs, clock: Clock | None = None) -> list[HostAnswer]
     told = {each.server: each for each in store.hosts()}
     given = all_given(store.permits(), store.reservations())
     return [
-        _host_answer(server, told.get(server), given.get(server, Given()), clock)
+        _host_answer(server, told.get(server), given.get(server, GivenAway()), clock)
         for server in sorted({*told, *given})
     ]
 
@@ -46,7 +46,7 @@ def show_host(store: Store, server: str, clock: Clock | None = None) -> HostAnsw
     history = HistoryAnswer(
         seconds=_samples(store, server, Span.SECOND), minutes=_samples(store, server, Span.MINUTE)
     )
-    known = told is not None or given != Given() or history.seconds or history.minutes
+    known = told is not None or given != GivenAway() or history.seconds or history.minutes
     if not known:
         raise HostNotFound(server)
     host = _host_answer(server, told, given, clock or SystemClock())
@@ -55,7 +55,7 @@ def show_host(store: Store, server: str, clock: Clock | None = None) -> HostAnsw
     return replace(host, executors=executors, history=history)
 
 
-def _host_answer(server: str, host: Host | None, given: Given, clock: Clock) -> HostAnswer:
+def _host_answer(server: str, host: Host | None, given: GivenAway, clock: Clock) -> HostAnswer:
     published = None if host is None else published_of(host.body)
     look = None if host is None else told_by(host, clock)
     if host is None or published is None or look is None:

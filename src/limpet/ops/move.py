@@ -20,14 +20,14 @@ from limpet.domain.errors import InvalidOption, StoreBusy, StoreError, StoreNotM
 from limpet.domain.ids import IdSource
 from limpet.domain.plural import number_of
 from limpet.storage.contract.answers import StoreInfo
-from limpet.storage.contract.relocation import Manifest, Relocated, Relocation, Stage
+from limpet.storage.contract.relocation import Manifest, MoveStage, Relocated, Relocation
 from limpet.storage.contract.store import Store
 
 _LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MoveProgress:
     """How far a move is: `running` jobs are waited for, or so many of all have arrived."""
 
     running: int
@@ -66,7 +66,7 @@ class Mover:
         target: Store,
         *,
         sweep: Callable[[], object] = lambda: None,
-        tell: Callable[[Progress], None] = lambda _: None,
+        tell: Callable[[MoveProgress], None] = lambda _: None,
     ) -> None:
         self._source = source
         self._target = target
@@ -79,17 +79,17 @@ class Mover:
         here, there = self._infos()
         left, come = self._source.relocation()[0], self._target.relocation()[0]
         self._refuse_strangers(here, there, left, come)
-        if left is not None and left.stage is Stage.MOVED:
+        if left is not None and left.stage is MoveStage.MOVED:
             return self._finish(here, there, left, come, began)
         move = self._begin(here, there, left, come)
-        self._close(here, _record(move, Stage.CLOSING, there), wait)
-        _must(self._source.relocation()[0], _record(move, Stage.CLOSED, there), here)
+        self._close(here, _record(move, MoveStage.CLOSING, there), wait)
+        _must(self._source.relocation()[0], _record(move, MoveStage.CLOSED, there), here)
         manifest = self._source.manifest()
         self._carry(move, manifest)
         self._target.furnish(move, manifest)
         self._compare(here, there, manifest)
-        gone = _record(move, Stage.MOVED, there)
-        self._step(self._source, here, _record(move, Stage.CLOSED, there), gone)
+        gone = _record(move, MoveStage.MOVED, there)
+        self._step(self._source, here, _record(move, MoveStage.CLOSED, there), gone)
         return self._finish(here, there, gone, self._target.relocation()[0], began)
 
     def abort(self) -> MoveAborted:
@@ -100,19 +100,23 @@ class Mover:
         undone = False
         # The target first, and nothing is removed from it yet: a mover that still goes on can then
         # neither fill nor open it. Whether it has given up the source already is looked at after.
-        fills = come is not None and come.stage in (Stage.ARRIVING, Stage.EMPTYING)
-        emptying = _record(come.id, Stage.EMPTYING, here) if come is not None and fills else None
+        fills = come is not None and come.stage in (MoveStage.ARRIVING, MoveStage.EMPTYING)
+        emptying = (
+            _record(come.id, MoveStage.EMPTYING, here) if come is not None and fills else None
+        )
         if emptying is not None and come != emptying:
             self._step(self._target, there, come, emptying)
         left, _ = self._source.relocation()
-        if left is not None and left.stage is Stage.MOVED:
+        if left is not None and left.stage is MoveStage.MOVED:
             if emptying is not None:
-                self._step(self._target, there, emptying, _record(left.id, Stage.ARRIVING, here))
+                self._step(
+                    self._target, there, emptying, _record(left.id, MoveStage.ARRIVING, here)
+                )
             raise StoreNotMoved(
                 f"{here.url} was moved to {there.url} and cannot be opened again: jobs may have "
                 f"run there. Run `limpet move` again to finish, or move back to an empty store."
             )
-        if left is not None and left.stage in (Stage.CLOSING, Stage.CLOSED):
+        if left is not None and left.stage in (MoveStage.CLOSING, MoveStage.CLOSED):
             self._step(self._source, here, left, None)
             undone = True
         if emptying is not None:
@@ -145,13 +149,13 @@ class Mover:
         come: Relocation | None,
     ) -> None:
         """Raise unless both sides, as far as they are in a move, are in this one."""
-        if left is not None and left.stage in (Stage.ARRIVING, Stage.EMPTYING):
+        if left is not None and left.stage in (MoveStage.ARRIVING, MoveStage.EMPTYING):
             raise StoreNotMoved(
                 f"{here.url} is itself being filled from {left.place}; finish that move first."
             )
-        leaves = left is not None and left.stage is not Stage.ARRIVED
+        leaves = left is not None and left.stage is not MoveStage.ARRIVED
         if left is not None and leaves and left.epoch != there.epoch:
-            if left.stage is Stage.MOVED:
+            if left.stage is MoveStage.MOVED:
                 raise StoreNotMoved(
                     f"{here.url} was moved to {left.place}; the jobs go on there. To take them to "
                     f"{there.url}, move them from that place."
@@ -160,14 +164,14 @@ class Mover:
                 f"{here.url} is being moved to {left.place}, which is not {there.url}. Name that "
                 f"place, or give the move up with `limpet move --abort` and both its URLs."
             )
-        comes = come is not None and come.stage in (Stage.ARRIVING, Stage.EMPTYING)
+        comes = come is not None and come.stage in (MoveStage.ARRIVING, MoveStage.EMPTYING)
         if come is not None and comes and come.epoch != here.epoch:
             raise StoreNotMoved(
                 f"{there.url} is being filled from {come.place}, which is not {here.url}. Finish "
                 f"that move, give it up with `limpet move --abort`, or name another target."
             )
-        if come is not None and not comes and come.stage is not Stage.ARRIVED:
-            word = "was moved" if come.stage is Stage.MOVED else "is being moved"
+        if come is not None and not comes and come.stage is not MoveStage.ARRIVED:
+            word = "was moved" if come.stage is MoveStage.MOVED else "is being moved"
             raise StoreNotMoved(f"{there.url} {word} to {come.place}; name an empty store.")
         if left is not None and come is not None and leaves and left.id != come.id:
             raise StoreNotMoved(
@@ -181,14 +185,14 @@ class Mover:
         self, here: StoreInfo, there: StoreInfo, left: Relocation | None, come: Relocation | None
     ) -> str:
         """Close the target, which must be empty, and name the move."""
-        if come is not None and come.stage is Stage.ARRIVING:
+        if come is not None and come.stage is MoveStage.ARRIVING:
             return come.id
-        if come is not None and come.stage is Stage.EMPTYING:
+        if come is not None and come.stage is MoveStage.EMPTYING:
             raise StoreNotMoved(
                 f"{there.url} is being emptied, because this move was given up. Run `limpet move "
                 f"--abort` with the same URLs to its end, then move again."
             )
-        if left is not None and left.stage is not Stage.ARRIVED:
+        if left is not None and left.stage is not MoveStage.ARRIVED:
             raise StoreNotMoved(
                 f"{there.url} has forgotten the move from {here.url}: it was given up, or made "
                 f"anew. Run `limpet move --abort` with the same URLs, then move again."
@@ -196,7 +200,7 @@ class Mover:
         if self._source.manifest().jobs == 0:
             raise InvalidOption(f"{here.url} has no jobs; check the URL, or use the other at once.")
         move = IdSource(SystemClock()).new()
-        answer = self._target.relocate(come, _record(move, Stage.ARRIVING, here))
+        answer = self._target.relocate(come, _record(move, MoveStage.ARRIVING, here))
         if answer.jobs or answer.sessions:
             raise StoreNotMoved(
                 f"{there.url} is in use: it has {number_of(answer.jobs, 'job')} and "
@@ -210,7 +214,7 @@ class Mover:
     def _close(self, here: StoreInfo, closing: Relocation, wait: timedelta) -> None:
         """Let nothing new begin, wait for what runs, then close for everything."""
         until = time.monotonic() + wait.total_seconds()
-        closed = Relocation(closing.id, Stage.CLOSED, closing.place, closing.epoch)
+        closed = Relocation(closing.id, MoveStage.CLOSED, closing.place, closing.epoch)
         was, _ = self._source.relocation()
         if was == closed:
             return
@@ -219,7 +223,7 @@ class Mover:
         while not (answer := self._patiently(self._source, closing, closed, until)).done:
             if answer.now != closing:
                 raise _changed(here)
-            self._tell(Progress(answer.running, 0, 0))
+            self._tell(MoveProgress(answer.running, 0, 0))
             if time.monotonic() > until:
                 raise StoreNotMoved(
                     f"after {spoken(wait)} {here.url} still runs "
@@ -234,14 +238,14 @@ class Mover:
         _, cursor = self._target.relocation()
         arrived = self._target.manifest().jobs if cursor else 0
         while True:
-            self._tell(Progress(0, arrived, manifest.jobs))
+            self._tell(MoveProgress(0, arrived, manifest.jobs))
             cargo = self._source.cargo(cursor)
             if cargo.parcels:
                 arrived += self._target.adopt(move, cargo)
             cursor = cargo.cursor
             if not cargo.more:
                 break
-        self._tell(Progress(0, arrived, manifest.jobs))
+        self._tell(MoveProgress(0, arrived, manifest.jobs))
 
     def _compare(self, here: StoreInfo, there: StoreInfo, sent: Manifest) -> None:
         arrived = self._target.manifest()
@@ -262,7 +266,7 @@ class Mover:
         began: float,
     ) -> Moved:
         """Open the target, now that nothing can start at the source any more."""
-        arrived = _record(left.id, Stage.ARRIVED, here)
+        arrived = _record(left.id, MoveStage.ARRIVED, here)
         if come is None or come.id != left.id:
             raise StoreNotMoved(
                 f"{here.url} was moved to {left.place}, which has forgotten it; restore a backup "
@@ -301,7 +305,7 @@ class Mover:
                 time.sleep(_LOOK_SECONDS)
 
 
-def _record(move: str, stage: Stage, other: StoreInfo) -> Relocation:
+def _record(move: str, stage: MoveStage, other: StoreInfo) -> Relocation:
     return Relocation(move, stage, other.url, other.epoch)
 
 

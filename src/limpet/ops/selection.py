@@ -10,7 +10,7 @@ from itertools import count
 from typing import Protocol
 
 from limpet.domain.cause import Cause, Raised
-from limpet.domain.job import Job, JobFilter, Page
+from limpet.domain.job import Job, JobFilter, JobList
 from limpet.domain.state import State
 from limpet.storage.contract.shaping import FlowVerbs
 from limpet.storage.contract.store import CHUNK, InspectVerbs
@@ -107,7 +107,7 @@ class Selection:
                 return found, cursor
             size = CHUNK
 
-    def _read(self, store: Readable, cursor: str | None, size: int) -> Page:
+    def _read(self, store: Readable, cursor: str | None, size: int) -> JobList:
         if self.parent is not None:
             return store.children(self.parent, cursor, size)
         return store.jobs(JobFilter(self.state, self.queue, self.task), cursor, size)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from limpet.domain.breaker import Breaker, BreakerState
+from limpet.domain.breaker import BreakerState, BreakerStatus
 from limpet.domain.clock import SystemClock
 from limpet.domain.duration import spoken
 from limpet.domain.errors import JobNotFound
@@ -36,7 +36,7 @@ from limpet.ops.reason import (
 from limpet.ops.record import iso
 from limpet.ops.selection import Readable, Selection
 from limpet.storage.contract.gating import GateVerbs
-from limpet.storage.contract.relocation import MoveVerbs, Stage
+from limpet.storage.contract.relocation import MoveStage, MoveVerbs
 from limpet.storage.contract.shaping import BreakerVerbs, LimitVerbs
 from limpet.storage.contract.store import CHUNK
 
@@ -241,9 +241,11 @@ def _finished(job: Job, now: int) -> Reason:
 
 def _moving(store: Explicable) -> Reason | None:
     part, _ = store.relocation()
-    if part is None or part.stage is Stage.ARRIVED:
+    if part is None or part.stage is MoveStage.ARRIVED:
         return None
-    told = f"moved to {part.place}" if part.stage is Stage.MOVED else f"being moved ({part.place})"
+    told = (
+        f"moved to {part.place}" if part.stage is MoveStage.MOVED else f"being moved ({part.place})"
+    )
     text = f"the store is {told}; nothing starts here"
     return MovingReason(kind=Kind.MOVING, text=text, place=part.place)
 
@@ -275,12 +277,12 @@ def _held_back(view: QueueView, now: int) -> Reason | None:
     return None
 
 
-def _not_closed(breakers: Sequence[Breaker]) -> list[Breaker]:
+def _not_closed(breakers: Sequence[BreakerStatus]) -> list[BreakerStatus]:
     return [each for each in breakers if each.state is not BreakerState.CLOSED]
 
 
 def _holding(
-    store: Explicable, view: QueueView, breakers: Sequence[Breaker], now: int
+    store: Explicable, view: QueueView, breakers: Sequence[BreakerStatus], now: int
 ) -> Reason | None:
     """An open breaker that holds ready jobs of that queue back."""
     for breaker in breakers:
@@ -290,7 +292,7 @@ def _holding(
     return None
 
 
-def _open(breakers: Sequence[Breaker], now: int) -> Reason | None:
+def _open(breakers: Sequence[BreakerStatus], now: int) -> Reason | None:
     for breaker in breakers:
         name = breaker.rules.name
         since = "" if breaker.opened_at is None else f" since {_clock(breaker.opened_at)}"

@@ -22,7 +22,7 @@ _formatter = logging.Formatter()
 _complaints = logging.Handler()
 
 
-class Link(Protocol):
+class AttemptLink(Protocol):
     """What the worker gives a context; any thread of the attempt may use it."""
 
     def progress(self, done: float, total: float | None, note: str) -> None: ...
@@ -56,7 +56,7 @@ class Context:
 
     __slots__ = ("_children", "_link", "_log", "attempt", "job", "token")
 
-    def __init__(self, job: JobView, attempt: int, token: int, link: Link) -> None:
+    def __init__(self, job: JobView, attempt: int, token: int, link: AttemptLink) -> None:
         self.job = job
         self.attempt = attempt
         self.token = token
@@ -140,7 +140,7 @@ def current() -> Context | None:
 class _JobLogger(logging.Logger):
     """Sends each line to the job's log, and then to the user's own logging, by its levels."""
 
-    def __init__(self, job: JobView, link: Link) -> None:
+    def __init__(self, job: JobView, link: AttemptLink) -> None:
         super().__init__(LOGGER, logging.DEBUG)
         self._job = job
         self._link = link
@@ -178,7 +178,7 @@ class JobLogHandler(logging.Handler):
             self._inside.busy = False
 
 
-def _send(link: Link, record: logging.LogRecord) -> None:
+def _send(link: AttemptLink, record: logging.LogRecord) -> None:
     # Only an `Exception` is caught: an `AttemptStopped` that arrives meanwhile must get through.
     try:
         link.line(record.levelname.lower(), _text(record))

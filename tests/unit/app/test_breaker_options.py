@@ -17,16 +17,16 @@ from limpet.domain.cause import (
 )
 from limpet.domain.lease import Lease
 from limpet.domain.transition import (
+    AwaitChildren,
     Cancel,
     Complete,
     Fail,
-    FanOut,
     Orphan,
     Quarantine,
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.worker.supervisor.breaker_observer import Observer
 
@@ -110,10 +110,10 @@ ENDS: list[tuple[Settlement, tuple[int, int]]] = [
     (Orphan(LEASE, ExecutorExited(3), begun=True, alone=False), (0, 0)),
     (Fail(LEASE, DeadlinePassed(1)), (0, 0)),
     (Quarantine(LEASE, ERROR), (0, 0)),
-    (Snooze(LEASE, 1), (0, 0)),
+    (SnoozeUntil(LEASE, 1), (0, 0)),
     (Release(LEASE, Drained()), (0, 0)),
     (Cancel(LEASE), (0, 0)),
-    (FanOut(LEASE, "flow", 1, 1), (0, 0)),
+    (AwaitChildren(LEASE, "flow", 1, 1), (0, 0)),
 ]
 
 

@@ -6,17 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed, tried
+from limpet.domain.breaker import (
+    BreakerRules,
+    BreakerState,
+    BreakerStatus,
+    Observed,
+    observed,
+    tried,
+)
 
 SECOND = 1_000_000
 NOW = 1_893_456_000_000_000
 CLOSED, OPEN, PROBING = BreakerState
 RULES = BreakerRules("crm", frozenset({"send"}), 0.5, 4, 60 * SECOND, 10 * SECOND)
-NEW = Breaker(RULES, CLOSED, 0, 0, NOW, None, None)
+NEW = BreakerStatus(RULES, CLOSED, 0, 0, NOW, None, None)
 
 
 TRIES = (("slow", 1), ("probe", 7))
-TRYING = Breaker(RULES, PROBING, 0, 0, NOW, NOW, NOW + 10 * SECOND, TRIES)
+TRYING = BreakerStatus(RULES, PROBING, 0, 0, NOW, NOW, NOW + 10 * SECOND, TRIES)
 
 
 def saw(succeeded: int = 0, failed: int = 0, *attempts: tuple[str, int, bool]) -> Observed:
@@ -53,14 +60,14 @@ def test_attempts_of_an_old_window_are_forgotten() -> None:
 def test_success_of_a_try_closes_it_whatever_else_was_seen() -> None:
     seen = saw(1, 5, ("probe", 7, True), ("slow", 1, False), ("early", 1, False))
     after = observed(TRYING, seen, NOW + 3)
-    assert after == Breaker(RULES, CLOSED, 0, 0, NOW + 3, None, None)
+    assert after == BreakerStatus(RULES, CLOSED, 0, 0, NOW + 3, None, None)
 
 
 @pytest.mark.parametrize("seen", [(1, 0), (0, 1), (3, 5)])
 def test_what_was_under_way_when_it_opened_neither_closes_it_nor_puts_the_try_off(
     seen: tuple[int, int],
 ) -> None:
-    before = Breaker(RULES, OPEN, 0, 0, NOW, NOW, NOW + 10 * SECOND)
+    before = BreakerStatus(RULES, OPEN, 0, 0, NOW, NOW, NOW + 10 * SECOND)
     assert observed(before, saw(*seen), NOW + 3) == before
 
 

@@ -29,7 +29,7 @@ LEASE, NOW = Lease("job", "session", 1), 1_000_000
 
 def judged(error: BaseException, policy: Retry, failures: int, chance: float) -> Ending:
     found = judge(LEASE, error, policy, failures, chance=chance, now=NOW)
-    if isinstance(found.settlement, RetryAt | transition.Snooze):
+    if isinstance(found.settlement, RetryAt | transition.SnoozeUntil):
         assert timedelta(microseconds=found.settlement.at - NOW) == found.delay
     return found
 
@@ -44,7 +44,7 @@ def is_tried_again(ending: Ending) -> bool:
 
 def snoozed(delay: timedelta, *, holds: bool = False) -> Ending:
     at = NOW + delay // timedelta(microseconds=1)
-    return Ending(transition.Snooze(LEASE, at, holds), delay)
+    return Ending(transition.SnoozeUntil(LEASE, at, holds), delay)
 
 
 def cause_of_ending(ending: Ending) -> Cause:

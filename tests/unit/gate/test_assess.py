@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from limpet.domain.assessment import Admitted, Assessment, Capacity, Waiting, admit
 from limpet.domain.errors import InvalidOption
-from limpet.domain.permit import Permit, Taken, fits, taken
+from limpet.domain.permit import PermitRecord, Taken, fits, taken
 from limpet.domain.reading import Pressure, Reading
 from limpet.domain.weight import HEAVY, Weight
 from limpet.gate.assess import LIFETIME_MICROSECONDS, Thresholds, assess
@@ -36,20 +36,22 @@ def seen(reading: Reading | None = IDLE, now: int = NOW) -> Assessment:
     return assess("web-2", reading, CAPACITY, now)
 
 
-def answer(weight: Weight, reading: Reading | None = IDLE, *held: Permit) -> Admitted | Waiting:
+def answer(
+    weight: Weight, reading: Reading | None = IDLE, *held: PermitRecord
+) -> Admitted | Waiting:
     found = seen(reading)
     return admit(weight, found, taken(held, NOW, found.room.unseen))
 
 
-def reason(weight: Weight, reading: Reading | None = IDLE, *held: Permit) -> str:
+def reason(weight: Weight, reading: Reading | None = IDLE, *held: PermitRecord) -> str:
     found = answer(weight, reading, *held)
     assert isinstance(found, Waiting)
     assert not found.never
     return found.reason
 
 
-def held(weight: Weight, age: int = LONG_AGO) -> Permit:
-    return Permit("web-2", "job", "session", "task", weight, NOW - age)
+def held(weight: Weight, age: int = LONG_AGO) -> PermitRecord:
+    return PermitRecord("web-2", "job", "session", "task", weight, NOW - age)
 
 
 def test_an_idle_host_admits() -> None:
@@ -170,7 +172,7 @@ def test_a_herd_that_asks_on_one_reading_does_not_all_pass() -> None:
     """The host is half busy with work that nobody declared, so that reservations see nothing."""
     half = replace(IDLE, cpu_raw=200.0, cpu_ema=200.0)
     found = seen(half)
-    admitted: list[Permit] = []
+    admitted: list[PermitRecord] = []
     for _ in range(20):
         sums = taken(admitted, NOW, found.room.unseen)
         if isinstance(admit(Weight(cpu=0.6), found, sums), Admitted):
@@ -247,7 +249,7 @@ def test_no_order_of_askers_gets_more_than_there_is(
 ) -> None:
     found = seen(reading)
     room = found.room
-    inside: list[Permit] = []
+    inside: list[PermitRecord] = []
     for weight, age in askers:
         sums = taken(inside, NOW, room.unseen)
         verdict = admit(weight, found, sums)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from limpet.gate.monitor_lock import Post
+from limpet.gate.monitor_lock import MonitorLock
 from limpet.host import locks
 
 LONG_AGO = 1_000_000
@@ -17,7 +17,7 @@ def folder(run_folder: Path) -> Path:
 
 
 def test_one_at_a_time_has_the_post_and_the_next_when_that_is_gone() -> None:
-    first, second = Post("web-2"), Post("web-2")
+    first, second = MonitorLock("web-2"), MonitorLock("web-2")
     assert first.is_ours()
     assert not second.is_ours()
     assert first.is_ours()
@@ -27,7 +27,7 @@ def test_one_at_a_time_has_the_post_and_the_next_when_that_is_gone() -> None:
 
 
 def test_other_name_is_another_post() -> None:
-    first, second = Post("web-2"), Post("web-3")
+    first, second = MonitorLock("web-2"), MonitorLock("web-3")
     assert first.is_ours()
     assert second.is_ours()
     first.close()
@@ -35,7 +35,7 @@ def test_other_name_is_another_post() -> None:
 
 
 def test_file_that_nobody_has_locked_for_long_is_removed(folder: Path) -> None:
-    used, left, new = Post("used"), Post("left"), Post("new")
+    used, left, new = MonitorLock("used"), MonitorLock("left"), MonitorLock("new")
     for each in (used, left, new):
         assert each.is_ours()
     left.close()
@@ -49,7 +49,7 @@ def test_file_that_nobody_has_locked_for_long_is_removed(folder: Path) -> None:
 
 def test_lock_of_a_file_that_was_removed_is_not_the_post(folder: Path) -> None:
     """It was free, old, and removed; another worker has made it anew, and is the monitor."""
-    first, second, third = Post("web-2"), Post("web-2"), Post("web-2")
+    first, second, third = MonitorLock("web-2"), MonitorLock("web-2"), MonitorLock("web-2")
     assert first.is_ours()
     assert not second.is_ours()
     first.close()

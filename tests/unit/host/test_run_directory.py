@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
-from limpet.gate.monitor_lock import Post
+from limpet.gate.monitor_lock import MonitorLock
 from limpet.host import locks, run_directory
 
 OTHER = 4242
@@ -232,7 +232,7 @@ def test_files_of_locks_are_private_whatever_the_mask(usual: Path) -> None:
     for mask in (0, 0o777):
         before = os.umask(mask)
         try:
-            held, post = locks.take(IDS.new()), Post(f"web-{mask}")
+            held, post = locks.take(IDS.new()), MonitorLock(f"web-{mask}")
             assert post.is_ours()
         finally:
             os.umask(before)
@@ -249,7 +249,7 @@ def test_files_of_an_older_version_still_prove_and_are_closed(usual: Path) -> No
     for path in paths:
         path.chmod(0o644)
     (usual / "web.monitor").touch(0o644)
-    post = Post("web")
+    post = MonitorLock("web")
     assert post.is_ours()
     assert locks.proves_death(session, held.path, held.inode, held.nonce)
     assert {mode(path) for path in (*paths, usual / "web.monitor")} == {0o600}

@@ -15,7 +15,7 @@ from limpet.cli import main as cli
 from limpet.cli.target import Common
 from limpet.host.shortage import is_lack
 from limpet.storage.contract.store import Store
-from limpet.worker.supervisor.session_parts import Defect, Parts
+from limpet.worker.supervisor.session_parts import Defect, SessionParts
 from limpet.worker.wire.begin import LACKED
 
 LACKS = [
@@ -48,7 +48,7 @@ def test_a_part_that_fails_by_a_defect_has_its_traceback(
         raise error
 
     async def body() -> None:
-        parts = Parts()
+        parts = SessionParts()
         parts.serve(part())
         with pytest.raises(Defect):
             await parts.any_of(asyncio.get_running_loop().create_future())

@@ -18,13 +18,13 @@ from unit.drawn import drawn
 from limpet.cli.host_detail import detail_picture
 from limpet.cli.host_picture import hosts_picture, status_picture, status_text
 from limpet.domain.assessment import Assessment, Capacity
-from limpet.domain.reading import Executor, Pressure, Reading
+from limpet.domain.reading import ExecutorUse, Pressure, Reading
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
 from limpet.gate.assess import LIFETIME_MICROSECONDS, Thresholds
 from limpet.gate.gauge import Gauge, Look, given_by, told_by, waits_for
 from limpet.gate.published import Published, written
-from limpet.gate.this_host import Here
+from limpet.gate.this_host import ThisHost
 from limpet.host.boot import boot_id
 from limpet.ops.gate import gate_status
 from limpet.ops.host_answer import HistoryAnswer, SampleAnswer
@@ -34,7 +34,7 @@ from limpet.storage.contract.store import Store
 from limpet.storage.sqlite.store import SqliteStore
 from limpet.testing.clock import FakeClock
 
-HERE = Here("web-1")
+HERE = ThisHost("web-1")
 LONG = timedelta(minutes=5)
 
 
@@ -197,7 +197,7 @@ def test_past_shows_the_largest_of_each_cell_and_blanks_where_nothing_is_known(
 def test_executors_are_told_with_their_worker(store: Store, clock: FakeClock) -> None:
     worker = NewSession(new_id(), SessionKind.WORKER, "w1", "host", 1, LEASE)
     store.register(worker)
-    executors = (Executor(worker.id, 7, 150.0, GIB), Executor("of another store", 8, 0.0, 5))
+    executors = (ExecutorUse(worker.id, 7, 150.0, GIB), ExecutorUse("of another store", 8, 0.0, 5))
     publish(store, replace(reading(clock), executor_use=executors))
     host = show_host(store, "web-1", clock)
     assert plain(host)["executors"] == (
@@ -212,7 +212,7 @@ def test_executors_are_told_with_their_worker(store: Store, clock: FakeClock) ->
 def test_of_many_executors_the_busiest_are_shown_and_all_are_counted(
     store: Store, clock: FakeClock
 ) -> None:
-    executors = tuple(Executor("s", pid, float(pid), GIB) for pid in range(1, 13))
+    executors = tuple(ExecutorUse("s", pid, float(pid), GIB) for pid in range(1, 13))
     publish(store, replace(reading(clock), executor_use=executors))
     text = "\n".join(drawn(detail_picture(show_host(store, "web-1", clock), 100), 100))
     assert "executors 12: 0.78 cores, 12 GiB" in text

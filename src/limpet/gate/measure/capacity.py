@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from limpet.domain.assessment import Capacity
 from limpet.domain.size import spoken_size
-from limpet.gate.measure.cgroup import CpuGroup, Group, Groups, MemoryGroup, groups_of_self
+from limpet.gate.measure.cgroup import ControlGroup, CpuGroup, Groups, MemoryGroup, groups_of_self
 from limpet.gate.measure.proc import HostMemory
 
 
@@ -17,7 +17,7 @@ class Bounds:
     memory: int | None
     cpu_groups: tuple[tuple[CpuGroup, float], ...]
     memory_groups: tuple[tuple[MemoryGroup, int], ...]
-    cpuset: Group | None
+    cpuset: ControlGroup | None
     memory_available: int | None
 
     @property
@@ -26,7 +26,7 @@ class Bounds:
         return Capacity(self.cores, self.memory)
 
     @property
-    def limiting(self) -> Group | None:
+    def limiting(self) -> ControlGroup | None:
         """The nearest group that bounds anything: capacity and the monitor's lock are its own."""
         found = [
             group.group
@@ -91,5 +91,5 @@ def few_cpus(groups: Groups, machine_cpus: int) -> frozenset[int] | None:
     return groups.cpus if groups.cpus and len(groups.cpus) < machine_cpus else None
 
 
-def _named(group: Group) -> str:
+def _named(group: ControlGroup) -> str:
     return f"cgroup v{group.version} {group.name}"

@@ -15,7 +15,7 @@ _NO_LIMIT = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ControlGroup:
     """One control group, as seen from here; its name is its path in the hierarchy."""
 
     version: int
@@ -46,7 +46,7 @@ class Throttling(NamedTuple):
 class CpuGroup2:
     """CPU of a group of version 2."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ControlGroup) -> None:
         self.group = group
         self._limit = group.file("cpu.max")
         self._stat = group.file("cpu.stat")
@@ -70,7 +70,7 @@ class CpuGroup2:
 class CpuGroup1:
     """CPU of a group of version 1: the limit is in one hierarchy, what is used in another."""
 
-    def __init__(self, group: Group, accounting: Group | None) -> None:
+    def __init__(self, group: ControlGroup, accounting: ControlGroup | None) -> None:
         self.group = group
         self._quota = group.file("cpu.cfs_quota_us")
         self._period = group.file("cpu.cfs_period_us")
@@ -96,7 +96,7 @@ class CpuGroup1:
 class MemoryGroup:
     """Memory of a group of either version."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ControlGroup) -> None:
         self.group = group
         two = group.version == 2
         self._limits = tuple(
@@ -151,7 +151,7 @@ class Groups:
 
     cpu: tuple[CpuGroup, ...]
     memory: tuple[MemoryGroup, ...]
-    cpuset: Group | None
+    cpuset: ControlGroup | None
     cpus: frozenset[int] | None
 
     def close(self) -> None:
@@ -214,20 +214,20 @@ def _mounts(root: str) -> list[_Mount]:
 
 def _chain(
     root: str, own: dict[str, str], mounts: list[_Mount], controller: str, mark: str
-) -> list[Group]:
+) -> list[ControlGroup]:
     """The groups of a controller from this process's own up to the highest that can be seen.
 
     `mark`: the file by which a group of version 2 shows that it has the controller.
     """
     if "" in own:
         chain = _up(root, own[""], mounts, "", "sys/fs/cgroup")
-        groups = [Group(2, controller, name, directory) for name, directory in chain]
+        groups = [ControlGroup(2, controller, name, directory) for name, directory in chain]
         if any(os.path.exists(os.path.join(each.directory, mark)) for each in groups):
             return groups
     if controller in own:
         usual = f"sys/fs/cgroup/{controller}"
         chain = _up(root, own[controller], mounts, controller, usual)
-        return [Group(1, controller, name, directory) for name, directory in chain]
+        return [ControlGroup(1, controller, name, directory) for name, directory in chain]
     return []
 
 
@@ -253,8 +253,8 @@ def _up(
     return [(name.rstrip("/") or "/", path) for name, path in found]
 
 
-def _cpus(chain: list[Group]) -> tuple[Group | None, frozenset[int] | None]:
-    found: tuple[Group | None, frozenset[int] | None] = None, None
+def _cpus(chain: list[ControlGroup]) -> tuple[ControlGroup | None, frozenset[int] | None]:
+    found: tuple[ControlGroup | None, frozenset[int] | None] = None, None
     for group in chain:
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
             cpus = cpu_list(group.file(name).read_once() or b"")

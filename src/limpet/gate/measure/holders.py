@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from limpet.domain.load import USUAL_SMOOTHING, Load, Smoothing, loaded
-from limpet.domain.permit import Permit
+from limpet.domain.permit import PermitRecord
 from limpet.domain.reading import Reading, Use
 from limpet.gate.measure.trees import Tree, Trees
 from limpet.host.marks import LOOP, lane_with
@@ -27,7 +27,7 @@ class Holders:
     def __init__(self, smoothing: Smoothing = USUAL_SMOOTHING) -> None:
         self._smoothing = smoothing
         self._others: Load | None = None
-        self._before: dict[str, Permit] = {}
+        self._before: dict[str, PermitRecord] = {}
         self._names: dict[int, str] = {}
         self._own: dict[int, int] = {}
         self._bases: dict[tuple[int, str], int] = {}
@@ -36,7 +36,7 @@ class Holders:
         self,
         reading: Reading,
         seen: Trees,
-        permits: Sequence[Permit],
+        permits: Sequence[PermitRecord],
         callers: Mapping[str, Use] | None = None,
     ) -> Reading:
         """The reading with what belongs to others, where all the holders can be seen.
@@ -66,7 +66,7 @@ class Holders:
 
     def _cpu(
         self,
-        permits: Iterable[Permit],
+        permits: Iterable[PermitRecord],
         seen: Trees,
         names: Mapping[int, str],
         callers: Mapping[str, Use],
@@ -116,7 +116,7 @@ class Holders:
         return held
 
     def _memory(
-        self, permits: Sequence[Permit], trees: Iterable[Tree], callers: Mapping[str, Use]
+        self, permits: Sequence[PermitRecord], trees: Iterable[Tree], callers: Mapping[str, Use]
     ) -> int:
         """How much of what the holders declared they have taken by now."""
         held = 0

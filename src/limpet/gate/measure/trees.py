@@ -51,7 +51,7 @@ class Trees(NamedTuple):
 _Counted: TypeAlias = tuple[str, int | None]
 
 
-class _Place(NamedTuple):
+class _Branch(NamedTuple):
     """Where a process belongs: its session, and which process below the session's first it is
     below, or is itself; None for the first. `start`: by which one is told from the next of its id.
     """
@@ -81,7 +81,7 @@ class SessionTrees:
     def __init__(self, root: str = "/") -> None:
         self._proc = os.path.join(root, "proc")
         self._parents: dict[int, int] = {}
-        self._places: dict[int, _Place | None] = {}
+        self._places: dict[int, _Branch | None] = {}
         self._new: frozenset[int] = frozenset()
         self._ticks: dict[_Counted, int] = {}
         self._at: int | None = None
@@ -146,7 +146,7 @@ class SessionTrees:
 
     @staticmethod
     def _members(
-        mine: dict[int, _Place], zygotes: dict[str, int]
+        mine: dict[int, _Branch], zygotes: dict[str, int]
     ) -> dict[tuple[str, int], set[int]]:
         """The processes of each executor: a child of a zygote, or a command that holds a permit.
         The zygote itself is of none: it holds what its executors began with.
@@ -188,7 +188,7 @@ class SessionTrees:
             self._place(pid, alive)
         self._new -= again
 
-    def _place(self, pid: int, alive: Iterable[int]) -> _Place | None:
+    def _place(self, pid: int, alive: Iterable[int]) -> _Branch | None:
         if pid in self._places or pid not in alive:
             return self._places.get(pid)
         self._places[pid] = None  # should they go round in a circle, as in a tree that changes
@@ -203,7 +203,7 @@ class SessionTrees:
         if session is not None:
             inside = above is not None and above.session == session
             branch = (above.branch or pid) if inside and above else None
-            self._places[pid] = _Place(session, branch, fields[19])
+            self._places[pid] = _Branch(session, branch, fields[19])
         return self._places[pid]
 
     def _mark(self, pid: int) -> str | None:

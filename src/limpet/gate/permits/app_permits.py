@@ -22,7 +22,7 @@ class Way(Protocol):
     inside_worker: bool
 
 
-class Gatehouse(ABC):
+class AppPermits(ABC):
     """The part of an app that gives permits."""
 
     @property

@@ -32,7 +32,7 @@ _LEAST_MARGIN = timedelta(seconds=1)
 _LOOK_SECONDS = 0.2
 
 
-class Holding:
+class PermitSession:
     """One session of the kind `permit`; once it is lost or ended it stays so.
 
     It is lost at its moment, by the clock that goes on while the machine sleeps: read before the
@@ -158,7 +158,7 @@ class Holding:
                 self._store.end(self.session, Requested("its permit was given back"))
                 told = True
         except LimpetError as error:
-            log.say("permit_unsaid", name=self._name, error=error, session=self.session)
+            log.emit("permit_unsaid", name=self._name, error=error, session=self.session)
         finally:
             # Free locks whose session is not ended are the proof by which a neighbour ends it.
             if held is not None:

@@ -16,11 +16,11 @@ from limpet.domain.errors import InvalidOption, PermitLost
 from limpet.domain.queue import checked_name
 from limpet.domain.session import DEFAULT_LEASE
 from limpet.domain.weight import Weight
-from limpet.gate.permits.holding import Holding
+from limpet.gate.permits.holding import PermitSession
 from limpet.gate.permits.stop import Stop
-from limpet.gate.permits.uninterrupted import Errand
-from limpet.gate.permits.waiting import Asker
-from limpet.gate.this_host import Here
+from limpet.gate.permits.uninterrupted import Uninterrupted
+from limpet.gate.permits.waiting import RoomWaiter
+from limpet.gate.this_host import ThisHost
 from limpet.host.locks import HeldLocks
 from limpet.storage.contract.store import Store
 
@@ -40,7 +40,7 @@ class Permit:
     def __init__(
         self,
         store: Store,
-        here: Callable[[], Here],
+        here: Callable[[], ThisHost],
         weight: Weight,
         *,
         name: str | None = None,
@@ -69,7 +69,7 @@ class Permit:
         self._stop = stop
         self._lock = threading.Lock()
         self._entered = False
-        self._holding: Holding | None = None
+        self._holding: PermitSession | None = None
 
     def __repr__(self) -> str:
         return f"<Permit {self._name} {'held' if self.held else 'not held'}>"
@@ -149,30 +149,32 @@ class Permit:
 
     # -- what both do
 
-    def _entering(self) -> Errand[Holding]:
+    def _entering(self) -> Uninterrupted[PermitSession]:
         stop = self._stop or Stop()
-        return Errand(lambda: self._enter(stop), stop)
+        return Uninterrupted(lambda: self._enter(stop), stop)
 
-    def _leaving(self) -> Errand[PermitLost | None]:
-        return Errand(self._leave)
+    def _leaving(self) -> Uninterrupted[PermitLost | None]:
+        return Uninterrupted(self._leave)
 
-    def _enter(self, stop: Stop) -> Holding:
+    def _enter(self, stop: Stop) -> PermitSession:
         with self._lock:
             if self._entered:
                 raise InvalidOption(
                     "this permit is in use already; make one with app.permit(…) for each `with`."
                 )
             self._entered = True
-        made: list[Holding] = []
+        made: list[PermitSession] = []
 
-        def begin() -> Holding:
-            holding = Holding(self._store, self._name, self._lease, self._clock, self._on_renewed)
+        def begin() -> PermitSession:
+            holding = PermitSession(
+                self._store, self._name, self._lease, self._clock, self._on_renewed
+            )
             made[:] = [holding]  # the one before is ended
             holding.begin()
             return holding
 
         try:
-            asker = Asker(
+            asker = RoomWaiter(
                 self._store, self._here(), self._weight, self._clock, self._on_wait, begin
             )
             holding = asker.wait(self._timeout, stop)
@@ -203,7 +205,7 @@ class Permit:
             self._entered = False
         return lost
 
-    def _lost(self, holding: Holding) -> PermitLost:
+    def _lost(self, holding: PermitSession) -> PermitLost:
         return PermitLost(
             f"permit {self._name} is not held any more: {holding.reason.rstrip('.')}. Others may "
             f"use its room by now."

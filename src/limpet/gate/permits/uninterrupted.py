@@ -25,7 +25,7 @@ _LONGEST_SECONDS = 2.0
 _LOOK_SECONDS = 0.2
 
 
-class Errand(Generic[T]):
+class Uninterrupted(Generic[T]):
     """Something to do; `answer` is None until it is done, and if it failed."""
 
     def __init__(self, work: Callable[[], T], stop: Stop | None = None) -> None:

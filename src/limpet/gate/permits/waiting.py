@@ -20,9 +20,9 @@ from limpet.domain.errors import (
 )
 from limpet.domain.weight import Weight
 from limpet.gate.gauge import Gauge, given_by, waits_for
-from limpet.gate.permits.holding import Holding
+from limpet.gate.permits.holding import PermitSession
 from limpet.gate.permits.stop import Stop, Stopped
-from limpet.gate.this_host import Here
+from limpet.gate.this_host import ThisHost
 from limpet.host.proofs import forget, proof
 from limpet.maintenance.sweeper import Sweeper
 from limpet.storage.contract.store import Bell, Store, Topic
@@ -36,17 +36,17 @@ _MEASURE_SECONDS = 0.5
 _FOR_A_WHILE = (StoreUnreachable, StoreBusy, StoreFull)
 
 
-class Asker:
+class RoomWaiter:
     """One who waits for room on a host."""
 
     def __init__(
         self,
         store: Store,
-        here: Here,
+        here: ThisHost,
         weight: Weight,
         clock: Clock,
         tell: Callable[[str], None],
-        begin: Callable[[], Holding],
+        begin: Callable[[], PermitSession],
     ) -> None:
         """`tell`: hears why it waits, when that changes. `begin`: begins a session to ask with."""
         self._store = store
@@ -59,7 +59,7 @@ class Asker:
         self._sweeper = Sweeper(store, None, proof, clock, told=forget)
         self._swept = 0.0
 
-    def wait(self, timeout: timedelta | None, stop: Stop) -> Holding:
+    def wait(self, timeout: timedelta | None, stop: Stop) -> PermitSession:
         """Wait for room; the answer is the session that holds it.
 
         Raises `GateTimeout` with the reason when the time is up, `NeverFits`, or `Stopped`.
@@ -97,7 +97,7 @@ class Asker:
         except StoreError:
             return None
 
-    def _ask(self, gauge: Gauge, holding: Holding) -> str | None:
+    def _ask(self, gauge: Gauge, holding: PermitSession) -> str | None:
         """Ask the store once; None if the permit is held, else what keeps it."""
         try:
             assessment = gauge.look().assessment

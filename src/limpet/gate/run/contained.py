@@ -22,7 +22,7 @@ KILLED = 128
 _SAME_SECONDS = 0.2
 
 
-class Lease:
+class PermitLease:
     """Until when the permit is certainly held, for the guardian to see."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Lease:
             fuse.put_out()
 
 
-class Asked:
+class Interruption:
     """Signals that come before the command runs.
 
     They are noted, and nothing is raised where they strike: that might be in the middle of a write,
@@ -66,9 +66,9 @@ class Asked:
 
 def run_contained(
     permit: Permit,
-    lease: Lease,
+    lease: PermitLease,
     words: Sequence[str],
-    asked: Asked,
+    asked: Interruption,
     complain: Callable[[str], None],
 ) -> int:
     """Run the command; when this returns nothing of it is left. The answer is its exit code.
@@ -94,7 +94,7 @@ def run_contained(
 
 
 def _guardian(
-    permit: Permit, lease: Lease, words: Sequence[str], link: socket.socket
+    permit: Permit, lease: PermitLease, words: Sequence[str], link: socket.socket
 ) -> "subprocess.Popen[bytes]":
     held = permit.locks
     assert held is not None

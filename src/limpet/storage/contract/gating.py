@@ -31,7 +31,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from limpet.domain.host import Host, Sample, Span
-from limpet.domain.permit import PATIENCE, Permit, Reservation, Room
+from limpet.domain.permit import PATIENCE, PermitRecord, Reservation, Room
 from limpet.domain.weight import Weight
 
 # For how long samples are kept.
@@ -55,7 +55,7 @@ class GateVerbs(Protocol):
         """
         ...
 
-    def permits(self, server: str | None = None) -> tuple[Permit, ...]:
+    def permits(self, server: str | None = None) -> tuple[PermitRecord, ...]:
         """All permits, or those of one server, the oldest first. Reads only."""
         ...
 

@@ -21,7 +21,7 @@ from limpet.storage.contract.answers import Total
 CARGO_BYTES = 4_000_000
 
 
-class Stage(StrEnum):
+class MoveStage(StrEnum):
     """How far a store is."""
 
     CLOSING = "closing"
@@ -40,7 +40,7 @@ class Relocation(msgspec.Struct, frozen=True):
     """
 
     id: str
-    stage: Stage
+    stage: MoveStage
     place: str
     epoch: str
 
@@ -51,7 +51,7 @@ class Relocation(msgspec.Struct, frozen=True):
     @property
     def closes(self) -> str | None:
         """What a store keeps beside it for every verb to see: the stage, or None when open."""
-        return None if self.stage is Stage.ARRIVED else str(self.stage)
+        return None if self.stage is MoveStage.ARRIVED else str(self.stage)
 
 
 def relocation_of(text: str | bytes | None) -> Relocation | None:
@@ -64,18 +64,18 @@ def refused(record: str | bytes | None) -> StoreMoved:
     found = relocation_of(record)
     assert found is not None
     match found.stage:
-        case Stage.ARRIVING:
+        case MoveStage.ARRIVING:
             return StoreMoved(
                 f"this store is being filled by `limpet move` from {found.place}; nothing was "
                 f"written. Wait until it has finished, or run it again if it was stopped."
             )
-        case Stage.EMPTYING:
+        case MoveStage.EMPTYING:
             return StoreMoved(
                 f"this store is being emptied, because a move from {found.place} was given up; "
                 f"nothing was written. Wait until `limpet move --abort` has finished, or run it "
                 f"again if it was stopped."
             )
-        case Stage.MOVED:
+        case MoveStage.MOVED:
             return StoreMoved(
                 f"this store was moved to {found.place} and is kept to be read only; nothing was "
                 f"written. Set LIMPET_URL, or the URL of the app, to the new place."
@@ -94,10 +94,10 @@ def need_of(was: Relocation | None, wanted: Relocation | None) -> Need:
     """What must hold in the same step: nothing runs and no committed flow is to be written out
     (`idle`), or there is no job and no living session (`empty`).
     """
-    if wanted is not None and wanted.stage is Stage.CLOSED:
+    if wanted is not None and wanted.stage is MoveStage.CLOSED:
         return "idle"
-    emptied = was is not None and was.stage is Stage.EMPTYING
-    arrives = wanted is not None and wanted.stage is Stage.ARRIVING and not emptied
+    emptied = was is not None and was.stage is MoveStage.EMPTYING
+    arrives = wanted is not None and wanted.stage is MoveStage.ARRIVING and not emptied
     return "empty" if arrives or (emptied and wanted is None) else ""
 
 

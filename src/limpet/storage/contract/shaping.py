@@ -41,8 +41,8 @@ finished is not pruned.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from limpet.domain.breaker import Breaker, BreakerRules
-from limpet.domain.job import NewJob, Page
+from limpet.domain.breaker import BreakerRules, BreakerStatus
+from limpet.domain.job import JobList, NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueRules
 from limpet.domain.rate import Rate
@@ -79,7 +79,7 @@ class FlowVerbs(Protocol):
         """
         ...
 
-    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> Page:
+    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> JobList:
         """The jobs whose parent it is, oldest first, a page at a time. Reads only."""
         ...
 
@@ -132,7 +132,7 @@ class BreakerVerbs(Protocol):
         """
         ...
 
-    def breakers(self) -> tuple[Breaker, ...]:
+    def breakers(self) -> tuple[BreakerStatus, ...]:
         """Every breaker, by name. Reads only."""
         ...
 

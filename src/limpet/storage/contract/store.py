@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from limpet.domain.breaker import Observed
 from limpet.domain.cause import Cause
 from limpet.domain.event import Event, JobEvent
-from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
+from limpet.domain.job import Job, JobFilter, JobList, LogLine, NewJob, Report
 from limpet.domain.lease import Lease
 from limpet.domain.permit import Gate
 from limpet.domain.queue import QueueView
@@ -301,7 +301,7 @@ class InspectVerbs(Protocol):
         """The states of those jobs that exist."""
         ...
 
-    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> Page:
+    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> JobList:
         """Jobs newest first, a page at a time. Pages never repeat a job, whatever moves."""
         ...
 

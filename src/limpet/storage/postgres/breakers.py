@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed
+from limpet.domain.breaker import BreakerRules, BreakerState, BreakerStatus, Observed, observed
 from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.records.store_settings import BreakerPiece, breaker_in
@@ -17,12 +17,12 @@ def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:
     for rules in sorted(breakers, key=lambda each: each.name):
         known = _locked(tx, rules.name)
         if known is None:
-            write(tx, Breaker(rules, BreakerState.CLOSED, 0, 0, 0, None, None))
+            write(tx, BreakerStatus(rules, BreakerState.CLOSED, 0, 0, 0, None, None))
         elif known.rules != rules:
             write(tx, replace(known, rules=rules))
 
 
-def breakers(tx: Transaction) -> tuple[Breaker, ...]:
+def breakers(tx: Transaction) -> tuple[BreakerStatus, ...]:
     """Every breaker, by name."""
     return tuple(readable(tx.run("breakers", "all"), lambda row: breaker_in(*row)))
 
@@ -35,7 +35,7 @@ def reset_breaker(tx: Transaction, name: str) -> bool:
         return False
     if known.state is not BreakerState.CLOSED:
         ((now,),) = tx.run("recover", "time", given=tx.wall)
-        write(tx, Breaker(known.rules, BreakerState.CLOSED, 0, 0, now, None, None))
+        write(tx, BreakerStatus(known.rules, BreakerState.CLOSED, 0, 0, now, None, None))
         tx.rings.add(Topic.READY)
     return True
 
@@ -52,13 +52,13 @@ def tell(tx: Transaction, seen: Sequence[Observed]) -> None:
                 tx.rings.add(Topic.READY)
 
 
-def _locked(tx: Transaction, name: str) -> Breaker | None:
+def _locked(tx: Transaction, name: str) -> BreakerStatus | None:
     # One that cannot be read is put anew.
     found = tx.run("breakers", "lock", name=name)
     return next(iter(readable(found, lambda row: breaker_in(name, row[0]))), None)
 
 
-def write(tx: Transaction, breaker: Breaker) -> None:
+def write(tx: Transaction, breaker: BreakerStatus) -> None:
     """Keep it, rules and state."""
     rules = breaker.rules
     tx.run(

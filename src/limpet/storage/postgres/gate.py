@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from limpet.domain.host import Host, Sample, Span
-from limpet.domain.permit import PATIENCE, Permit, Reservation, Room
+from limpet.domain.permit import PATIENCE, PermitRecord, Reservation, Room
 from limpet.domain.session import Standing
 from limpet.domain.weight import Weight
 from limpet.storage.contract.refusals import session_dead, session_not_known
@@ -33,7 +33,7 @@ def take_permit(
     return bool(given)
 
 
-class Gates:
+class GateStore:
     """The verbs of the gate; see `limpet.storage.contract.gating`."""
 
     _db: Database
@@ -43,7 +43,7 @@ class Gates:
     ) -> bool:
         return self._db.once(lambda tx: take_permit(tx, session, weight, room, patience))
 
-    def permits(self, server: str | None = None) -> tuple[Permit, ...]:
+    def permits(self, server: str | None = None) -> tuple[PermitRecord, ...]:
         return self._db.once(lambda tx: permits.permits(tx, server), reading=True)
 
     def reservations(self) -> tuple[Reservation, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from limpet.domain.event import Event, JobEvent
 from limpet.domain.ids import is_id
-from limpet.domain.job import Job, JobFilter, LogLine, Page
+from limpet.domain.job import Job, JobFilter, JobList, LogLine
 from limpet.domain.queue import QueueView
 from limpet.domain.session import Session
 from limpet.domain.state import State
@@ -32,7 +32,7 @@ def states(tx: Transaction, ids: Sequence[str]) -> dict[str, State]:
     return {id_: State(state) for id_, state in rows}
 
 
-def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> Page:
+def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> JobList:
     """A page of jobs, newest first; ids sort by time, and a cursor is the last one of a page."""
     size = page_size(limit)
     if cursor is not None and not is_id(cursor):
@@ -49,7 +49,7 @@ def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> P
         rows = tx.run("inspect", "jobs_in_state", state=str(which.state), **params)
     more = len(rows) > size
     rows = rows[:size]
-    return Page(tuple(job_of(row) for row in rows), str(rows[-1][1]) if more else None)
+    return JobList(tuple(job_of(row) for row in rows), str(rows[-1][1]) if more else None)
 
 
 def events(tx: Transaction, id_: str) -> tuple[Event, ...]:

@@ -23,7 +23,7 @@ _IDLE_LOOKS = 40
 
 
 @dataclass(slots=True)
-class Use:
+class ConnectionUse:
     """One use of a connection: since when, until when it may take; whether it was cut here."""
 
     since: float
@@ -41,16 +41,16 @@ class Overdue:
     def start_anew(self) -> None:
         """In a child: what the parent uses is its own."""
         self._lock = threading.Lock()
-        self._used: dict[Any, Use] = {}
+        self._used: dict[Any, ConnectionUse] = {}
         # When the last of them had its answer.
         self._answered = 0.0
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def watched(self, connection: Any, seconds: float) -> Iterator[Use]:
+    def watched(self, connection: Any, seconds: float) -> Iterator[ConnectionUse]:
         """Cut the connection if it is in use for longer than that."""
         since = time.monotonic()
-        use = Use(since, since + seconds)
+        use = ConnectionUse(since, since + seconds)
         with self._lock:
             if self._thread is None:
                 thread = threading.Thread(target=self._look, name="limpet-overdue", daemon=True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from limpet.domain.permit import RESERVED_FOR, Gate, Permit, Reservation, Room
+from limpet.domain.permit import RESERVED_FOR, Gate, PermitRecord, Reservation, Room
 from limpet.domain.weight import Weight
 from limpet.storage.postgres.transaction import Transaction
 
@@ -26,10 +26,10 @@ def gate_record(gate: Gate) -> dict[str, Any]:
     }
 
 
-def permits(tx: Transaction, server: str | None) -> tuple[Permit, ...]:
+def permits(tx: Transaction, server: str | None) -> tuple[PermitRecord, ...]:
     """All permits; see `GateVerbs.permits`."""
     return tuple(
-        Permit(server, holder, session, what, Weight(cpu / 1000, memory, heavy=heavy), at)
+        PermitRecord(server, holder, session, what, Weight(cpu / 1000, memory, heavy=heavy), at)
         for server, holder, session, what, cpu, memory, heavy, at in tx.run(
             "gate", "permits", server=server
         )

@@ -14,7 +14,7 @@ from limpet.storage.sql import schedules
 T = TypeVar("T")
 
 
-class Schedules(schedules.Schedules):
+class ScheduleStore(schedules.SqlSchedules):
     """The verbs of schedules; see `limpet.storage.contract.scheduling`."""
 
     _db: Database

@@ -7,7 +7,7 @@ from typing import Any
 from limpet.domain.cause import Cause, Raised
 from limpet.domain.errors import FlowIncomplete
 from limpet.domain.state import FINAL, Move, State
-from limpet.domain.transition import Fail, FanOut, Settlement, Snooze
+from limpet.domain.transition import AwaitChildren, Fail, Settlement, SnoozeUntil
 from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.flow import commit_staged, drop
 from limpet.storage.postgres.held import HeldJob
@@ -23,9 +23,9 @@ def settled(tx: Transaction, job: HeldJob, settlement: Settlement) -> dict[str, 
     row, decision = job.row, decide(job.row, settlement, job)
     more: dict[str, int | None] = {}
     match settlement:
-        case FanOut(flow=flow) if decision.is_final:
+        case AwaitChildren(flow=flow) if decision.is_final:
             drop(tx, flow)
-        case FanOut(flow=flow, chunks=chunks, children=children):
+        case AwaitChildren(flow=flow, chunks=chunks, children=children):
             if commit_staged(tx, flow, chunks):
                 more = {"pending": children}
             else:
@@ -35,7 +35,7 @@ def settled(tx: Transaction, job: HeldJob, settlement: Settlement) -> dict[str, 
                 decision = replace(failed, settled=Move.FAN_OUT)
         case Fail(relaunch_at=at) if not row.cancel_requested:
             more = {"relaunch_at": at}
-        case Snooze(at=at, holds=True):
+        case SnoozeUntil(at=at, holds=True):
             more = {"holds": at}
     return move(tx, row, decision) | more
 

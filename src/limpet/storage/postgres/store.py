@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from limpet.domain.breaker import Breaker, BreakerRules, Observed
+from limpet.domain.breaker import BreakerRules, BreakerStatus, Observed
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock
 from limpet.domain.errors import LeaseLost, QueueFull
 from limpet.domain.event import Event, JobEvent
-from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
+from limpet.domain.job import Job, JobFilter, JobList, LogLine, NewJob, Report
 from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueRules, QueueView
 from limpet.domain.rate import Rate
@@ -45,12 +45,12 @@ from limpet.storage.postgres.enqueue import (
     written,
 )
 from limpet.storage.postgres.exchange import exchange
-from limpet.storage.postgres.gate import Gates
+from limpet.storage.postgres.gate import GateStore
 from limpet.storage.postgres.invariants import invariants
 from limpet.storage.postgres.location import parse
 from limpet.storage.postgres.mend import mend
 from limpet.storage.postgres.report import report
-from limpet.storage.postgres.schedule import Schedules
+from limpet.storage.postgres.schedule import ScheduleStore
 from limpet.storage.postgres.within import aenqueue_within, enqueue_within
 
 _log = logging.getLogger("limpet.store")
@@ -59,7 +59,7 @@ _log = logging.getLogger("limpet.store")
 _LOOK_SECONDS = 60.0
 
 
-class PostgresStore(Schedules, Gates):
+class PostgresStore(ScheduleStore, GateStore):
     """A store in one schema of a PostgreSQL database; its verbs are in `storage.contract`."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
@@ -232,7 +232,7 @@ class PostgresStore(Schedules, Gates):
             raise answer
         return answer
 
-    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> Page:
+    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> JobList:
         return self._db.once(lambda tx: flows.children(tx, job, cursor, limit), reading=True)
 
     def declare_queues(self, queues: Mapping[str, QueueRules]) -> None:
@@ -256,7 +256,7 @@ class PostgresStore(Schedules, Gates):
     def declare_breakers(self, breakers: Sequence[BreakerRules]) -> None:
         self._db.write(lambda tx: breaking.declare_breakers(tx, breakers))
 
-    def breakers(self) -> tuple[Breaker, ...]:
+    def breakers(self) -> tuple[BreakerStatus, ...]:
         return self._db.once(breaking.breakers, reading=True)
 
     def reset_breaker(self, name: str) -> bool:
@@ -270,7 +270,7 @@ class PostgresStore(Schedules, Gates):
     def states(self, jobs: Sequence[str]) -> dict[str, State]:
         return self._db.once(lambda tx: inspect.states(tx, jobs), reading=True)
 
-    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> Page:
+    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> JobList:
         return self._db.once(lambda tx: inspect.jobs(tx, which, cursor, limit), reading=True)
 
     def events(self, job: str) -> tuple[Event, ...]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from limpet.domain.breaker import Breaker, BreakerRules, BreakerState
+from limpet.domain.breaker import BreakerRules, BreakerState, BreakerStatus
 from limpet.domain.job import NewJob
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.domain.rate import Rate, checked_rate, whole_number
@@ -17,13 +17,13 @@ from limpet.domain.schedule import CatchUp, Schedule, Timing
 from limpet.storage.records.unreadable import field, or_else
 
 
-class _Piece(msgspec.Struct, frozen=True, omit_defaults=True):
+class _Setting(msgspec.Struct, frozen=True, omit_defaults=True):
     def text(self) -> str:
         """As JSON."""
         return msgspec.json.encode(self).decode()
 
 
-class QueuePiece(_Piece, frozen=True, omit_defaults=True):
+class QueuePiece(_Setting, frozen=True, omit_defaults=True):
     """What is said of a queue; `given_until` belongs to its rate (see `domain.rate`)."""
 
     declared: QueueRules = NO_QUEUE_RULES
@@ -38,7 +38,7 @@ class QueuePiece(_Piece, frozen=True, omit_defaults=True):
         return self.adjusted.over(self.declared)
 
 
-class KeyPiece(_Piece, frozen=True, omit_defaults=True):
+class KeyPiece(_Setting, frozen=True, omit_defaults=True):
     """What was set for a key at run time, and how far its rate has given out turns."""
 
     limit: int | None = None
@@ -46,7 +46,7 @@ class KeyPiece(_Piece, frozen=True, omit_defaults=True):
     given_until: int = 0
 
 
-class BreakerPiece(_Piece, frozen=True, omit_defaults=True):
+class BreakerPiece(_Setting, frozen=True, omit_defaults=True):
     """A breaker, rules and state."""
 
     tasks: tuple[str, ...]
@@ -62,7 +62,7 @@ class BreakerPiece(_Piece, frozen=True, omit_defaults=True):
     probe_at: int | None = None
     tries: tuple[tuple[str, int], ...] = ()
 
-    def breaker(self, name: str) -> Breaker:
+    def breaker(self, name: str) -> BreakerStatus:
         """As the domain has it."""
         rules = BreakerRules(
             name,
@@ -72,7 +72,7 @@ class BreakerPiece(_Piece, frozen=True, omit_defaults=True):
             self.window,
             self.probe_after,
         )
-        return Breaker(
+        return BreakerStatus(
             rules,
             BreakerState(self.state),
             self.succeeded,
@@ -84,7 +84,7 @@ class BreakerPiece(_Piece, frozen=True, omit_defaults=True):
         )
 
     @classmethod
-    def of(cls, breaker: Breaker) -> "BreakerPiece":
+    def of(cls, breaker: BreakerStatus) -> "BreakerPiece":
         """As it is kept."""
         rules = breaker.rules
         return cls(
@@ -103,7 +103,7 @@ class BreakerPiece(_Piece, frozen=True, omit_defaults=True):
         )
 
 
-class SchedulePiece(_Piece, frozen=True, omit_defaults=True):
+class SchedulePiece(_Setting, frozen=True, omit_defaults=True):
     """What is said of a schedule, and what became of it so far, the last seven.
 
     What is said is `definition`, by which a store knows whether a schedule is put again as it was.
@@ -202,12 +202,12 @@ def _key(text: str | bytes) -> KeyPiece:
     return piece
 
 
-def breaker_in(name: str, text: str | bytes) -> Breaker:
+def breaker_in(name: str, text: str | bytes) -> BreakerStatus:
     """A breaker as a store keeps it; raises `UnreadableRow`."""
     return field("breaker", name, "body", lambda body: read(BreakerPiece, body).breaker(name), text)
 
 
-P = TypeVar("P", bound=_Piece)
+P = TypeVar("P", bound=_Setting)
 
 
 def read(kind: type[P], text: str | bytes | None) -> P:

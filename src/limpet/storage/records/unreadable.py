@@ -123,4 +123,6 @@ def note(error: UnreadableRow) -> None:
     if len(_named) >= _MOST_NAMED:
         _named.clear()
     _named.add(name)
-    log.say("row_unreadable", kind=error.kind, row=error.row, field=error.field, error=error.reason)
+    log.emit(
+        "row_unreadable", kind=error.kind, row=error.row, field=error.field, error=error.reason
+    )

@@ -16,7 +16,7 @@ from limpet.domain.fork import anew_in_child
 from limpet.storage.contract.store import Topic
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.redis.connection import Connection
-from limpet.storage.redis.connections import Connections
+from limpet.storage.redis.connections import RedisConnections
 from limpet.storage.redis.failures import is_elsewhere, is_lost, moved_to, said
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
@@ -27,7 +27,7 @@ _PULSE_SECONDS = 5.0
 class Bells:
     """The bells of one store in one process."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: RedisConnections) -> None:
         self._connections = connections
         self._channel = connections.location.key.removesuffix("store")
         self.start_anew()

@@ -21,7 +21,7 @@ from limpet.storage.records.texts import from_json
 from limpet.storage.redis.enqueue import flags_of, has_hook
 from limpet.storage.redis.furniture import furniture_of, writes_of
 from limpet.storage.redis.layout import FAMILY, HOOK, TURN
-from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.link import RedisLink, as_text, packed
 from limpet.storage.redis.packed import unpacked
 from limpet.storage.redis.rows import counts_of, number_of, parcel_of, row_of
 
@@ -29,7 +29,7 @@ _NOT_ARRIVING = 1
 _MOST_LATEST = 1_000
 
 
-def manifest(link: Link) -> Manifest:
+def manifest(link: RedisLink) -> Manifest:
     """What there is; see `MoveVerbs.manifest`."""
     _, gauges, totals, paused, rows, *beside = link.call("manifest")
     counted = counts_of(gauges)
@@ -48,7 +48,7 @@ def manifest(link: Link) -> Manifest:
     return found
 
 
-def cargo(link: Link, cursor: str) -> Cargo:
+def cargo(link: RedisLink, cursor: str) -> Cargo:
     """The next jobs; see `MoveVerbs.cargo`."""
     _, told, events, lines, more = link.call("cargo", int(cursor or 0), CHUNK, CARGO_BYTES)
     parcels = [parcel_of(parts) for parts in told]
@@ -78,7 +78,7 @@ def _unless_false(value: Any) -> Any:
     return None if value is False else value
 
 
-def adopt(link: Link, move: str, cargo: Cargo) -> int:
+def adopt(link: RedisLink, move: str, cargo: Cargo) -> int:
     """Write jobs as they were elsewhere; see `MoveVerbs.adopt`."""
     at_most_a_chunk(cargo.parcels)
     events: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
@@ -133,7 +133,7 @@ def _sent(each: Parcel, events: list[Any], lines: list[Any]) -> tuple[Any, ...]:
     )
 
 
-def furnish(link: Link, move: str, manifest: Manifest) -> None:
+def furnish(link: RedisLink, move: str, manifest: Manifest) -> None:
     """Pause queues, set totals and furniture; see `MoveVerbs.furnish`."""
     totals = [
         word for each in manifest.totals for word in (f"{each.queue}/{each.move}", str(each.count))
@@ -144,7 +144,7 @@ def furnish(link: Link, move: str, manifest: Manifest) -> None:
         raise not_arriving(move)
 
 
-def discard(link: Link, move: str) -> bool:
+def discard(link: RedisLink, move: str) -> bool:
     """Remove what has arrived; see `MoveVerbs.discard`."""
     code, *answer = link.call("discard", move)
     if code == _NOT_ARRIVING:

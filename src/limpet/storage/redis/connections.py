@@ -23,7 +23,7 @@ _URGENT_SHARE = 0.4
 _PATIENCE_WITH_SENTINELS_SECONDS = 1.0
 
 
-class Connections:
+class RedisConnections:
     """Open connections that nobody uses just now, and how to make another.
 
     Each belongs to whoever has taken it. Renewals have connections of their own, and where a

@@ -8,14 +8,14 @@ from limpet.domain.state import State
 from limpet.storage.contract.refusals import not_finished, not_quarantined, unique_held
 from limpet.storage.records.texts import repaired
 from limpet.storage.redis.inspect import job as find
-from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.link import RedisLink, as_text, packed
 from limpet.storage.redis.settle import cause_text
 
 _NOT_FOUND = 1
 _UNIQUE_TAKEN = 3
 
 
-def cancel(link: Link, job: str, reason: str) -> State:
+def cancel(link: RedisLink, job: str, reason: str) -> State:
     """Cancel, or ask the holder to; see `ControlVerbs.cancel`."""
     code, *answer = link.call("cancel", job, cause_text(Requested(reason=reason)))
     if code == _NOT_FOUND:
@@ -23,7 +23,7 @@ def cancel(link: Link, job: str, reason: str) -> State:
     return State(answer[0].decode())
 
 
-def retry(link: Link, job: str, seen_round: int) -> int:
+def retry(link: RedisLink, job: str, seen_round: int) -> int:
     """Open a new round; see `ControlVerbs.retry`."""
     code, *answer = link.call("retry", job, seen_round)
     if code == _NOT_FOUND:
@@ -36,7 +36,9 @@ def retry(link: Link, job: str, seen_round: int) -> int:
     return int(answer[0])
 
 
-def repair(link: Link, job: str, args: str, payload_version: int, secrets: Sequence[str]) -> State:
+def repair(
+    link: RedisLink, job: str, args: str, payload_version: int, secrets: Sequence[str]
+) -> State:
     """Give a quarantined job arguments that fit; see `RepairVerbs.repair`."""
     before = as_text(packed(payload_version) + packed(args))
     after = as_text(packed(tuple(secrets)) + b"\xc0")
@@ -51,13 +53,13 @@ def repair(link: Link, job: str, args: str, payload_version: int, secrets: Seque
     return state
 
 
-def requeue(link: Link, jobs: Sequence[str], queue: str) -> int:
+def requeue(link: RedisLink, jobs: Sequence[str], queue: str) -> int:
     """Take waiting jobs to another queue; see `RepairVerbs.requeue`."""
     if "/" in queue:
         raise InvalidOption(f"queue {queue!r}: the name of a queue has no slash.")
     return int(link.call("requeue", list(dict.fromkeys(jobs)), queue)[1])
 
 
-def pause(link: Link, queue: str, paused: bool) -> None:
+def pause(link: RedisLink, queue: str, paused: bool) -> None:
     """Stop or resume claiming from a queue."""
     link.call("pause", queue, paused)

@@ -9,10 +9,10 @@ from limpet.domain.state import State
 from limpet.storage.contract.answers import Promoted, Pruned
 from limpet.storage.contract.bounds import SESSIONS_KEPT
 from limpet.storage.records.unreadable import note, unreadable
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 
 
-def promote(link: Link) -> Promoted:
+def promote(link: RedisLink) -> Promoted:
     """Scheduled → ready, waiting → too late; see `SweepVerbs.promote`."""
     _, ready, lapsed, more, next_due, lost = link.call("promote")
     for part in lost:
@@ -27,7 +27,7 @@ def promote(link: Link) -> Promoted:
 
 
 def prune(
-    link: Link,
+    link: RedisLink,
     retention: Mapping[State, timedelta],
     queues: Mapping[str, Mapping[State, timedelta]],
 ) -> Pruned:

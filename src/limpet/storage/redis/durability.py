@@ -2,7 +2,7 @@
 
 from limpet.domain.errors import StoreError
 from limpet.storage.redis.connection import facts_of
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 
 _FSYNC = {
     "always": "every write is on the disk before it is answered",
@@ -12,7 +12,7 @@ _FSYNC = {
 }
 
 
-def told(link: Link) -> tuple[str, str]:
+def told(link: RedisLink) -> tuple[str, str]:
     """(engine, durability) of the server as it is configured now."""
     facts = facts_of(link.ask("INFO"))
     name = "Valkey" if "valkey_version" in facts else "Redis"
@@ -30,7 +30,7 @@ def told(link: Link) -> tuple[str, str]:
     return engine, "; ".join(parts)
 
 
-def _disk(link: Link, facts: dict[str, str]) -> str:
+def _disk(link: RedisLink, facts: dict[str, str]) -> str:
     if facts.get("aof_enabled") == "1":
         fsync = _setting(link, "appendfsync")
         return f"AOF, appendfsync {fsync or 'unknown'}" + (
@@ -44,7 +44,7 @@ def _disk(link: Link, facts: dict[str, str]) -> str:
     return "memory only: no AOF and no snapshots; a restart of the server loses every job"
 
 
-def _setting(link: Link, name: str) -> str | None:
+def _setting(link: RedisLink, name: str) -> str | None:
     """A setting of the server; None where it does not tell, as many hosted ones."""
     try:
         found = link.ask("CONFIG", "GET", name)

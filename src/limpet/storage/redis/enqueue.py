@@ -15,7 +15,7 @@ from limpet.storage.contract.answers import Receipt
 from limpet.storage.contract.refusals import of_texts
 from limpet.storage.contract.store import at_once
 from limpet.storage.redis.layout import FAMILY, HOOK, KEYED, NONE, ROW, RULED, UNIQUE
-from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.link import RedisLink, as_text, packed
 from limpet.storage.redis.rows import state_of
 
 _SHAPE = ROW.packing(*ROW.between("suspect", "priority"))
@@ -25,7 +25,7 @@ FENCE_LOST, _NO_PARENT = 4, 5
 
 @of_texts
 def enqueue(
-    link: Link,
+    link: RedisLink,
     jobs: Sequence[NewJob],
     caps: Mapping[str, int] | None = None,
     all_or_none: bool = False,

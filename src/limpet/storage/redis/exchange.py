@@ -19,7 +19,7 @@ from limpet.storage.contract.refusals import (
 )
 from limpet.storage.contract.store import Want
 from limpet.storage.records.unreadable import NONSENSE
-from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.link import RedisLink, as_text, packed
 from limpet.storage.redis.permits import gate_told
 from limpet.storage.redis.rows import claimed_alone, rejected_of
 from limpet.storage.redis.settle import told
@@ -31,7 +31,7 @@ _jobs = msgspec.msgpack.Decoder(tuple[ClaimedJob, ...]).decode
 
 @of_texts
 def exchange(
-    link: Link,
+    link: RedisLink,
     session: str,
     seq: int,
     settlements: Sequence[Settlement],
@@ -76,7 +76,7 @@ def exchange(
     )
 
 
-def _claimed(link: Link, session: str, seq: int, claimed: bytes) -> tuple[ClaimedJob, ...]:
+def _claimed(link: RedisLink, session: str, seq: int, claimed: bytes) -> tuple[ClaimedJob, ...]:
     try:
         return _jobs(claimed)
     except NONSENSE:  # what somebody else wrote into one of them must not cost the others

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from limpet.domain.errors import FlowIncomplete, LeaseLost, QueueFull
-from limpet.domain.job import NewJob, Page
+from limpet.domain.job import JobList, NewJob
 from limpet.domain.lease import Lease
 from limpet.storage.contract.bounds import page_size
 from limpet.storage.contract.refusals import cursor_not_given, of_texts
 from limpet.storage.redis.enqueue import FENCE_LOST, batch_of
-from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.link import RedisLink, as_text, packed
 from limpet.storage.redis.rows import job_of, number_of
 
 _INCOMPLETE, _FULL = 1, 2
 
 
 @of_texts
-def stage(link: Link, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
+def stage(link: RedisLink, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
     """Keep jobs aside; see `FlowVerbs.stage`."""
     once = list({job.id: job for job in reversed(jobs)}.values())[::-1]
     batch = batch_of(once)
@@ -33,7 +33,7 @@ def _raw(text: str | bytes) -> msgspec.Raw:
 
 
 def commit(
-    link: Link, flow: str, chunks: int, fence: Lease | None, caps: Mapping[str, int] | None
+    link: RedisLink, flow: str, chunks: int, fence: Lease | None, caps: Mapping[str, int] | None
 ) -> bool:
     """Let them come into being; see `FlowVerbs.commit`."""
     code, *answer = link.call("commit", flow, chunks, fence or False, caps or False)
@@ -47,7 +47,7 @@ def commit(
     return bool(answer[0])
 
 
-def children(link: Link, job: str, cursor: str | None, limit: int) -> Page:
+def children(link: RedisLink, job: str, cursor: str | None, limit: int) -> JobList:
     """A page of a job's children, oldest first."""
     size = page_size(limit)
     if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
@@ -56,4 +56,4 @@ def children(link: Link, job: str, cursor: str | None, limit: int) -> Page:
     found = link.call("children", job, after, size + 1)[1]
     more = len(found) > size
     found = found[:size]
-    return Page(tuple(map(job_of, found)), str(number_of(found[-1])) if more else None)
+    return JobList(tuple(map(job_of, found)), str(number_of(found[-1])) if more else None)

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from limpet.domain.host import Host, Sample, Span
-from limpet.domain.permit import PATIENCE, RESERVED_FOR, Permit, Reservation, Room
+from limpet.domain.permit import PATIENCE, RESERVED_FOR, PermitRecord, Reservation, Room
 from limpet.domain.weight import Weight
 from limpet.storage.contract.refusals import session_dead, session_not_known
 from limpet.storage.redis import hosts, permits
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 
 _NOT_KNOWN, _OVER = 1, 2
 
 
-def take_permit(link: Link, session: str, weight: Weight, room: Room, patience: int) -> bool:
+def take_permit(link: RedisLink, session: str, weight: Weight, room: Room, patience: int) -> bool:
     """Admit a caller outside; see `GateVerbs.take_permit`."""
     told = permits.weight_told(weight), permits.room_told(room)
     code, *answer = link.call("take_permit", session, *told, RESERVED_FOR, patience)
@@ -24,17 +24,17 @@ def take_permit(link: Link, session: str, weight: Weight, room: Room, patience: 
     return bool(answer[0])
 
 
-class Gates:
+class GateStore:
     """The verbs of the gate; see `limpet.storage.contract.gating`."""
 
-    _link: Link
+    _link: RedisLink
 
     def take_permit(
         self, session: str, weight: Weight, room: Room, patience: int = PATIENCE
     ) -> bool:
         return take_permit(self._link, session, weight, room, patience)
 
-    def permits(self, server: str | None = None) -> tuple[Permit, ...]:
+    def permits(self, server: str | None = None) -> tuple[PermitRecord, ...]:
         return permits.permits(self._link, server)
 
     def reservations(self) -> tuple[Reservation, ...]:

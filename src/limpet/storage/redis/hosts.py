@@ -8,11 +8,11 @@ from limpet.domain.duration import microseconds
 from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import RESERVED_FOR
 from limpet.storage.contract.gating import SAMPLES_KEPT
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 
 
 def publish_host(
-    link: Link, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample]
+    link: RedisLink, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample]
 ) -> None:
     """Keep what a host says; see `GateVerbs.publish_host`."""
     kept = [(span, microseconds(time)) for span, time in SAMPLES_KEPT.items()]
@@ -20,7 +20,7 @@ def publish_host(
     link.call("publish_host", server, body, lives, [*samples], kept, RESERVED_FOR)
 
 
-def hosts(link: Link, server: str | None) -> tuple[Host, ...]:
+def hosts(link: RedisLink, server: str | None) -> tuple[Host, ...]:
     """What still holds; see `GateVerbs.hosts`."""
     told = link.call("hosts", False if server is None else server)[1]
     return tuple(
@@ -33,7 +33,7 @@ def hosts(link: Link, server: str | None) -> tuple[Host, ...]:
     )
 
 
-def samples(link: Link, server: str, span: Span) -> tuple[Sample, ...]:
+def samples(link: RedisLink, server: str, span: Span) -> tuple[Sample, ...]:
     """How a host has been doing; see `GateVerbs.samples`."""
     told = link.call("samples", server, span, microseconds(SAMPLES_KEPT[span]))[1]
     return tuple(Sample(span, *_stamped(each)) for each in told)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from limpet.domain.event import Event, JobEvent
-from limpet.domain.job import Job, JobFilter, LogLine, Page
+from limpet.domain.job import Job, JobFilter, JobList, LogLine
 from limpet.domain.queue import NO_QUEUE_RULES, QueueView
 from limpet.domain.session import Session
 from limpet.domain.state import State
@@ -13,7 +13,7 @@ from limpet.storage.contract.bounds import page_size
 from limpet.storage.contract.refusals import cursor_not_given
 from limpet.storage.records.unreadable import readable
 from limpet.storage.redis.limits import rules_of
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 from limpet.storage.redis.rows import counts_of, job_of, number_of, pairs_of, state_of
 from limpet.storage.redis.told import event_of, job_event_of, line_of, session_of
 
@@ -21,20 +21,20 @@ from limpet.storage.redis.told import event_of, job_event_of, line_of, session_o
 _MOST_LOOKED_AT = 10_000
 
 
-def job(link: Link, id_: str) -> Job | None:
+def job(link: RedisLink, id_: str) -> Job | None:
     """One job, or None."""
     answer = link.call("job", id_)
     return job_of(answer[1]) if len(answer) > 1 else None
 
 
-def states(link: Link, ids: Sequence[str]) -> dict[str, State]:
+def states(link: RedisLink, ids: Sequence[str]) -> dict[str, State]:
     """The states of those jobs that exist."""
     digits = link.call("states", list(ids))[1]
     told = zip(ids, digits.decode(), strict=True)
     return {id_: state_of(int(digit)) for id_, digit in told if digit != "0"}
 
 
-def jobs(link: Link, which: JobFilter, cursor: str | None, limit: int) -> Page:
+def jobs(link: RedisLink, which: JobFilter, cursor: str | None, limit: int) -> JobList:
     """A page of jobs, newest first."""
     size = page_size(limit)
     if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
@@ -57,25 +57,25 @@ def jobs(link: Link, which: JobFilter, cursor: str | None, limit: int) -> Page:
         after = int(goes_on)
     more = len(found) > size
     found = found[:size]
-    return Page(tuple(map(job_of, found)), str(number_of(found[-1])) if more else None)
+    return JobList(tuple(map(job_of, found)), str(number_of(found[-1])) if more else None)
 
 
-def events(link: Link, id_: str) -> tuple[Event, ...]:
+def events(link: RedisLink, id_: str) -> tuple[Event, ...]:
     """The recorded events of a job, oldest first."""
     return tuple(readable(link.call("events", id_)[1], lambda entry: event_of(id_, entry)))
 
 
-def latest_events(link: Link, limit: int) -> tuple[JobEvent, ...]:
+def latest_events(link: RedisLink, limit: int) -> tuple[JobEvent, ...]:
     """What was recorded last, of any job."""
     return tuple(readable(link.call("latest_events", page_size(limit))[1], job_event_of))
 
 
-def log(link: Link, id_: str) -> tuple[LogLine, ...]:
+def log(link: RedisLink, id_: str) -> tuple[LogLine, ...]:
     """The lines that a job wrote."""
     return tuple(readable(link.call("log", id_)[1], lambda entry: line_of(id_, entry)))
 
 
-def queues(link: Link) -> tuple[QueueView, ...]:
+def queues(link: RedisLink) -> tuple[QueueView, ...]:
     """Every queue, with how many jobs are in each state."""
     _, gauges, paused, heads, now, declared, adjusted, holds, given, draining = link.call("queues")
     counts: dict[str, dict[State, int]] = {}
@@ -116,13 +116,13 @@ def queues(link: Link) -> tuple[QueueView, ...]:
     return tuple(views)
 
 
-def sessions(link: Link, with_dead: bool) -> tuple[Session, ...]:
+def sessions(link: RedisLink, with_dead: bool) -> tuple[Session, ...]:
     """The sessions, newest first."""
     _, now_lease, told = link.call("sessions", with_dead)
     return tuple(session_of(id_, fields, int(now_lease)) for id_, fields in told)
 
 
-def totals(link: Link) -> tuple[Total, ...]:
+def totals(link: RedisLink) -> tuple[Total, ...]:
     """How often each move was made, by queue."""
     counted = counts_of(link.call("totals")[1])
     return tuple(Total(queue, move, count) for (queue, move), count in sorted(counted.items()))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from limpet.storage.contract.answers import Broken
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 
 RULES = {
     "state_is_known": "a job is in one of the states of the table",
@@ -56,7 +56,7 @@ _SMALL = 20_000
 _BESIDE = ("job", "extra", "result", "result_secrets", "error", "progress", "pending", "unique")
 
 
-def invariants(link: Link) -> tuple[Broken, ...]:
+def invariants(link: RedisLink) -> tuple[Broken, ...]:
     """Every rule that does not hold."""
     found: dict[str, tuple[int, str]] = {}
     for told in _checks(link):
@@ -69,7 +69,7 @@ def invariants(link: Link) -> tuple[Broken, ...]:
     )
 
 
-def _checks(link: Link) -> Iterator[list[Any]]:
+def _checks(link: RedisLink) -> Iterator[list[Any]]:
     cursor = "0"
     while True:
         _, next_cursor, told = link.call("invariants_jobs", cursor, _AT_ONCE)
@@ -88,7 +88,7 @@ def _checks(link: Link) -> Iterator[list[Any]]:
         yield link.call("invariants_keys", [], names)[1]
 
 
-def _scanned(link: Link, *command: str, match: str = "") -> Iterator[list[bytes]]:
+def _scanned(link: RedisLink, *command: str, match: str = "") -> Iterator[list[bytes]]:
     """What a scan finds, as far as it finds something."""
     cursor = b"0"
     while True:

@@ -33,7 +33,7 @@ NONE = -1
 _IN_PYTHON = {"B": "B", "I4": "I", "i4": "i", "I6": "6s", "I8": "Q", "d": "d"}
 
 
-class Row(NamedTuple):
+class RowFields(NamedTuple):
     """Everything about a job that changes; then follow the id of its session and its line (queue, a
     slash, task).
     """
@@ -62,7 +62,7 @@ class Row(NamedTuple):
     session_length: B
 
 
-class Held(NamedTuple):
+class HeldFields(NamedTuple):
     """What a session keeps of a job that it holds; then follows its line.
 
     The kind is 0 for a plain job; 1 for one that may have an error or a request to cancel it, is of
@@ -80,7 +80,7 @@ class Place(NamedTuple):
     number: I6
 
 
-class Reservation(NamedTuple):
+class ReservationFields(NamedTuple):
     """When whoever a host is reserved for was last passed over, and the token of that job, so that
     any claim of it ends this, or that of no job for a caller; then follows the job or the session.
     """
@@ -120,12 +120,12 @@ def _layout(fields: type, rest: str) -> Layout:
     return Layout({name: hint.__metadata__[0] for name, hint in hints.items()}, rest)
 
 
-ROW = _layout(Row, "session")
+ROW = _layout(RowFields, "session")
 LAYOUTS = {
     "row": ROW,
-    "held": _layout(Held, "line"),
+    "held": _layout(HeldFields, "line"),
     "place": _layout(Place, "id"),
-    "reservation": _layout(Reservation, "holder"),
+    "reservation": _layout(ReservationFields, "holder"),
 }
 
 # Of a row: it has a hook; it is somebody's child or has children; it has a key; it has a turn of

@@ -2,23 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 
-from limpet.domain.breaker import Breaker, BreakerRules, BreakerState
+from limpet.domain.breaker import BreakerRules, BreakerState, BreakerStatus
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.domain.rate import Rate
 from limpet.storage.contract.answers import KeyLimit
 from limpet.storage.records.store_settings import BreakerPiece, KeyPiece, breaker_in, key_in
 from limpet.storage.records.texts import queue_rules_in, to_json
 from limpet.storage.records.unreadable import or_else, readable
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 from limpet.storage.redis.packed import unpacked
 
 
-def declare_queues(link: Link, queues: Mapping[str, QueueRules]) -> None:
+def declare_queues(link: RedisLink, queues: Mapping[str, QueueRules]) -> None:
     """What the app says of its queues; see `LimitVerbs.declare_queues`."""
     link.call("declare_queues", [word for name in queues for word in (name, said(queues[name]))])
 
 
-def limit_queue(link: Link, queue: str, rules: QueueRules | None) -> None:
+def limit_queue(link: RedisLink, queue: str, rules: QueueRules | None) -> None:
     """Rules of a queue at run time; see `LimitVerbs.limit_queue`."""
     link.call("limit_queue", queue, said(rules or NO_QUEUE_RULES))
 
@@ -32,22 +32,22 @@ rules_of = queue_rules_in
 """What `said` wrote, of the queue and in the field that are named."""
 
 
-def hold_queue(link: Link, queue: str, until: int) -> None:
+def hold_queue(link: RedisLink, queue: str, until: int) -> None:
     """Nothing of it is claimed before that time."""
     link.call("hold_queue", queue, until)
 
 
-def drain_queue(link: Link, queue: str, draining: bool) -> None:
+def drain_queue(link: RedisLink, queue: str, draining: bool) -> None:
     """Whether it takes in new jobs."""
     link.call("drain_queue", queue, draining)
 
 
-def limit_key(link: Link, key: str, limit: int | None, rate: Rate | None) -> None:
+def limit_key(link: RedisLink, key: str, limit: int | None, rate: Rate | None) -> None:
     """What is set for a key at run time; see `LimitVerbs.limit_key`."""
     link.call("limit_key", key, key_text(KeyPiece(limit, rate)))
 
 
-def key_limit(link: Link, key: str) -> KeyLimit:
+def key_limit(link: RedisLink, key: str) -> KeyLimit:
     """What was set for a key; see `LimitVerbs.key_limit`."""
     piece = key_in(key, link.call("key_limit", key)[1] or "{}")
     return KeyLimit(piece.limit, piece.rate)
@@ -60,23 +60,23 @@ def key_text(piece: KeyPiece) -> str:
     return KeyPiece(piece.limit, piece.rate).text()
 
 
-def declare_breakers(link: Link, breakers: Sequence[BreakerRules]) -> None:
+def declare_breakers(link: RedisLink, breakers: Sequence[BreakerRules]) -> None:
     """What the app says of its breakers; see `BreakerVerbs.declare_breakers`."""
     words = []
     for rules in breakers:
-        shut = Breaker(rules, BreakerState.CLOSED, 0, 0, 0, None, None)
+        shut = BreakerStatus(rules, BreakerState.CLOSED, 0, 0, 0, None, None)
         words += [rules.name, BreakerPiece.of(shut).text()]
     link.call("declare_breakers", words)
 
 
-def breakers(link: Link) -> tuple[Breaker, ...]:
+def breakers(link: RedisLink) -> tuple[BreakerStatus, ...]:
     """Every breaker, by name."""
     _, rules, states = link.call("breakers")
     names = sorted(zip(rules[::2], rules[1::2], states, strict=True))
     return tuple(readable(names, lambda each: breaker_of(*each)))
 
 
-def breaker_of(name: bytes, rules: bytes, state: bytes | None) -> Breaker:
+def breaker_of(name: bytes, rules: bytes, state: bytes | None) -> BreakerStatus:
     """A breaker from what the scripts keep; see include/breakers.lua."""
     found = breaker_in(name.decode(errors="replace"), rules)
     if state is None:
@@ -86,9 +86,9 @@ def breaker_of(name: bytes, rules: bytes, state: bytes | None) -> Breaker:
     )
 
 
-def _in_state(found: Breaker, state: bytes) -> Breaker:
+def _in_state(found: BreakerStatus, state: bytes) -> BreakerStatus:
     where, succeeded, failed, window_at, opened_at, probe_at, tries = unpacked(state)
-    return Breaker(
+    return BreakerStatus(
         found.rules,
         BreakerState(where),
         succeeded,
@@ -100,6 +100,6 @@ def _in_state(found: Breaker, state: bytes) -> Breaker:
     )
 
 
-def reset_breaker(link: Link, name: str) -> bool:
+def reset_breaker(link: RedisLink, name: str) -> bool:
     """Close it on a person's word; False if there is none."""
     return bool(link.call("reset_breaker", name)[1])

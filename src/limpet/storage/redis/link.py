@@ -16,7 +16,7 @@ from limpet.storage.contract.refusals import made_before_release, of_texts
 from limpet.storage.contract.relocation import refused
 from limpet.storage.redis import schema
 from limpet.storage.redis.connection import Connection
-from limpet.storage.redis.connections import Connections
+from limpet.storage.redis.connections import RedisConnections
 from limpet.storage.redis.failures import is_elsewhere, is_lost, is_missing_script, moved_to, said
 from limpet.storage.redis.layout import in_numbers
 from limpet.storage.redis.location import Location
@@ -48,13 +48,13 @@ def script_of(verb: str) -> LuaScript:
     return lua(PACKAGE, "lua", verb, in_numbers)
 
 
-class Link:
+class RedisLink:
     """The way to the server; verbs may be said from any thread."""
 
     def __init__(self, location: Location, clock: Clock | None) -> None:
         self.location = location
         self.clock = clock
-        self.connections = Connections(location)
+        self.connections = RedisConnections(location)
         self.start_anew()
         anew_in_child(self)
 

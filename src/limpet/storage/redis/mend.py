@@ -3,14 +3,14 @@
 from collections import Counter
 
 from limpet.storage.contract.answers import Mended
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 
 _AT_ONCE = 500
 # Counting them takes the server about a quarter of a second, and everybody waits for it.
 _MOST_COUNTED = 100_000
 
 
-def mend(link: Link) -> tuple[Mended, ...]:
+def mend(link: RedisLink) -> tuple[Mended, ...]:
     """Mend what does not hold; see `AdminVerbs.mend`."""
     found: Counter[str] = Counter()
     cursor = "0"

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from limpet.domain.permit import RESERVED_FOR, Gate, Permit, Reservation, Room
+from limpet.domain.permit import RESERVED_FOR, Gate, PermitRecord, Reservation, Room
 from limpet.domain.weight import Weight
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 from limpet.storage.redis.packed import unpacked
 
 
@@ -26,21 +26,21 @@ def gate_told(gate: Gate) -> tuple[Any, ...] | bool:
     return bool(weights) and (room_told(gate.room), weights, gate.patience, RESERVED_FOR)
 
 
-def permits(link: Link, server: str | None) -> tuple[Permit, ...]:
+def permits(link: RedisLink, server: str | None) -> tuple[PermitRecord, ...]:
     """All permits; see `GateVerbs.permits`."""
     found = [_permit(text) for text in link.call("permits", False if server is None else server)[1]]
     return tuple(permit for _, permit in sorted(found, key=lambda each: (each[1].at, each[0])))
 
 
-def _permit(text: bytes) -> tuple[int, Permit]:
+def _permit(text: bytes) -> tuple[int, PermitRecord]:
     """A permit as `lua/include/permits.lua` keeps it, and its number."""
     start = 2 + int.from_bytes(text[:2], "big")
     number, at, holder, session, what, cpu, memory, heavy = unpacked(text[start:])
     weight = Weight(cpu / 1000, memory, heavy=heavy)
-    return number, Permit(text[2:start].decode(), holder, session, what, weight, at)
+    return number, PermitRecord(text[2:start].decode(), holder, session, what, weight, at)
 
 
-def reservations(link: Link) -> tuple[Reservation, ...]:
+def reservations(link: RedisLink) -> tuple[Reservation, ...]:
     """Which servers are reserved; see `GateVerbs.reservations`."""
     told = link.call("reservations", RESERVED_FOR)[1]
     found = (told[start : start + 5] for start in range(0, len(told), 5))

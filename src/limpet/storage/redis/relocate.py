@@ -1,16 +1,16 @@
 """A store that moves to another place: the steps of the move."""
 
 from limpet.storage.contract.relocation import Relocated, Relocation, need_of, relocation_of
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 
 
-def relocation(link: Link) -> tuple[Relocation | None, str]:
+def relocation(link: RedisLink) -> tuple[Relocation | None, str]:
     """The store's part in a move; see `MoveVerbs.relocation`."""
     _, record, cursor = link.call("relocation")
     return relocation_of(record), cursor.decode()
 
 
-def relocate(link: Link, was: Relocation | None, wanted: Relocation | None) -> Relocated:
+def relocate(link: RedisLink, was: Relocation | None, wanted: Relocation | None) -> Relocated:
     """One step of a move; see `MoveVerbs.relocate`."""
     _, done, found, running, jobs, sessions = link.call(
         "relocate",

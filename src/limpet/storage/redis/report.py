@@ -9,11 +9,11 @@ from limpet.domain.job import Report
 from limpet.domain.transition import Rejected
 from limpet.storage.contract.bounds import LINE_KEPT, MOST_LINES, NOTE_KEPT
 from limpet.storage.records.texts import clean
-from limpet.storage.redis.link import Link, as_text, packed
+from limpet.storage.redis.link import RedisLink, as_text, packed
 from limpet.storage.redis.rows import rejected_of
 
 
-def report(link: Link, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
+def report(link: RedisLink, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
     """Keep what running attempts say; see `HolderVerbs.report`."""
     said = [_told(each) for each in reports]
     answer = link.call("report", session, MOST_LINES, said)[1]

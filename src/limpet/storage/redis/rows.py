@@ -14,7 +14,7 @@ from limpet.storage.contract.relocation import Parcel
 from limpet.storage.records.claimed import claimed_of
 from limpet.storage.records.texts import cause_in, reason_of, to_json
 from limpet.storage.records.unreadable import or_else
-from limpet.storage.redis.layout import NONE, ROW, STATES, TURN, Row
+from limpet.storage.redis.layout import NONE, ROW, STATES, TURN, RowFields
 from limpet.storage.redis.packed import (
     extra_of,
     five,
@@ -25,7 +25,7 @@ from limpet.storage.redis.packed import (
     word,
 )
 
-_ROW = ROW.packing(*Row._fields)
+_ROW = ROW.packing(*RowFields._fields)
 _NUMBER = slice(ROW.offset("number"), ROW.offset("session_length"))
 
 
@@ -43,9 +43,9 @@ def number_of(parts: Sequence[Any]) -> int:
     return int.from_bytes(parts[1][_NUMBER], "big")
 
 
-def _read(text: bytes) -> tuple[Row, str, str, str]:
+def _read(text: bytes) -> tuple[RowFields, str, str, str]:
     """What a row says, and its session, queue and task."""
-    row = Row._make(_ROW.unpack_from(text))
+    row = RowFields._make(_ROW.unpack_from(text))
     line = _ROW.size + row.session_length
     queue, _, task = word(text[line:]).partition("/")
     return row, word(text[_ROW.size : line]), queue, task
@@ -166,7 +166,7 @@ def parcel_of(parts: Sequence[Any]) -> Parcel:
 def row_of(each: Parcel, flags: int) -> bytes:
     """The row of a job that comes from another store; it does not run."""
     session = (each.session or "").encode()
-    row = Row(
+    row = RowFields(
         state=STATES.index(State(each.state)) + 1,
         begun=0,
         token=each.token,

@@ -12,41 +12,41 @@ from limpet.storage.contract.store import CHUNK
 from limpet.storage.records.store_settings import SchedulePiece, read
 from limpet.storage.records.unreadable import field, readable
 from limpet.storage.redis.enqueue import batch_of, receipts_of
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 from limpet.storage.redis.packed import unpacked
 from limpet.storage.sql.schedules import checked
 
 
 @of_texts
-def put(link: Link, schedule: Schedule) -> bool:
+def put(link: RedisLink, schedule: Schedule) -> bool:
     """Put or change one; see `ScheduleVerbs.put_schedule`."""
     definition = SchedulePiece.of(schedule).definition
     told = (schedule.id, schedule.timing.text, definition, schedule.next_at)
     return bool(link.call("put_schedule", *told)[1])
 
 
-def remove(link: Link, id_: str) -> bool:
+def remove(link: RedisLink, id_: str) -> bool:
     """Remove one; see `ScheduleVerbs.remove_schedule`."""
     return bool(link.call("remove_schedule", id_)[1])
 
 
-def pause(link: Link, id_: str, paused: bool, next_at: int | None) -> bool:
+def pause(link: RedisLink, id_: str, paused: bool, next_at: int | None) -> bool:
     """Stop or resume one; see `ScheduleVerbs.pause_schedule`."""
     return bool(link.call("pause_schedule", id_, paused, next_at or False)[1])
 
 
-def every(link: Link) -> tuple[Schedule, ...]:
+def every(link: RedisLink) -> tuple[Schedule, ...]:
     """All of them, by id."""
     found = schedules_of(link.call("schedules", False, False, 0)[1])
     return tuple(sorted(found, key=lambda schedule: schedule.id))
 
 
-def find(link: Link, id_: str) -> Schedule | None:
+def find(link: RedisLink, id_: str) -> Schedule | None:
     """One, or None."""
     return next(iter(schedules_of(link.call("schedules", id_, False, 0)[1])), None)
 
 
-def due(link: Link, until: int) -> tuple[tuple[Schedule, ...], int | None]:
+def due(link: RedisLink, until: int) -> tuple[tuple[Schedule, ...], int | None]:
     """What ticks by then; see `ScheduleVerbs.due_schedules`."""
     _, found, *later = link.call("schedules", False, until, CHUNK)
     first = later[0] if later else None
@@ -87,18 +87,18 @@ def kept_of(piece: SchedulePiece, id_: str) -> tuple[Any, ...]:
     )
 
 
-def tick(link: Link, seen: Schedule, jobs: Sequence[NewJob], next_at: int) -> Ticked:
+def tick(link: RedisLink, seen: Schedule, jobs: Sequence[NewJob], next_at: int) -> Ticked:
     """Fire ticks; see `ScheduleVerbs.tick`."""
     return _fire(link, seen, jobs, seen.next_at, seen.changed_at, next_at)
 
 
-def trigger(link: Link, seen: Schedule, job: NewJob) -> Ticked:
+def trigger(link: RedisLink, seen: Schedule, job: NewJob) -> Ticked:
     """Fire one now; see `ScheduleVerbs.trigger`."""
     return _fire(link, seen, [job], False, False, 0)
 
 
 @of_texts
-def _fire(link: Link, seen: Schedule, jobs: Sequence[NewJob], *when: int) -> Ticked:
+def _fire(link: RedisLink, seen: Schedule, jobs: Sequence[NewJob], *when: int) -> Ticked:
     number, shapes, kinds, extras, texts = batch_of(jobs)
     delay = seen.job.scheduled_for or 0
     _, *answer = link.call(
@@ -113,10 +113,10 @@ def _fire(link: Link, seen: Schedule, jobs: Sequence[NewJob], *when: int) -> Tic
     )
 
 
-class Schedules:
+class ScheduleStore:
     """The verbs of schedules; see `limpet.storage.contract.scheduling`."""
 
-    _link: Link
+    _link: RedisLink
 
     def put_schedule(self, schedule: Schedule, /) -> bool:
         return put(self._link, schedule)

@@ -12,11 +12,11 @@ from limpet.storage.contract.refusals import session_dead, session_not_known
 from limpet.storage.records.task_sets import tasks_digest
 from limpet.storage.records.texts import to_json
 from limpet.storage.redis.exchange import leases_told
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 from limpet.storage.redis.settle import cause_text
 
 
-def register(link: Link, new: NewSession) -> Registered:
+def register(link: RedisLink, new: NewSession) -> Registered:
     """Begin a session; see `HolderVerbs.register`."""
     link.hold_lease(new.lease.total_seconds())
     pools = [(tasks_digest(part), sorted(part)) for part in new.pools]
@@ -47,7 +47,7 @@ def register(link: Link, new: NewSession) -> Registered:
 
 
 def renew(
-    link: Link, session: str, begun: Sequence[Lease], draining: bool, stepped: bool
+    link: RedisLink, session: str, begun: Sequence[Lease], draining: bool, stepped: bool
 ) -> Renewed:
     """Renew a lease; see `HolderVerbs.renew`."""
     answered = link.answered.get(session, 0)
@@ -68,7 +68,7 @@ def renew(
     )
 
 
-def held(link: Link, session: str) -> tuple[Lease, ...]:
+def held(link: RedisLink, session: str) -> tuple[Lease, ...]:
     """What the store thinks the session holds."""
     return _leases(session, link.call("held", session)[1])
 
@@ -78,7 +78,7 @@ def _leases(session: str, pairs: Sequence[bytes]) -> tuple[Lease, ...]:
     return tuple(Lease(job.decode(), session, int(token)) for job, token in told)
 
 
-def end(link: Link, session: str, cause: Cause) -> bool:
+def end(link: RedisLink, session: str, cause: Cause) -> bool:
     """Mark a session dead; True if it was not."""
     link.answered.pop(session, None)
     return bool(link.call("end", session, cause_text(cause), cause.charged)[1])

@@ -8,16 +8,16 @@ from limpet.domain.cause import Cause, Raised
 from limpet.domain.errors import FlowIncomplete
 from limpet.domain.transition import (
     MOVE_OF,
+    AwaitChildren,
     Cancel,
     Complete,
     Fail,
-    FanOut,
     Orphan,
     Quarantine,
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.storage.records.texts import to_json
 from limpet.storage.redis.link import as_text, packed
@@ -25,7 +25,7 @@ from limpet.storage.redis.link import as_text, packed
 _MOST = 2**53
 
 
-class Told(NamedTuple):
+class SettledBatch(NamedTuple):
     """What an exchange sends of its settlements; places count from 1."""
 
     number: int
@@ -34,15 +34,15 @@ class Told(NamedTuple):
     others: list[tuple[Any, ...]]
 
 
-def told(session: str, settlements: Sequence[Settlement]) -> Told:
+def told(session: str, settlements: Sequence[Settlement]) -> SettledBatch:
     """Sort them by how they are sent."""
     if not settlements:
-        return Told(0, None, [], [])
+        return SettledBatch(0, None, [], [])
     done = [each for each in settlements if type(each) is Complete]
     ids = [each.lease.job for each in done]
     if not done or not _plain(session, settlements, done, ids):
         others = [_one(place, each) for place, each in enumerate(settlements, 1)]
-        return Told(0, None, [], others)
+        return SettledBatch(0, None, [], others)
     tokens = [each.lease.token for each in done]
     if len(set(tokens)) == 1:
         del tokens[1:]
@@ -51,12 +51,12 @@ def told(session: str, settlements: Sequence[Settlement]) -> Told:
         if each.result != "null":
             texts += (each.lease.job, each.result)
     if len(done) == len(settlements):
-        return Told(len(done), None, texts, [])
+        return SettledBatch(len(done), None, texts, [])
     places = [place for place, each in enumerate(settlements, 1) if type(each) is Complete]
     others = [
         _one(place, each) for place, each in enumerate(settlements, 1) if type(each) is not Complete
     ]
-    return Told(len(done), places, texts, others)
+    return SettledBatch(len(done), places, texts, others)
 
 
 def _plain(
@@ -92,11 +92,11 @@ def _one(place: int, settlement: Settlement) -> tuple[Any, ...]:
             )
         case RetryAt(at=at, error=error):
             return (*head, at, cause_text(error))
-        case Snooze(at=at, holds=holds):
+        case SnoozeUntil(at=at, holds=holds):
             return (*head, at, False, holds)
         case Fail(error=error, relaunch_at=relaunch_at):
             return (*head, cause_text(error), relaunch_at if relaunch_at is not None else False)
-        case FanOut(flow=flow, chunks=chunks, children=children):
+        case AwaitChildren(flow=flow, chunks=chunks, children=children):
             return (*head, flow, chunks, children, _incomplete(flow))
         case Quarantine(error=error):
             return (*head, cause_text(error))

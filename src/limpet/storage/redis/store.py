@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from limpet.domain.breaker import Breaker, BreakerRules, Observed
+from limpet.domain.breaker import BreakerRules, BreakerStatus, Observed
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock
 from limpet.domain.event import Event, JobEvent
-from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
+from limpet.domain.job import Job, JobFilter, JobList, LogLine, NewJob, Report
 from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueRules, QueueView
 from limpet.domain.rate import Rate
@@ -33,21 +33,21 @@ from limpet.storage.redis import session as sessions
 from limpet.storage.redis.bell import Bells
 from limpet.storage.redis.enqueue import enqueue
 from limpet.storage.redis.exchange import exchange
-from limpet.storage.redis.gate import Gates
+from limpet.storage.redis.gate import GateStore
 from limpet.storage.redis.invariants import invariants
-from limpet.storage.redis.link import Link
+from limpet.storage.redis.link import RedisLink
 from limpet.storage.redis.location import parse
 from limpet.storage.redis.mend import mend
 from limpet.storage.redis.report import report
-from limpet.storage.redis.schedule import Schedules
+from limpet.storage.redis.schedule import ScheduleStore
 
 
-class RedisStore(Schedules, Gates):
+class RedisStore(ScheduleStore, GateStore):
     """A store in one Redis or Valkey; its verbs are in `storage.contract`."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._location = parse(url)
-        self._link = Link(self._location, clock)
+        self._link = RedisLink(self._location, clock)
         self._bells = Bells(self._link.connections)
 
     # -- enqueue
@@ -172,7 +172,7 @@ class RedisStore(Schedules, Gates):
     ) -> bool:
         return flows.commit(self._link, flow, chunks, fence, caps)
 
-    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> Page:
+    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> JobList:
         return flows.children(self._link, job, cursor, limit)
 
     # -- limits
@@ -198,7 +198,7 @@ class RedisStore(Schedules, Gates):
     def declare_breakers(self, breakers: Sequence[BreakerRules]) -> None:
         limits.declare_breakers(self._link, breakers)
 
-    def breakers(self) -> tuple[Breaker, ...]:
+    def breakers(self) -> tuple[BreakerStatus, ...]:
         return limits.breakers(self._link)
 
     def reset_breaker(self, name: str) -> bool:
@@ -212,7 +212,7 @@ class RedisStore(Schedules, Gates):
     def states(self, jobs: Sequence[str]) -> dict[str, State]:
         return inspect.states(self._link, jobs)
 
-    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> Page:
+    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> JobList:
         return inspect.jobs(self._link, which, cursor, limit)
 
     def events(self, job: str) -> tuple[Event, ...]:

@@ -19,17 +19,17 @@ from limpet.domain.lease import Lease
 from limpet.domain.queue import sort_key
 from limpet.domain.state import FINAL, WAITING, Move, State
 from limpet.domain.transition import (
+    AwaitChildren,
     Cancel,
     Complete,
     Fail,
-    FanOut,
     Loss,
     Orphan,
     Quarantine,
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
     after_loss,
 )
 
@@ -67,7 +67,7 @@ class Facts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TimelineEntry:
     """An event for the timeline."""
 
     event: EventName
@@ -85,7 +85,7 @@ class Decision:
 
     move: Move
     target: State
-    told: tuple[Told, ...]
+    told: tuple[TimelineEntry, ...]
     holder: str | None
     settled: Move | None
     sort_key: int
@@ -109,21 +109,21 @@ def decide(row: Held, settlement: Settlement, facts: Facts) -> Decision:
             return _moved(row, Move.COMPLETE, State.SUCCEEDED, (), row.counters)
         case RetryAt(at=at, error=error):
             return _again(row, Move.RETRY, at, error, facts)
-        case Snooze(at=at):
+        case SnoozeUntil(at=at):
             return _again(row, Move.SNOOZE, at, None, facts)
         case Fail(error=error):
-            told = (Told(EventName.FAILED, error),)
+            told = (TimelineEntry(EventName.FAILED, error),)
             return _moved(row, Move.FAIL, State.FAILED, told, _failed_once(row))
         case Quarantine() if row.cancel_requested:
             # Nobody would repair a job that is not wanted; it would wait for ever.
             return _cancelled(row, Move.CANCEL, None, row.counters, facts)
         case Quarantine(error=error):
-            told = (Told(EventName.QUARANTINED, error),)
+            told = (TimelineEntry(EventName.QUARANTINED, error),)
             return _moved(row, Move.QUARANTINE, State.QUARANTINED, told, row.counters)
-        case FanOut() if row.cancel_requested:
+        case AwaitChildren() if row.cancel_requested:
             return _cancelled(row, Move.FAN_OUT, None, row.counters, facts)
-        case FanOut():
-            told = (Told(EventName.FANNED_OUT, None),)
+        case AwaitChildren():
+            told = (TimelineEntry(EventName.FANNED_OUT, None),)
             return _moved(row, Move.FAN_OUT, State.BLOCKED, told, row.counters)
         case Cancel():
             return _cancelled(row, Move.CANCEL, None, row.counters, facts)
@@ -141,7 +141,7 @@ def released(row: Held, cause: Cause, facts: Facts) -> Decision:
     """Running → ready in its old place, uncharged; → cancelled where that was requested."""
     if row.cancel_requested:
         return _cancelled(row, Move.RELEASE, None, row.counters, facts)
-    told = (Told(EventName.RELEASED, cause),)
+    told = (TimelineEntry(EventName.RELEASED, cause),)
     return _moved(row, Move.RELEASE, State.READY, told, row.counters)
 
 
@@ -171,22 +171,24 @@ def lost(
         last_run=row.last_run,
         has_orphan_hook=facts.has_orphan_hook(row),
     )
-    told: tuple[Told, ...] = (
-        Told(EventName.ORPHANED if move is Move.ORPHAN else EventName.RECOVERED, cause),
+    told: tuple[TimelineEntry, ...] = (
+        TimelineEntry(EventName.ORPHANED if move is Move.ORPHAN else EventName.RECOVERED, cause),
     )
     if loss.target is State.FAILED:
         # The loss first, then what it led to, so that the timeline lists every cause.
-        told += (Told(EventName.FAILED, _capped(loss)),)
+        told += (TimelineEntry(EventName.FAILED, _capped(loss)),)
     return _moved(
         row, move, loss.target, told, loss.counters, loss=loss, accepted=accepted, begun=begun
     )
 
 
-def lapsed(expires_at: int | None, deadline_at: int | None, now: int) -> tuple[State, Told]:
+def lapsed(
+    expires_at: int | None, deadline_at: int | None, now: int
+) -> tuple[State, TimelineEntry]:
     """What becomes of a waiting job for which it is too late."""
     if deadline_at is not None and deadline_at <= now:
-        return State.FAILED, Told(EventName.FAILED, DeadlinePassed(at=deadline_at))
-    return State.CANCELLED, Told(EventName.CANCELLED, Expired(at=expires_at or now))
+        return State.FAILED, TimelineEntry(EventName.FAILED, DeadlinePassed(at=deadline_at))
+    return State.CANCELLED, TimelineEntry(EventName.CANCELLED, Expired(at=expires_at or now))
 
 
 def _failed_once(row: Held) -> Counters:
@@ -199,10 +201,10 @@ def _again(row: Held, move: Move, at: int, error: Cause | None, facts: Facts) ->
     if row.cancel_requested:
         return _cancelled(row, move, error, counters, facts)
     if row.deadline_at is not None and at >= row.deadline_at:
-        told = (Told(EventName.FAILED, error or DeadlinePassed(at=row.deadline_at)),)
+        told = (TimelineEntry(EventName.FAILED, error or DeadlinePassed(at=row.deadline_at)),)
         return _moved(row, move, State.FAILED, told, counters)
     event = EventName.RETRIED if move is Move.RETRY else EventName.SNOOZED
-    return _moved(row, move, State.SCHEDULED, (Told(event, error),), counters, ready_at=at)
+    return _moved(row, move, State.SCHEDULED, (TimelineEntry(event, error),), counters, ready_at=at)
 
 
 def _capped(loss: Loss) -> Cause:
@@ -219,7 +221,7 @@ def _cancelled(
     facts: Facts,
     accepted: bool = True,
 ) -> Decision:
-    told = (Told(EventName.CANCELLED, error or facts.request(row)),)
+    told = (TimelineEntry(EventName.CANCELLED, error or facts.request(row)),)
     return _moved(row, move, State.CANCELLED, told, counters, accepted=accepted)
 
 
@@ -227,7 +229,7 @@ def _moved(
     row: Held,
     move: Move,
     target: State,
-    told: tuple[Told, ...],
+    told: tuple[TimelineEntry, ...],
     counters: Counters,
     *,
     ready_at: int | None = None,

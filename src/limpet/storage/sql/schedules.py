@@ -212,7 +212,7 @@ class Writing(NamedTuple):
     states: States
 
 
-class Schedules(ABC):
+class SqlSchedules(ABC):
     """The verbs of schedules on a store in SQL; see `limpet.storage.contract.scheduling`."""
 
     @abstractmethod

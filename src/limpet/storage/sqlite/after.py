@@ -15,7 +15,7 @@ from limpet.domain.state import FINAL, Move, State
 from limpet.storage.contract.store import CHUNK, Topic
 from limpet.storage.records.texts import rules_in, to_json
 from limpet.storage.sql.rows import Row
-from limpet.storage.sqlite.keys import HAS, Waiting, become_ready, serve
+from limpet.storage.sqlite.keys import HAS, BecomingReady, become_ready, serve
 from limpet.storage.sqlite.permits import give_back
 from limpet.storage.sqlite.transaction import Transaction
 
@@ -29,7 +29,7 @@ class Ended(NamedTuple):
     fails: bool
 
 
-class _Left(NamedTuple):
+class _Moved(NamedTuple):
     """A job that was moved, as it is now, if it has to do with others."""
 
     n: int
@@ -89,15 +89,15 @@ def after(
         serve(tx, freed)
 
 
-def _read(tx: Transaction, numbers: Iterable[int]) -> list[_Left]:
+def _read(tx: Transaction, numbers: Iterable[int]) -> list[_Moved]:
     listed = list(numbers)
     if not listed:
         return []
     rows = tx.run("after", "left", numbers=to_json(listed))
-    return [_Left(row[0], row[1], State(row[2]), *row[3:]) for row in rows]
+    return [_Moved(row[0], row[1], State(row[2]), *row[3:]) for row in rows]
 
 
-def _ended(left: Iterable[_Left]) -> list[Ended]:
+def _ended(left: Iterable[_Moved]) -> list[Ended]:
     return [
         ended(each.id, each.state, each.parent, each.rules)
         for each in left
@@ -125,7 +125,7 @@ def count_down(tx: Transaction, children: Sequence[Ended]) -> list[int]:
         by_parent.setdefault(each.parent, []).append(each)
     if not by_parent:
         return []
-    ready: list[Waiting] = []
+    ready: list[BecomingReady] = []
     failed: list[int] = []
     for id_, n, queue, pending, key, sort_key in tx.run(
         "after", "parents", ids=to_json(list(by_parent))
@@ -138,7 +138,7 @@ def count_down(tx: Transaction, children: Sequence[Ended]) -> list[int]:
         still = max(0, pending - len(by_parent[id_]))
         tx.run("after", "pending", n=n, pending=still)
         if still == 0:
-            ready.append(Waiting(n, queue, State.BLOCKED, key, 0, sort_key))
+            ready.append(BecomingReady(n, queue, State.BLOCKED, key, 0, sort_key))
     become_ready(tx, ready, Move.UNBLOCK)
     return failed
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from limpet.domain.breaker import Breaker
+from limpet.domain.breaker import BreakerStatus
 from limpet.domain.queue import QueueRules
 from limpet.domain.state import State
 from limpet.storage.records.texts import rules_in_force
@@ -92,9 +92,9 @@ class Probes:
 
     def __init__(self, tx: Transaction) -> None:
         self._now = tx.now
-        self._of: dict[str, list[Breaker]] = {}
+        self._of: dict[str, list[BreakerStatus]] = {}
         self.next_at: int | None = None
-        self._reserved: dict[int, list[Breaker]] = {}
+        self._reserved: dict[int, list[BreakerStatus]] = {}
         self._spent: dict[str, str] = {}  # breaker → the task of which a job was found
         self._kept_back: set[str] = set()
         for breaker in not_closed(tx):

@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from limpet.domain.breaker import Breaker, BreakerRules, BreakerState, Observed, observed, tried
+from limpet.domain.breaker import (
+    BreakerRules,
+    BreakerState,
+    BreakerStatus,
+    Observed,
+    observed,
+    tried,
+)
 from limpet.storage.contract.store import Topic
 from limpet.storage.records.store_settings import BreakerPiece, breaker_in
 from limpet.storage.records.unreadable import readable
@@ -17,17 +24,17 @@ def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:
     for rules in breakers:
         known = find(tx, rules.name)
         if known is None:
-            write(tx, Breaker(rules, BreakerState.CLOSED, 0, 0, 0, None, None))
+            write(tx, BreakerStatus(rules, BreakerState.CLOSED, 0, 0, 0, None, None))
         elif known.rules != rules:
             write(tx, replace(known, rules=rules))
 
 
-def breakers(tx: Transaction) -> tuple[Breaker, ...]:
+def breakers(tx: Transaction) -> tuple[BreakerStatus, ...]:
     """Every breaker, by name."""
     return tuple(readable(tx.run("breakers", "all"), lambda row: breaker_in(*row)))
 
 
-def not_closed(tx: Transaction) -> list[Breaker]:
+def not_closed(tx: Transaction) -> list[BreakerStatus]:
     """Those that hold work back."""
     return readable(tx.run("breakers", "not_closed"), lambda row: breaker_in(*row))
 
@@ -39,7 +46,7 @@ def reset_breaker(tx: Transaction, name: str) -> bool:
     if known is None:
         return False
     if known.state is not BreakerState.CLOSED:
-        write(tx, Breaker(known.rules, BreakerState.CLOSED, 0, 0, tx.now, None, None))
+        write(tx, BreakerStatus(known.rules, BreakerState.CLOSED, 0, 0, tx.now, None, None))
         tx.bells.add(Topic.READY)
     return True
 
@@ -55,19 +62,19 @@ def tell(tx: Transaction, seen: Sequence[Observed]) -> None:
                 tx.bells.add(Topic.READY)
 
 
-def probed(tx: Transaction, breaker: Breaker, n: int) -> None:
+def probed(tx: Transaction, breaker: BreakerStatus, n: int) -> None:
     """One job of it was given out to see how it ends."""
     ((job, token),) = tx.run("breakers", "attempt", n=n)
     write(tx, tried(breaker, (job, token), tx.now))
 
 
-def find(tx: Transaction, name: str) -> Breaker | None:
+def find(tx: Transaction, name: str) -> BreakerStatus | None:
     """One of them; None also for one that cannot be read, so that it is put anew."""
     found = tx.run("breakers", "find", name=name)
     return next(iter(readable(found, lambda row: breaker_in(name, row[0]))), None)
 
 
-def write(tx: Transaction, breaker: Breaker) -> None:
+def write(tx: Transaction, breaker: BreakerStatus) -> None:
     """Keep it, rules and state."""
     body = BreakerPiece.of(breaker).text()
     tx.run("breakers", "write", name=breaker.rules.name, state=breaker.state, body=body)

@@ -13,8 +13,8 @@ from limpet.storage.contract.relocation import (
     CarriedEvent,
     CarriedLine,
     Manifest,
+    MoveStage,
     Parcel,
-    Stage,
 )
 from limpet.storage.contract.store import CHUNK, Topic
 from limpet.storage.records.texts import to_json
@@ -55,7 +55,7 @@ def cargo(tx: Transaction, cursor: str) -> Cargo:
 def adopt(tx: Transaction, move: str, cargo: Cargo) -> int:
     """Write jobs as they were elsewhere; see `MoveVerbs.adopt`."""
     at_most_a_chunk(cargo.parcels)
-    must_be(tx, Stage.ARRIVING, move)
+    must_be(tx, MoveStage.ARRIVING, move)
     ids = to_json([each.id for each in cargo.parcels])
     known = {row[0] for row in tx.run("enqueue", "known", ids=ids)}
     fresh = [each for each in cargo.parcels if each.id not in known]
@@ -167,7 +167,7 @@ def _block(each: Parcel) -> tuple[Value, ...]:
 
 def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
     """Pause queues, set totals and furniture; see `MoveVerbs.furnish`."""
-    must_be(tx, Stage.ARRIVING, move)
+    must_be(tx, MoveStage.ARRIVING, move)
     tx.run("cargo", "forget_totals")
     furniture.place(tx, manifest.furniture)
     tx.many(
@@ -181,7 +181,7 @@ def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
 
 def discard(tx: Transaction, move: str) -> bool:
     """Remove what has arrived; see `MoveVerbs.discard`."""
-    must_be(tx, Stage.EMPTYING, move)
+    must_be(tx, MoveStage.EMPTYING, move)
     rows = tx.run("cargo", "some", limit=CHUNK)
     numbers = [(row[0],) for row in rows]
     for table in ("job", "payload", "result", "events", "progress", "log"):

@@ -41,14 +41,14 @@ def claim(tx: Transaction, session: str, want: Want) -> Claimed:
     if tx.has_moved(State.READY):
         tx.flush_gauges()
     gate = Admission(tx, want.gate)
-    step = _Step(tx, session, gate)
+    step = _Claim(tx, session, gate)
     taken: list[int] = []
     for pool in want.pools:
         taken += step.for_pool(pool)
     return Claimed(taken, step.finish(taken), gate.passed_over)
 
 
-class _Step:
+class _Claim:
     """One claim: its pools share the slots of queues that are named, and what queues allow."""
 
     def __init__(self, tx: Transaction, session: str, gate: Admission) -> None:

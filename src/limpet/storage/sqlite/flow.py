@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from limpet.domain.errors import FlowIncomplete, LeaseLost, QueueFull
-from limpet.domain.job import NewJob, Page
+from limpet.domain.job import JobList, NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.storage.contract.bounds import page_size
@@ -106,7 +106,7 @@ def _write(tx: Transaction, jobs: Sequence[NewJob]) -> int:
     return sum(each.state is State.READY for each in new)
 
 
-def children(tx: Transaction, job: str, cursor: str | None, limit: int) -> Page:
+def children(tx: Transaction, job: str, cursor: str | None, limit: int) -> JobList:
     """The children of a job, oldest first; see `FlowVerbs.children`."""
     size = page_size(limit)
     if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
@@ -114,4 +114,4 @@ def children(tx: Transaction, job: str, cursor: str | None, limit: int) -> Page:
     rows = tx.run("flow", "children", parent=job, after=int(cursor or 0), limit=size + 1)
     more = len(rows) > size
     rows = rows[:size]
-    return Page(tuple(job_of(row) for row in rows), str(rows[-1][0]) if more else None)
+    return JobList(tuple(job_of(row) for row in rows), str(rows[-1][0]) if more else None)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import (
     PATIENCE,
-    Permit,
+    PermitRecord,
     Reservation,
     Room,
     fits,
@@ -61,7 +61,7 @@ def _may_reserve(tx: Transaction, session: str, room: Room, patience: int) -> bo
     return there is None
 
 
-class Gates:
+class GateStore:
     """The verbs of the gate; see `limpet.storage.contract.gating`."""
 
     _db: Database
@@ -71,7 +71,7 @@ class Gates:
     ) -> bool:
         return self._db.write(lambda tx: take_permit(tx, session, weight, room, patience))
 
-    def permits(self, server: str | None = None) -> tuple[Permit, ...]:
+    def permits(self, server: str | None = None) -> tuple[PermitRecord, ...]:
         return self._db.read(lambda tx: permits.permits(tx, server))
 
     def reservations(self) -> tuple[Reservation, ...]:

@@ -19,7 +19,7 @@ from limpet.storage.sqlite.transaction import Transaction
 NONE, HAS, WAITS = 0, 1, 2
 
 
-class Asker(NamedTuple):
+class TurnRequest(NamedTuple):
     """A job that asks for a turn; the order is that of the line."""
 
     key: str
@@ -28,7 +28,7 @@ class Asker(NamedTuple):
     rules: Rules
 
 
-class Waiting(NamedTuple):
+class BecomingReady(NamedTuple):
     """A job that is to become ready, as the store has it."""
 
     n: int
@@ -39,9 +39,9 @@ class Waiting(NamedTuple):
     sort_key: int
 
 
-def waiting_of(row: Row) -> Waiting:
+def waiting_of(row: Row) -> BecomingReady:
     """A row of the statement `waiting`."""
-    return Waiting(row[0], row[1], State(row[2]), *row[3:])
+    return BecomingReady(row[0], row[1], State(row[2]), *row[3:])
 
 
 class _Key:
@@ -82,7 +82,7 @@ class _Key:
             tx.run("keys", "keep", key=self.key, given_until=self.given_until, next_at=self.next_at)
 
 
-def ask(tx: Transaction, askers: Iterable[Asker]) -> tuple[set[int], set[str]]:
+def ask(tx: Transaction, askers: Iterable[TurnRequest]) -> tuple[set[int], set[str]]:
     """Who gets a turn at once, by number; and the keys in which others wait already, so that the
     askers join their line and the line is to be served.
     """
@@ -104,7 +104,7 @@ def ask(tx: Transaction, askers: Iterable[Asker]) -> tuple[set[int], set[str]]:
     return given, busy
 
 
-def become_ready(tx: Transaction, jobs: Sequence[Waiting], move: Move) -> set[int]:
+def become_ready(tx: Transaction, jobs: Sequence[BecomingReady], move: Move) -> set[int]:
     """→ ready, or blocked where its key has no turn for it; the answer is who is ready."""
     asking = [each for each in jobs if each.key is not None and each.turn != HAS]
     ready = {each.n for each in jobs}
@@ -113,7 +113,7 @@ def become_ready(tx: Transaction, jobs: Sequence[Waiting], move: Move) -> set[in
         rules = {n: rules_in(n, text) for n, text in tx.run("keys", "rules", numbers=numbers)}
         given, busy = ask(
             tx,
-            (Asker(each.key or "", each.sort_key, each.n, rules[each.n])
+            (TurnRequest(each.key or "", each.sort_key, each.n, rules[each.n])
              for each in asking),
         )  # fmt: skip
         blocked = [each for each in asking if each.n not in given]

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from limpet.domain.permit import RESERVED_FOR, Permit, Reservation, Room, Taken
+from limpet.domain.permit import RESERVED_FOR, PermitRecord, Reservation, Room, Taken
 from limpet.domain.weight import Weight
 from limpet.storage.contract.store import Topic
 from limpet.storage.sqlite.transaction import Transaction
@@ -40,10 +40,12 @@ def give_back(tx: Transaction, statement: Literal["left", "ended"]) -> None:
             tx.bells.add(Topic.READY)
 
 
-def permits(tx: Transaction, server: str | None) -> tuple[Permit, ...]:
+def permits(tx: Transaction, server: str | None) -> tuple[PermitRecord, ...]:
     """All permits; see `GateVerbs.permits`."""
     return tuple(
-        Permit(server, holder, session, what, Weight(cpu / 1000, memory, heavy=bool(heavy)), at)
+        PermitRecord(
+            server, holder, session, what, Weight(cpu / 1000, memory, heavy=bool(heavy)), at
+        )
         for server, holder, session, what, cpu, memory, heavy, at in tx.run(
             "gate", "permits", server=server
         )

@@ -19,7 +19,7 @@ from limpet.storage.sqlite.after import after
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.inspect import sessions
 from limpet.storage.sqlite.session import end, find, let_go, standing
-from limpet.storage.sqlite.settle import Asked, carry_out
+from limpet.storage.sqlite.settle import StoredFacts, carry_out
 from limpet.storage.sqlite.transaction import Transaction
 
 
@@ -72,7 +72,7 @@ def _take_back(tx: Transaction, session: str, row: Row, cause: Cause) -> State:
     decision = lost(
         held,
         cause,
-        Asked(tx),
+        StoredFacts(tx),
         move=Move.RECOVER,
         begun=held.begun,
         alone=None,
@@ -90,7 +90,7 @@ def release(
     alive = row is not None and standing(tx, row) is not Standing.DEAD
     held, rejected = check(tx, session, leases, ["release"] * len(leases), alive=alive)
     for item in held.values():
-        carry_out(tx, item, released(item, cause, Asked(tx)))
+        carry_out(tx, item, released(item, cause, StoredFacts(tx)))
     after(tx, [item.n for item in held.values()])
     let_go(tx, session, digest((item.lease.job, item.lease.token) for item in held.values()))
     return tuple(rejected)

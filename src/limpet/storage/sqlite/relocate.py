@@ -2,9 +2,9 @@
 
 from limpet.storage.contract.refusals import not_arriving
 from limpet.storage.contract.relocation import (
+    MoveStage,
     Relocated,
     Relocation,
-    Stage,
     refused,
     relocate_in,
     relocation_in,
@@ -26,7 +26,7 @@ def must_take_work(tx: Transaction) -> None:
 
 def check(tx: Transaction, closed: Value, *, new: bool = False) -> None:
     """As above, for whoever has read what `closed` says beside something else."""
-    if closed is not None and (new or closed != Stage.CLOSING):
+    if closed is not None and (new or closed != MoveStage.CLOSING):
         row = tx.one("relocate", "record")
         raise refused(row[0] if row else None)
 
@@ -41,7 +41,7 @@ def relocate(tx: Transaction, was: Relocation | None, wanted: Relocation | None)
     return relocate_in(tx, was, wanted)
 
 
-def must_be(tx: Transaction, stage: Stage, move: str) -> None:
+def must_be(tx: Transaction, stage: MoveStage, move: str) -> None:
     """Raise `StoreNotMoved` unless the store is at that stage of that move."""
     now, _ = relocation(tx)
     if now is None or now.stage is not stage or now.id != move:

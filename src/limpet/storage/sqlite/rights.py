@@ -95,7 +95,7 @@ def look_after(path: str) -> None:
         files = _files(path)
         halves = "".join(sorted({each for file in files for each in _halves(_mode(file))}))
         command = f"chmod -R {halves}-rwx {' '.join(map(shlex.quote, files))}"
-        log.say("store_half_open", path=path, command=command)
+        log.emit("store_half_open", path=path, command=command)
         return
     for file in (path + "-wal", path + "-shm"):
         with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ from limpet.storage.sqlite.transaction import Transaction
 T = TypeVar("T")
 
 
-class Schedules(schedules.Schedules):
+class ScheduleStore(schedules.SqlSchedules):
     """The verbs of schedules; see `limpet.storage.contract.scheduling`."""
 
     _db: Database

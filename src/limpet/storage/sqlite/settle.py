@@ -10,12 +10,12 @@ from limpet.domain.lease import Digest, digest
 from limpet.domain.state import Move, State
 from limpet.domain.transition import (
     MOVE_OF,
+    AwaitChildren,
     Complete,
     Fail,
-    FanOut,
     Rejected,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.storage.records.texts import cause_in, from_json, has_hook, strict_json, to_json
 from limpet.storage.sql.outcome import Decision, Held, decide
@@ -33,7 +33,7 @@ def settle(
     """Apply what may be applied; the digest is of what the session no longer holds."""
     rest = settlements
     completed = Digest()
-    left = _Left()
+    left = _Completed()
     if alive and (done := [each for each in settlements if isinstance(each, Complete)]):
         tokens = {each.lease.job: each.lease.token for each in done}
         others = [each for each in settlements if not isinstance(each, Complete)]
@@ -52,7 +52,7 @@ def settle(
     return rejected, completed + given_up
 
 
-class _Left:
+class _Completed:
     """Of the jobs that were completed together: those that others may wait for, and the keys of
     which they had turns.
     """
@@ -73,7 +73,7 @@ def _complete_all(
     session: str,
     done: Sequence[Complete],
     tokens: Mapping[str, int],
-    left: _Left,
+    left: _Completed,
 ) -> bool:
     """Running → succeeded in as many statements for a thousand as for one.
 
@@ -141,24 +141,24 @@ def _apply(tx: Transaction, row: Held, settlement: Settlement) -> None:
         _succeed(tx, row.queue, 1, to_json([row.n]), to_json(failed_before), keyed=False)
         _keep_results(tx, [settlement])
         return
-    if isinstance(settlement, FanOut):
+    if isinstance(settlement, AwaitChildren):
         _fan_out(tx, row, settlement)
         return
-    carry_out(tx, row, decide(row, settlement, Asked(tx)))
+    carry_out(tx, row, decide(row, settlement, StoredFacts(tx)))
     if isinstance(settlement, Fail) and settlement.relaunch_at and not row.cancel_requested:
         tx.run("settle", "relaunch", n=row.n, at=settlement.relaunch_at)
-    elif isinstance(settlement, Snooze) and settlement.holds:
+    elif isinstance(settlement, SnoozeUntil) and settlement.holds:
         hold(tx, row.queue, settlement.at)
 
 
-def _fan_out(tx: Transaction, row: Held, settlement: FanOut) -> None:
-    decision = decide(row, settlement, Asked(tx))
+def _fan_out(tx: Transaction, row: Held, settlement: AwaitChildren) -> None:
+    decision = decide(row, settlement, StoredFacts(tx))
     if decision.is_final:
         drop(tx, settlement.flow)
     elif not commit_staged(tx, settlement.flow, settlement.chunks):
         # A refusal of the whole exchange would be met again by each repeat, for ever.
         error = Raised("FlowIncomplete", str(FlowIncomplete(settlement.flow)))
-        failed = decide(row, Fail(row.lease, error), Asked(tx))
+        failed = decide(row, Fail(row.lease, error), StoredFacts(tx))
         decision = replace(failed, settled=Move.FAN_OUT)
     carry_out(tx, row, decision)
     if decision.target is State.BLOCKED:
@@ -168,7 +168,7 @@ def _fan_out(tx: Transaction, row: Held, settlement: FanOut) -> None:
             become_ready(tx, [waiting_of(each) for each in jobs], Move.UNBLOCK)
 
 
-class Asked:
+class StoredFacts:
     """What the store knows of a held job beside its row."""
 
     def __init__(self, tx: Transaction) -> None:

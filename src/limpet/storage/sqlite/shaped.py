@@ -12,7 +12,7 @@ from limpet.storage.contract.answers import Receipt
 from limpet.storage.records.texts import rules_text, to_json
 from limpet.storage.sqlite.after import Ended, after, ended
 from limpet.storage.sqlite.columns import job_row, payload_row
-from limpet.storage.sqlite.keys import HAS, NONE, WAITS, Asker, ask, serve
+from limpet.storage.sqlite.keys import HAS, NONE, WAITS, TurnRequest, ask, serve
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.sqlite.unique import apart, make_room
 
@@ -70,7 +70,7 @@ def _write(tx: Transaction, last: int, jobs: Sequence[NewJob]) -> dict[str, Rece
         if rules.children:
             row[_STATE] = "blocked"
         elif job.key is not None and row[_STATE] == "ready":
-            askers.append(Asker(job.key, row[_SORT_KEY], n, rules))
+            askers.append(TurnRequest(job.key, row[_SORT_KEY], n, rules))
     given, busy = ask(tx, askers)
     for each in askers:
         row = rows[each.n - last - 1]

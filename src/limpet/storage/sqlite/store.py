@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import apsw
 
-from limpet.domain.breaker import Breaker, BreakerRules, Observed
+from limpet.domain.breaker import BreakerRules, BreakerStatus, Observed
 from limpet.domain.cause import Cause
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import LeaseLost, QueueFull, StoreCorrupt
 from limpet.domain.event import Event, JobEvent
-from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page, Report
+from limpet.domain.job import Job, JobFilter, JobList, LogLine, NewJob, Report
 from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueRules, QueueView
 from limpet.domain.rate import Rate
@@ -40,17 +40,17 @@ from limpet.storage.sqlite.bell import FileBell
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.enqueue import enqueue, enqueue_under
 from limpet.storage.sqlite.exchange import exchange
-from limpet.storage.sqlite.gate import Gates
+from limpet.storage.sqlite.gate import GateStore
 from limpet.storage.sqlite.invariants import damaged, invariants
 from limpet.storage.sqlite.location import parse
 from limpet.storage.sqlite.mend import mend
 from limpet.storage.sqlite.report import report
-from limpet.storage.sqlite.schedule import Schedules
+from limpet.storage.sqlite.schedule import ScheduleStore
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.sqlite.within import enqueue_within
 
 
-class SqliteStore(Schedules, Gates):
+class SqliteStore(ScheduleStore, GateStore):
     """A store in one SQLite file, or in memory; its verbs are in `storage.contract`."""
 
     def __init__(self, url: str, clock: Clock | None = None, boot: str | None = None) -> None:
@@ -207,7 +207,7 @@ class SqliteStore(Schedules, Gates):
             raise answer
         return answer
 
-    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> Page:
+    def children(self, job: str, cursor: str | None = None, limit: int = 50) -> JobList:
         return self._db.read(lambda tx: flows.children(tx, job, cursor, limit))
 
     # -- limits
@@ -235,7 +235,7 @@ class SqliteStore(Schedules, Gates):
     def declare_breakers(self, breakers: Sequence[BreakerRules]) -> None:
         return self._db.write(lambda tx: breaking.declare_breakers(tx, breakers))
 
-    def breakers(self) -> tuple[Breaker, ...]:
+    def breakers(self) -> tuple[BreakerStatus, ...]:
         return self._db.read(breaking.breakers)
 
     def reset_breaker(self, name: str) -> bool:
@@ -249,7 +249,7 @@ class SqliteStore(Schedules, Gates):
     def states(self, jobs: Sequence[str]) -> dict[str, State]:
         return self._db.read(lambda tx: inspect.states(tx, jobs))
 
-    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> Page:
+    def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> JobList:
         return self._db.read(lambda tx: inspect.jobs(tx, which, cursor, limit))
 
     def events(self, job: str) -> tuple[Event, ...]:

@@ -247,7 +247,7 @@ def _stage(attempt: Attempt, fan: FanOut) -> tuple[str, int, int]:
 
 
 def _fanned_out(attempt: Attempt, staged: tuple[str, int, int]) -> Ending:
-    return Ending(transition.FanOut(attempt.claimed.lease, *staged))
+    return Ending(transition.AwaitChildren(attempt.claimed.lease, *staged))
 
 
 def _completed(attempt: Attempt, value: Any) -> Result:
@@ -294,7 +294,7 @@ def _left_to_newer(attempt: Attempt) -> Ending:
         f"version {attempt.task.version}; it waits {NEWER_SECONDS} s for a newer one",
     )
     at = (time.time_ns() // 1000) + NEWER_SECONDS * 1_000_000
-    return Ending(transition.Snooze(claimed.lease, at))
+    return Ending(transition.SnoozeUntil(claimed.lease, at))
 
 
 # -- around the body

@@ -132,7 +132,7 @@ async def await_end(left: Offspring) -> str:
     return ""
 
 
-class Children:
+class ChildProcesses:
     """The child processes of this executor that belong to no attempt."""
 
     def __init__(self) -> None:

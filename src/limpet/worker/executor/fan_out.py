@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limpet.app.app import App
-from limpet.app.flows import Failed, Layout, each_a_child
+from limpet.app.flows import Failed, FlowLayout, each_a_child
 from limpet.app.task import Task
 from limpet.domain.child import ChildResult
 from limpet.domain.errors import FanOut
@@ -31,7 +31,7 @@ def stage(app: App, parent: str, fan: FanOut) -> tuple[str, int, int]:
     root = client.job(parent).root or parent
     failed: Failed = fan.failed
     children = each_a_child(fan.calls, failed)
-    jobs = Layout(app, children, parent=parent, root=root).jobs
+    jobs = FlowLayout(app, children, parent=parent, root=root).jobs
     flow = client.ids.new()
     chunks = list(batches(jobs))
     for place, chunk in enumerate(chunks):

@@ -92,7 +92,7 @@ class LaneExecutor:
         asyncio.set_event_loop(self._loop)
         if not run_start_hooks(self._given.work, self._run_start_hooks):
             return 1
-        self._children = containment.Children()
+        self._children = containment.ChildProcesses()
         if (state := ready(self._given)) is None:
             return 1
         self._state = state

@@ -78,7 +78,7 @@ class LoopExecutor(asyncio.Protocol):
         signal.signal(processes.ASK_SIGNAL, self._say_what_blocks)
         if not run_start_hooks(self._given.work, self._run_start_hooks):
             return 1
-        self._children = containment.Children()
+        self._children = containment.ChildProcesses()
         if not self._loop.run_until_complete(self._serve()):
             return 1
         run_stop_hooks(self._app.registry.stop_hooks, self._loop, self._base)

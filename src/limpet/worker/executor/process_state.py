@@ -44,7 +44,7 @@ _groups = getattr(os, "getresgid", itself.group_ids)
 _umask, _BLOCK = os.umask, int(signal.SIG_BLOCK)
 
 
-class Part(NamedTuple):
+class Aspect(NamedTuple):
     """One thing that jobs share.
 
     `read`: as it is now, None where this system does not have it. `put_back`: from now to then; may
@@ -138,38 +138,40 @@ class ProcessState:
             calls.made.clear()
         return ", ".join(left)
 
-    def _all_parts(self) -> tuple[Part, ...]:
+    def _all_parts(self) -> tuple[Aspect, ...]:
         """In the order in which they are put back: rights first, which the rest may need."""
-        of_linux: tuple[Part, ...] = ()
+        of_linux: tuple[Aspect, ...] = ()
         if processes.LINUX:
             of_linux = (
-                Part("groups", "its groups", _sorted_groups, lambda then, _: os.setgroups(then)),
-                Part("priority", "its priority", self._priority, self._set_priority),
-                Part("oom", "its score for the memory killer", self._oom, self._set_oom),
-                Part("processors", "its processors", _processors, _set_processors),
-                Part("death", "its death with its parent", itself.death_signal, _die_with_parent),
-                Part("orphans", "its care for orphans", itself.adopts_orphans, _adopt_orphans),
-                Part("files", "its open files", _has_room_for_files, _never, in_use=True),
-                Part("privileges", "its privileges", self._privileges, _never),
-                Part("namespaces", "its namespaces", self._namespaces, _never),
-                Part("c environment", "its environment", self._c_env, self._set_c_env, in_use=True),
+                Aspect("groups", "its groups", _sorted_groups, lambda then, _: os.setgroups(then)),
+                Aspect("priority", "its priority", self._priority, self._set_priority),
+                Aspect("oom", "its score for the memory killer", self._oom, self._set_oom),
+                Aspect("processors", "its processors", _processors, _set_processors),
+                Aspect("death", "its death with its parent", itself.death_signal, _die_with_parent),
+                Aspect("orphans", "its care for orphans", itself.adopts_orphans, _adopt_orphans),
+                Aspect("files", "its open files", _has_room_for_files, _never, in_use=True),
+                Aspect("privileges", "its privileges", self._privileges, _never),
+                Aspect("namespaces", "its namespaces", self._namespaces, _never),
+                Aspect(
+                    "c environment", "its environment", self._c_env, self._set_c_env, in_use=True
+                ),
             )
         return (
-            Part("users", "its user", _users, self._set_users),
-            Part("group", "its group", _groups, lambda then, _: itself.set_group_ids(then)),
-            Part("limits", "its resource limits", _limits, _set_limits),
+            Aspect("users", "its user", _users, self._set_users),
+            Aspect("group", "its group", _groups, lambda then, _: itself.set_group_ids(then)),
+            Aspect("limits", "its resource limits", _limits, _set_limits),
             *of_linux,
-            Part("umask", "its umask", self._umask, _set_umask, in_use=True),
-            Part("blocked", "its signal mask", _mask_of_signals, _block_again),
-            Part("handlers", "its signal handlers", _handlers, _handle_again),
+            Aspect("umask", "its umask", self._umask, _set_umask, in_use=True),
+            Aspect("blocked", "its signal mask", _mask_of_signals, _block_again),
+            Aspect("handlers", "its signal handlers", _handlers, _handle_again),
             # After those that Python knows of, which it asks.
-            Part("ignored", "the signals that it ignores", self._ignored, _ignore_again),
-            Part("timers", "its timers", _timers, _stop_timers),
-            Part("environment", "its environment", self._env, self._set_env, in_use=True),
-            Part("root", "its root folder", lambda: _identity("/"), _never),
-            Part("folder", "its folder", self._where, _go_back, in_use=True),
-            Part("streams", "its standard streams", _streams, _never, in_use=True),
-            Part("ways", "its way to the supervisor", self._descriptors, _never),
+            Aspect("ignored", "the signals that it ignores", self._ignored, _ignore_again),
+            Aspect("timers", "its timers", _timers, _stop_timers),
+            Aspect("environment", "its environment", self._env, self._set_env, in_use=True),
+            Aspect("root", "its root folder", lambda: _identity("/"), _never),
+            Aspect("folder", "its folder", self._where, _go_back, in_use=True),
+            Aspect("streams", "its standard streams", _streams, _never, in_use=True),
+            Aspect("ways", "its way to the supervisor", self._descriptors, _never),
         )
 
     # -- rights
@@ -280,7 +282,7 @@ class ProcessState:
         return [_identity(number) for number in self._ways]
 
 
-def _read(part: Part) -> Any:
+def _read(part: Aspect) -> Any:
     """As it is; an error, too, must be the same as it was."""
     try:
         return part.read()

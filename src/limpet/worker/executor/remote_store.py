@@ -26,11 +26,11 @@ from limpet.worker.wire.page import Page as LeasePage
 from limpet.worker.wire.request_answers import LARGEST_ANSWER_BYTES, read_answer
 from limpet.worker.wire.task_requests import (
     REQUESTS,
-    Commit,
-    Enqueue,
+    CommitRequest,
+    EnqueueRequest,
     Request,
     RequestInvalid,
-    Stage,
+    StageRequest,
     request_bytes,
 )
 
@@ -132,7 +132,7 @@ class RemoteStore:
         if own is not None and fence is None:
             fence = Lease(own.job.id, self._session, own.token)
         receipts: list[answers.Receipt] = self._ask(
-            Enqueue(list(jobs), dict(caps) if caps else None, all_or_none, fence)
+            EnqueueRequest(list(jobs), dict(caps) if caps else None, all_or_none, fence)
         )
         return receipts
 
@@ -163,7 +163,7 @@ class RemoteStore:
 
     def stage(self, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
         """Only in an attempt; the supervisor sees whose it is."""
-        self._ask(Stage(flow, place, list(jobs), self._attempt()))
+        self._ask(StageRequest(flow, place, list(jobs), self._attempt()))
 
     def commit(
         self,
@@ -174,7 +174,7 @@ class RemoteStore:
         caps: Mapping[str, int] | None = None,
     ) -> bool:
         fence = fence or self._attempt()
-        return bool(self._ask(Commit(flow, chunks, fence, dict(caps) if caps else None)))
+        return bool(self._ask(CommitRequest(flow, chunks, fence, dict(caps) if caps else None)))
 
     def _attempt(self) -> Lease:
         own = context.current()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from limpet.domain.cause import Cause, DeadlinePassed, Stalled, TimedOut
 from limpet.worker.supervisor.executor_link import Executor
-from limpet.worker.supervisor.ledger import Hold, say_of
+from limpet.worker.supervisor.ledger import Hold, emit_for
 from limpet.worker.wire.catalog import TaskFacts
 from limpet.worker.wire.frames import LANE
 from limpet.worker.wire.page import now
@@ -48,7 +48,7 @@ class Limits:
         hold.interrupt_at = now() + patience // 2 if executor.kind == LANE else None
         executor.stop(hold, cause, interrupt=not gentle)
         self.watch(hold)
-        say_of(hold, "job_stopping", cause=cause)
+        emit_for(hold, "job_stopping", cause=cause)
 
     def doom(self, executor: Executor) -> None:
         """End an executor as soon as those who share it are done, or had the grace."""
@@ -84,7 +84,7 @@ class Limits:
             executor.stop(hold, hold.stop, interrupt=True)
         if hold.force_at is not None and moment >= hold.force_at:
             hold.force_at = None
-            say_of(hold, "job_killed", seconds=self._plan.settings.grace)
+            emit_for(hold, "job_killed", seconds=self._plan.settings.grace)
             self.doom(executor)
 
     def _exceeded(self, hold: Hold, moment: int, wall: int) -> Cause | None:

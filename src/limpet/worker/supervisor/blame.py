@@ -43,4 +43,4 @@ class Blame:
     @staticmethod
     def _say(executor: Executor, blame: str, **facts: str | None) -> None:
         seconds = (now() - executor.pinged_at) / 1e6
-        log.say("loop_blocked", seconds=seconds, blame=blame, **facts)
+        log.emit("loop_blocked", seconds=seconds, blame=blame, **facts)

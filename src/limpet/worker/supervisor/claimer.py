@@ -14,7 +14,7 @@ from limpet.storage.contract.answers import Exchanged
 from limpet.storage.contract.store import ANY_QUEUE, CHUNK, Pool, Want
 from limpet.worker.supervisor.demand import Demand
 from limpet.worker.supervisor.dispatcher import Dispatcher
-from limpet.worker.supervisor.heartbeat import Heart
+from limpet.worker.supervisor.heartbeat import Heartbeat
 from limpet.worker.supervisor.placement import Placement
 from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.supervisor.services import Services
@@ -41,7 +41,7 @@ class Claimer:
         scope: SessionScope,
         placement: Placement,
         services: Services,
-        heart: Heart,
+        heart: Heartbeat,
         dispatcher: Dispatcher,
         demand: Demand,
     ) -> None:
@@ -200,7 +200,7 @@ class Claimer:
         self._ledger.answered_exchanges = self.exchanges
         for refused in answer.rejected:
             if refused.answer == "lost":
-                log.say("job_refused", job=refused.lease.job, session=self._session)
+                log.emit("job_refused", job=refused.lease.job, session=self._session)
         if answer.standing is Standing.PAST:
             self._heart.beat_soon()  # past its moment by the store's clock
         self._note_quiet(answer.quiet)
@@ -232,7 +232,7 @@ class Claimer:
 
     def _note_quiet(self, quiet: bool) -> None:
         if quiet and not self._quiet:
-            log.say("store_moved", session=self._session)
+            log.emit("store_moved", session=self._session)
         self._quiet = quiet
 
     # -- what to ask for

@@ -21,7 +21,7 @@ def main() -> int:
         recover_all(store, told["session"], cause)
     except LimpetError as error:
         # The lease will tell in the end; until then a neighbour may find the locks free.
-        log.say("notice_failed", session=told["session"], error=error)
+        log.emit("notice_failed", session=told["session"], error=error)
         return 1
     finally:
         store.close()

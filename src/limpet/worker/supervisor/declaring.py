@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from limpet.domain.breaker import Breaker, BreakerRules
+from limpet.domain.breaker import BreakerRules, BreakerStatus
 from limpet.storage.contract.store import Store
 from limpet.worker.wire.catalog import Catalog
 
@@ -18,7 +18,7 @@ def declare(store: Store, catalog: Catalog) -> None:
 
 
 def breakers_to_declare(
-    there: Iterable[Breaker], declared: Iterable[BreakerRules], known: frozenset[str]
+    there: Iterable[BreakerStatus], declared: Iterable[BreakerRules], known: frozenset[str]
 ) -> list[BreakerRules]:
     """The breakers as this app has them, which decides for the tasks that it knows, and no others.
 

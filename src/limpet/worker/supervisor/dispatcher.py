@@ -13,10 +13,10 @@ from limpet.worker.supervisor.attempt_limits import Limits
 from limpet.worker.supervisor.blame import Blame
 from limpet.worker.supervisor.demand import Demand
 from limpet.worker.supervisor.executor_link import Executor
-from limpet.worker.supervisor.executors import Crew
-from limpet.worker.supervisor.ledger import Hold, say_of
+from limpet.worker.supervisor.executors import Executors
+from limpet.worker.supervisor.ledger import Hold, emit_for
 from limpet.worker.supervisor.placement import Placement
-from limpet.worker.supervisor.read_history import recall
+from limpet.worker.supervisor.read_history import read_history
 from limpet.worker.supervisor.request_server import RequestServer
 from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.supervisor.settling import after_death, logged, put_aside
@@ -50,7 +50,7 @@ class Dispatcher:
         self,
         scope: SessionScope,
         tasks: Mapping[str, TaskFacts],
-        crew: Crew,
+        crew: Executors,
         placement: Placement,
         demand: Demand,
         requests: RequestServer,
@@ -73,7 +73,7 @@ class Dispatcher:
 
     async def give(self, holds: list[Hold]) -> None:
         """Hand jobs to executors, with what they must know of their timelines."""
-        await recall(self._line, holds, self._tasks)
+        await read_history(self._line, holds, self._tasks)
         for hold in holds:
             facts = self._tasks.get(hold.claimed.task)
             if facts is None:
@@ -178,7 +178,7 @@ class Dispatcher:
         if frame.doomed:
             hold.outcome = ending
             about = {"kind": executor.kind, "executor": executor.number}
-            say_of(hold, "executor_doomed", **about, what=frame.doomed)
+            emit_for(hold, "executor_doomed", **about, what=frame.doomed)
             self._take_back(executor)
             self._limits.doom(executor)
             self._limits.tick()
@@ -209,7 +209,7 @@ class Dispatcher:
         self._demand.finished(executor.pool, count)
         most = self._plan.settings.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
-            log.say(
+            log.emit(
                 "executor_recycled", kind=executor.kind, executor=executor.number,
                 jobs=executor.jobs,
             )  # fmt: skip
@@ -223,7 +223,7 @@ class Dispatcher:
         if executor.unfit or not executor.had_job(frame.job):
             raise NotUnderstood("it was changed twice, or by a job that it was never given")
         executor.unfit = True
-        log.say(
+        log.emit(
             "executor_changed", kind=executor.kind, executor=executor.number, job=frame.job,
             task=frame.task, what=frame.what,
         )  # fmt: skip
@@ -256,7 +256,7 @@ class Dispatcher:
         why = cause or ExecutorExited(code=0)
         begun = [hold for hold in executor.holds.values() if hold.begun]
         if executor.holds and not intended and not executor.start_error:
-            log.say(
+            log.emit(
                 "executor_died", kind=executor.kind, executor=executor.number, cause=why,
                 jobs=len(begun),
             )  # fmt: skip

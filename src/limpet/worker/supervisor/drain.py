@@ -11,12 +11,12 @@ from limpet.domain.plural import number_of
 from limpet.maintenance.sweeper import recover_all
 from limpet.worker.supervisor.claimer import Claimer
 from limpet.worker.supervisor.dispatcher import Dispatcher
-from limpet.worker.supervisor.executors import Crew
+from limpet.worker.supervisor.executors import Executors
 from limpet.worker.supervisor.guardian_link import StopRequest
-from limpet.worker.supervisor.heartbeat import Heart
+from limpet.worker.supervisor.heartbeat import Heartbeat
 from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.supervisor.services import Services
-from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.supervisor.session_parts import SessionParts
 from limpet.worker.supervisor.settling import at_the_end
 from limpet.worker.supervisor.store_line import SessionOver
 from limpet.worker.wire.page import now
@@ -39,11 +39,11 @@ class Drain:
     def __init__(
         self,
         scope: SessionScope,
-        parts: Parts,
-        crew: Crew,
+        parts: SessionParts,
+        crew: Executors,
         dispatcher: Dispatcher,
         claimer: Claimer,
-        heart: Heart,
+        heart: Heartbeat,
         services: Services,
     ) -> None:
         self._plan = scope.plan
@@ -69,7 +69,7 @@ class Drain:
         self._heart.drain()
         self._dispatcher.hand_back_unstarted()
         holds = self._ledger.holds
-        log.say("worker_draining", running=len(holds), seconds=seconds, session=self._session)
+        log.emit("worker_draining", running=len(holds), seconds=seconds, session=self._session)
         await self._wait(seconds, lambda: bool(holds) and stop.signals < 2, check)
         if stop.signals < 2:
             await self._stop_all(check)

@@ -17,7 +17,7 @@ from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete
 from limpet.host import processes
-from limpet.worker.supervisor.given import Arrival, Given, Pings
+from limpet.worker.supervisor.given import Arrival, GivenJobs, Pings
 from limpet.worker.supervisor.ledger import Hold
 from limpet.worker.wire.bounds import NotUnderstood
 from limpet.worker.wire.frames import (
@@ -38,7 +38,7 @@ from limpet.worker.wire.frames import (
 from limpet.worker.wire.page import now
 
 if TYPE_CHECKING:
-    from limpet.worker.supervisor.executors import Crew
+    from limpet.worker.supervisor.executors import Executors
 
 _COUNT = struct.Struct("i")
 # Large arguments go in several frames, so that the first job need not wait for the last.
@@ -56,7 +56,7 @@ _LEAVE_SECONDS = 0.5
 class Executor(asyncio.Protocol):
     """One executor: what it was given, and whether more may be given to it."""
 
-    def __init__(self, number: int, kind: str, crew: "Crew") -> None:
+    def __init__(self, number: int, kind: str, crew: "Executors") -> None:
         self.number = number
         self.kind = kind
         self.holds: dict[str, Hold] = {}
@@ -77,7 +77,7 @@ class Executor(asyncio.Protocol):
         self.last_waiting = 0
         self.stuck_since = now()
         self._crew = crew
-        self.given = Given()
+        self.given = GivenJobs()
         self.pings = Pings()
         self._splitter = Splitter(crew.from_executor)
         self._notes_splitter = Splitter(FROM_NOTES)
@@ -318,7 +318,7 @@ class Executor(asyncio.Protocol):
         """It says what it cannot or may not: nothing that it says can be trusted now."""
         if self._garbled is None:
             self._garbled = NotUnderstood(str(error)[:500])
-            log.say("executor_garbled", kind=self.kind, executor=self.number, error=error)
+            log.emit("executor_garbled", kind=self.kind, executor=self.number, error=error)
             self.kill()
 
     def _read_on(self) -> None:

@@ -69,7 +69,7 @@ class ZygoteListener(Protocol):
     def on_garbled_zygote(self, error: NotUnderstood) -> None: ...
 
 
-class Crew:
+class Executors:
     """The zygote and its executors."""
 
     listener: Listener  # hears of all executors; set before the first is started
@@ -199,7 +199,7 @@ class Crew:
             return
         if now() > until:
             self._next_pid = 0
-            log.say("zygote_stays", seconds=self._plan.deaf, session=self._session)
+            log.emit("zygote_stays", seconds=self._plan.deaf, session=self._session)
             raise SessionOver("the zygote has not left the place where it was")
         loop = asyncio.get_running_loop()
         loop.call_later(_LOOK_SECONDS, self._look_whether_left, pid, until)
@@ -277,5 +277,5 @@ class Crew:
         self._starting.add(connecting)
         connecting.add_done_callback(self._starting.discard)
         self.listener.on_start(executor)
-        log.say("executor_started", kind=kind, executor=executor.number, session=self._session)
+        log.emit("executor_started", kind=kind, executor=executor.number, session=self._session)
         return executor

@@ -14,8 +14,8 @@ from limpet.domain.assessment import Assessment
 from limpet.domain.cause import Cause, HostPressed
 from limpet.domain.clock import SystemClock
 from limpet.domain.host import Sample
-from limpet.domain.permit import Gate, Permit
-from limpet.domain.reading import Executor, Reading, Use
+from limpet.domain.permit import Gate, PermitRecord
+from limpet.domain.reading import ExecutorUse, Reading, Use
 from limpet.gate.assess import LIFETIME_MICROSECONDS, POLL_MICROSECONDS, assess
 from limpet.gate.identity import capacity_id
 from limpet.gate.measure.callers import Callers
@@ -24,7 +24,7 @@ from limpet.gate.measure.history import History
 from limpet.gate.measure.holders import Holders
 from limpet.gate.measure.monitor import Monitor
 from limpet.gate.measure.trees import SessionTrees, Trees
-from limpet.gate.monitor_lock import Post
+from limpet.gate.monitor_lock import MonitorLock
 from limpet.gate.published import Published, published_of, written
 from limpet.gate.this_host import here_by
 from limpet.host.boot import boot_id
@@ -79,7 +79,7 @@ class Gatekeeper:
         self._relief = Relief(scope.session, self.server, giving_way, self._thresholds, stop)
         self._capacity_id = capacity_id(within)
         self._post_name = ""
-        self._post: Post | None = None
+        self._post: MonitorLock | None = None
         self._monitor: Monitor | None = None
         self._trees = SessionTrees(self._root)
         self._callers = Callers(self._trees, self._root)
@@ -138,7 +138,7 @@ class Gatekeeper:
         one before has told is better.
         """
         if self._post is None:
-            self._post = Post(self._post_name)
+            self._post = MonitorLock(self._post_name)
         if not self._post.is_ours():
             return None
         if self._monitor is None:
@@ -146,13 +146,14 @@ class Gatekeeper:
                 self.server, SystemClock(), root=self._root, smoothing=self._smoothing
             )
             self._trees.sample(now())
-            log.say("gate_measures", server=self.server, session=self._session)
+            log.emit("gate_measures", server=self.server, session=self._session)
             return None
         reading = self._monitor.poll()
         seen = self._trees.sample(reading.at_boot)
         callers = self._callers.sample(self._calling - seen.sessions, reading.at_boot)
         executors = tuple(
-            Executor(each.session, each.pid, round(each.cpu, 1), each.memory) for each in seen.trees
+            ExecutorUse(each.session, each.pid, round(each.cpu, 1), each.memory)
+            for each in seen.trees
         )
         return Measured(replace(reading, executor_use=executors), seen, callers)
 
@@ -179,9 +180,9 @@ class Gatekeeper:
         if permits is not None:
             await self._try("gate", partial(self._publish, reading))
 
-    async def _permits(self) -> tuple[Permit, ...]:
+    async def _permits(self) -> tuple[PermitRecord, ...]:
         permits = self._line.store.permits
-        found: tuple[Permit, ...] = await self._line.do(lambda: permits(self.server))
+        found: tuple[PermitRecord, ...] = await self._line.do(lambda: permits(self.server))
         return found
 
     async def _publish(self, reading: Reading) -> None:
@@ -230,7 +231,7 @@ class Gatekeeper:
             self._sure_at, self._warned = now(), ""
         elif what != self._warned and now() - self._sure_at >= LIFETIME_MICROSECONDS:
             self._warned = what
-            log.say("gate_unsure", what=what, session=self._session)
+            log.emit("gate_unsure", what=what, session=self._session)
 
     async def _try(self, service: str, work: Callable[[], Awaitable[Any]]) -> Any:
         """Something that may fail, and is tried again a second later; None, and said once."""
@@ -238,7 +239,7 @@ class Gatekeeper:
             answer = await work()
         except Exception as error:  # it is advice: without it jobs still run, by reservations
             if service not in self._failing:
-                log.say("maintenance_failed", service=service, error=error, session=self._session)
+                log.emit("maintenance_failed", service=service, error=error, session=self._session)
             self._failing.add(service)
             return None
         self._failing.discard(service)

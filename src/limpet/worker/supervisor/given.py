@@ -14,7 +14,7 @@ _LONGEST_OF_LANE_US, _LONGEST_OF_LOOP_US = 30_000_000, 10_000_000
 _FRAME_PAUSE_US = 5_000_000
 
 
-class Given:
+class GivenJobs:
     """The jobs that an executor was given: how many, and those that it has not any more.
 
     `count`: all that it was given and that were not taken back. Of those that ended only the hash

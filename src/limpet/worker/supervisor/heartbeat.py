@@ -22,7 +22,7 @@ _BEGUN_SECONDS = 0.03
 _LEAST_PER_LEASE, _JUDGED = 5, 10
 
 
-class Heart:
+class Heartbeat:
     """Beats every fifth of a lease, and at once when there is a reason to."""
 
     def __init__(self, scope: SessionScope) -> None:
@@ -87,7 +87,7 @@ class Heart:
     def _note_lateness(self) -> None:
         late = (now() - self._due) / 1e6
         if late > _LATE_SECONDS:
-            log.say("heartbeat_late", seconds=late, session=self._session)
+            log.emit("heartbeat_late", seconds=late, session=self._session)
 
     async def _beat(self) -> Renewed:
         started = now()
@@ -99,7 +99,7 @@ class Heart:
         self.unanswered_since = None
         if answer.standing is Standing.PAST and not self._page.over:
             # By our own clock the lease has not run out: that of the store was set.
-            log.say("lease_stepped", session=self._session)
+            log.emit("lease_stepped", session=self._session)
             asked, answer = await self._renew(begun, stepped=True)
         if self._page.over:  # and everything is being ended by now
             raise SessionOver("the store answered after the lease")
@@ -126,7 +126,7 @@ class Heart:
         if len(self._taken) == _JUDGED and usual > window / _LEAST_PER_LEASE:
             if not self._slow:
                 enough = ceil(usual * _LEAST_PER_LEASE * 1.5 + 1)
-                log.say(
+                log.emit(
                     "line_slow", seconds=usual, lease=self._plan.settings.lease, enough=enough,
                     session=self._session,
                 )  # fmt: skip

@@ -74,11 +74,11 @@ class Hold:
         return self.begun and self.stop is None and self.outcome is None
 
 
-def say_of(hold: Hold, action: str, **facts: Any) -> None:
+def emit_for(hold: Hold, action: str, **facts: Any) -> None:
     """Log something about a job."""
     lease, claimed = hold.lease, hold.claimed
     known = {"job": lease.job, "task": claimed.task, "queue": claimed.queue}
-    log.say(action, **known, session=lease.session, **facts)
+    log.emit(action, **known, session=lease.session, **facts)
 
 
 def _characters(lines: Iterable[LogLine]) -> int:

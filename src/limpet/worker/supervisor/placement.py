@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from limpet import log
 from limpet.worker.supervisor.executor_link import Executor
-from limpet.worker.supervisor.executors import Crew
+from limpet.worker.supervisor.executors import Executors
 from limpet.worker.supervisor.ledger import Hold
 from limpet.worker.wire.frames import LANE, LOOP
 from limpet.worker.wire.plan import Plan
@@ -21,7 +21,7 @@ _FILES_EACH, _OTHER_FILES = 5, 80
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 10.0
 
 
-class Room(NamedTuple):
+class FreePlaces(NamedTuple):
     """How full a pool is: the jobs that are in it, and how many more could start at once.
 
     `ahead`: whether an executor would take more than it can start.
@@ -35,7 +35,7 @@ class Room(NamedTuple):
 class Placement:
     """The jobs that wait for an executor, and the executors that there may be."""
 
-    def __init__(self, crew: Crew, plan: Plan, files: int) -> None:
+    def __init__(self, crew: Executors, plan: Plan, files: int) -> None:
         """`files`: how many the supervisor may have open."""
         self._crew = crew
         self.wanted_lanes = _lanes_of(plan)
@@ -61,7 +61,7 @@ class Placement:
         """An executor could not start: no other is started for a while; those that run go on."""
         if not self.may_start:
             return  # it was started together with one that has said so
-        log.say("executor_failed", error=error, seconds=self._pause_seconds)
+        log.emit("executor_failed", error=error, seconds=self._pause_seconds)
         self.may_start = False
         asyncio.get_running_loop().call_later(self._pause_seconds, self._resume_starts, resumed)
         self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
@@ -99,7 +99,7 @@ class Placement:
 
     # -- room
 
-    def room(self, pool: str) -> Room:
+    def room(self, pool: str) -> FreePlaces:
         """How many jobs a pool has, and can have: the executors that are there and take jobs, or
         have one, and those that may be started.
         """
@@ -113,7 +113,7 @@ class Placement:
         everyone = self._crew.executors.values()
         given = sum(len(each.holds) for each in everyone if each.pool == pool)
         used = given + len(self.waiting[pool])
-        return Room(used, places - used, open_)
+        return FreePlaces(used, places - used, open_)
 
     def idle(self, pool: str) -> int:
         """How many executors of a pool have nothing to do."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from limpet.domain.cause import Cause, HostPressed
-from limpet.domain.permit import Permit
+from limpet.domain.permit import PermitRecord
 from limpet.domain.reading import Reading
 from limpet.gate.assess import Thresholds, memory_full, memory_pressure
 from limpet.worker.wire.page import now
@@ -55,7 +55,7 @@ class Relief:
         self._in_a_row = self._in_a_row + 1 if self._reason else 0
         self._news = True
 
-    def may_go(self, permits: Sequence[Permit]) -> list[str]:
+    def may_go(self, permits: Sequence[PermitRecord]) -> list[str]:
         """The jobs among these that would give way, the oldest first."""
         return [each.holder for each in permits if each.what in self._tasks and not each.is_callers]
 
@@ -67,7 +67,7 @@ class Relief:
         """
         return bool(self._news and self._reason and self._tasks)
 
-    def look(self, permits: Sequence[Permit], gone: Mapping[str, int]) -> None:
+    def look(self, permits: Sequence[PermitRecord], gone: Mapping[str, int]) -> None:
         """Stop the youngest attempt of the host, if it is ours and the shortage lasts.
 
         `permits`: the oldest first. `gone`: how often each job that may go has given way already.

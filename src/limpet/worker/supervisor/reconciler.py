@@ -6,14 +6,14 @@ from limpet.storage.contract.answers import Renewed
 from limpet.worker.supervisor.claimer import Claimer
 from limpet.worker.supervisor.dispatcher import Dispatcher
 from limpet.worker.supervisor.scope import SessionScope
-from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.supervisor.session_parts import SessionParts
 
 
 class Reconciler:
     """Hears each renewal: who is to be cancelled, and whether the digests agree."""
 
     def __init__(
-        self, scope: SessionScope, parts: Parts, dispatcher: Dispatcher, claimer: Claimer
+        self, scope: SessionScope, parts: SessionParts, dispatcher: Dispatcher, claimer: Claimer
     ) -> None:
         self._session = scope.session
         self._line = scope.line
@@ -51,7 +51,7 @@ class Reconciler:
         unknown, missing = held - known, known - held
         if not unknown and not missing:
             return
-        log.say(
+        log.emit(
             "digest_mismatch", unknown=len(unknown), missing=len(missing), session=self._session
         )
         if unknown:

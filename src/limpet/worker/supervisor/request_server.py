@@ -14,17 +14,17 @@ import msgspec
 from limpet.domain.errors import InvalidOption, LeaseLost, LimpetError, StoreUnavailable
 from limpet.domain.lease import Lease
 from limpet.maintenance.cron import check_timing
-from limpet.worker.supervisor.heartbeat import Heart
+from limpet.worker.supervisor.heartbeat import Heartbeat
 from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.wire.bounds import NotUnderstood
 from limpet.worker.wire.frames import HEADER_BYTES, header, size_after
 from limpet.worker.wire.request_answers import answer_bytes, refusal_bytes
 from limpet.worker.wire.request_bounds import LARGEST_REQUEST_BYTES
 from limpet.worker.wire.task_requests import (
-    PutSchedule,
+    PutScheduleRequest,
     Request,
     RequestInvalid,
-    Stage,
+    StageRequest,
     read_request,
 )
 
@@ -49,7 +49,7 @@ class Requester(Protocol):
 class RequestServer:
     """Answers executors: each one request at a time, in turn; many executors at once."""
 
-    def __init__(self, scope: SessionScope, heart: Heart) -> None:
+    def __init__(self, scope: SessionScope, heart: Heartbeat) -> None:
         self._session = scope.session
         self._line = scope.line
         self._page = scope.page
@@ -128,7 +128,7 @@ class RequestServer:
 
     async def _answer(self, executor: Requester, body: bytes) -> bytes:
         request = read_request(body)
-        if isinstance(request, PutSchedule):
+        if isinstance(request, PutScheduleRequest):
             _check_timing(request)
         try:
             if request.holder is not None:
@@ -153,13 +153,13 @@ class RequestServer:
         if hold is not None and hold.lease == lease:
             if hold.executor is not executor:
                 raise RequestInvalid(f"it spoke for job {lease.job}, which it was never given")
-            if isinstance(request, Stage) and self._page.over:
+            if isinstance(request, StageRequest) and self._page.over:
                 raise LeaseLost(*lease)
             return
         newest = hold.lease.token if hold is not None else lease.token
         if lease.session != self._session or lease.token > newest:
             raise RequestInvalid(f"it spoke for job {lease.job}, which it was never given")
-        if isinstance(request, Stage) or lease in self._ledger.leases():
+        if isinstance(request, StageRequest) or lease in self._ledger.leases():
             raise LeaseLost(*lease)
 
     async def _call(self, request: Request) -> Any:
@@ -178,7 +178,7 @@ class RequestServer:
         return lease is not None and self._ledger.find(lease.job, lease.token) is not None
 
 
-def _check_timing(request: PutSchedule) -> None:
+def _check_timing(request: PutScheduleRequest) -> None:
     """Every worker reckons the next ticks of a schedule."""
     try:
         check_timing(request.schedule.timing)

@@ -8,7 +8,7 @@ from typing import Any
 
 from limpet import log
 from limpet.domain.errors import LimpetError
-from limpet.domain.transition import RetryAt, Settlement, Snooze
+from limpet.domain.transition import RetryAt, Settlement, SnoozeUntil
 from limpet.maintenance.declared import Declarer
 from limpet.maintenance.promoter import Promoter
 from limpet.maintenance.pruner import Pruner
@@ -16,7 +16,7 @@ from limpet.maintenance.scanner import Scanner
 from limpet.maintenance.scheduler import Scheduler
 from limpet.maintenance.sweeper import Sweeper
 from limpet.worker.supervisor.scope import SessionScope
-from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.supervisor.session_parts import SessionParts
 from limpet.worker.wire.catalog import Catalog
 
 _REPORT_SECONDS = 0.1
@@ -33,7 +33,7 @@ _BOUNDS_SECONDS = 2.0
 class Services:
     """The loops of one session; each goes on after a failure."""
 
-    def __init__(self, scope: SessionScope, parts: Parts) -> None:
+    def __init__(self, scope: SessionScope, parts: SessionParts) -> None:
         self._parts = parts
         self._failing: set[Callable[[], Any]] = set()
         self._line = scope.line
@@ -78,7 +78,7 @@ class Services:
 
     def told(self, settlements: list[Settlement]) -> None:
         """Some outcomes are kept; one that comes back later may be due before the next look."""
-        if any(isinstance(each, RetryAt | Snooze) for each in settlements):
+        if any(isinstance(each, RetryAt | SnoozeUntil) for each in settlements):
             self._promote.set()
 
     def promote_now(self) -> None:
@@ -154,7 +154,7 @@ class Services:
             answer = await self._line.do(work)
         except LimpetError as error:
             if work not in self._failing:
-                log.say("maintenance_failed", service=service, error=error, session=self._session)
+                log.emit("maintenance_failed", service=service, error=error, session=self._session)
             self._failing.add(work)
             return None
         self._failing.discard(work)

@@ -13,7 +13,7 @@ class Defect(SessionOver):
     """A part of ours failed; the next session may fail like it, and at once."""
 
 
-class Parts:
+class SessionParts:
     """What runs for as long as the session, and the end of the session."""
 
     def __init__(self, *, debug: bool = False) -> None:
@@ -48,7 +48,7 @@ class Parts:
     def _defect(self, error: BaseException) -> None:
         """A part of ours failed: a new session is better than a worker that half works."""
         if is_lack(error) and not self._debug:
-            log.say("part_lacks", error=sentence_of(error))
+            log.emit("part_lacks", error=sentence_of(error))
         else:
             log.logger.error("a part of the supervisor failed", exc_info=error)
         self.end(Defect(f"{type(error).__name__}: {error}"))

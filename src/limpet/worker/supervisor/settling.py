@@ -6,18 +6,18 @@ from limpet.domain.cause import Cause, Drained, NeighbourEnded, NotStarted, Rais
 from limpet.domain.duration import spoken
 from limpet.domain.ending import Ending
 from limpet.domain.transition import (
+    AwaitChildren,
     Cancel,
     Complete,
     Fail,
-    FanOut,
     Orphan,
     Quarantine,
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
-from limpet.worker.supervisor.ledger import Hold, say_of
+from limpet.worker.supervisor.ledger import Hold, emit_for
 from limpet.worker.wire.policy import stopped
 
 
@@ -26,18 +26,18 @@ def logged(hold: Hold, ending: Ending) -> Settlement:
     settlement, delay = ending.settlement, ending.delay
     match settlement:
         case RetryAt(error=error):
-            say_of(hold, "job_retried", cause=error, delay=spoken(delay))
+            emit_for(hold, "job_retried", cause=error, delay=spoken(delay))
         case Fail(error=error, relaunch_at=None):
-            say_of(hold, "job_failed", cause=error)
+            emit_for(hold, "job_failed", cause=error)
         case Fail(error=error):
-            say_of(hold, "job_failed_for_now", cause=error, delay=spoken(delay))
-        case Snooze(holds=True):
-            say_of(hold, "queue_held", delay=spoken(delay))
+            emit_for(hold, "job_failed_for_now", cause=error, delay=spoken(delay))
+        case SnoozeUntil(holds=True):
+            emit_for(hold, "queue_held", delay=spoken(delay))
         case Quarantine(error=error):
-            say_of(hold, "job_quarantined", cause=error)
+            emit_for(hold, "job_quarantined", cause=error)
         case Cancel():
-            say_of(hold, "job_cancelled")
-        case Complete() | Snooze() | Release() | FanOut() | Orphan():
+            emit_for(hold, "job_cancelled")
+        case Complete() | SnoozeUntil() | Release() | AwaitChildren() | Orphan():
             pass  # the job is done, goes on later or elsewhere, or its loss was told before
         case _:
             assert_never(settlement)
@@ -47,7 +47,7 @@ def logged(hold: Hold, ending: Ending) -> Settlement:
 def put_aside(hold: Hold) -> Settlement:
     """What becomes of a job of which the store holds what nobody can read."""
     error = Raised("PayloadInvalid", f"{hold.unreadable}; repair it, and it goes on")
-    say_of(hold, "job_quarantined", cause=error)
+    emit_for(hold, "job_quarantined", cause=error)
     return Quarantine(hold.lease, error)
 
 
@@ -65,7 +65,7 @@ def after_death(hold: Hold, cause: Cause, *, alone: bool, intended: bool) -> Set
         return Release(lease, NotStarted("its executor ended"))
     if intended:
         return Release(lease, NeighbourEnded())
-    say_of(hold, "job_lost", cause=cause)
+    emit_for(hold, "job_lost", cause=cause)
     return Orphan(lease, cause, begun=True, alone=alone)
 
 

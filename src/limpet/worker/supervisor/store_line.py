@@ -187,13 +187,13 @@ class StoreLine:
             self.failing_since = now()
             if self._page.moment:
                 left = max(0.0, (self._page.moment - now()) / 1e6)
-                log.say("store_failed", error=error, seconds=left, session=self._session)
+                log.emit("store_failed", error=error, seconds=left, session=self._session)
             else:
-                log.say("store_awaited", error=error, session=self._session)
+                log.emit("store_awaited", error=error, session=self._session)
 
     def _answered(self) -> None:
         self._back.set()
         if self.failing_since is not None:
             seconds = (now() - self.failing_since) / 1e6
             self.failing_since = None
-            log.say("store_back", seconds=seconds, session=self._session)
+            log.emit("store_back", seconds=seconds, session=self._session)

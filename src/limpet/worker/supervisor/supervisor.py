@@ -30,17 +30,17 @@ from limpet.worker.supervisor.declaring import declare
 from limpet.worker.supervisor.demand import Demand
 from limpet.worker.supervisor.dispatcher import Dispatcher
 from limpet.worker.supervisor.drain import Drain
-from limpet.worker.supervisor.executors import AppFrame, Crew
+from limpet.worker.supervisor.executors import AppFrame, Executors
 from limpet.worker.supervisor.gatekeeper import Gatekeeper
 from limpet.worker.supervisor.guardian_link import GuardianLink, StopRequest
-from limpet.worker.supervisor.heartbeat import Heart
+from limpet.worker.supervisor.heartbeat import Heartbeat
 from limpet.worker.supervisor.ledger import Ledger
 from limpet.worker.supervisor.placement import Placement
 from limpet.worker.supervisor.reconciler import Reconciler
 from limpet.worker.supervisor.request_server import RequestServer
 from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.supervisor.services import Services
-from limpet.worker.supervisor.session_parts import Defect, Parts
+from limpet.worker.supervisor.session_parts import Defect, SessionParts
 from limpet.worker.supervisor.store_line import SessionOver, StoreLine
 from limpet.worker.wire.bounds import NotUnderstood
 from limpet.worker.wire.catalog import Catalog
@@ -76,12 +76,12 @@ class Supervisor:
             descriptors["link"], self._guardian, self._stop, self._guardian_gone
         )
         loop = asyncio.get_running_loop()
-        self._parts = Parts(debug=plan.debug)
+        self._parts = SessionParts(debug=plan.debug)
         self._catalog: asyncio.Future[Catalog] = loop.create_future()
         self._registered = False
         self._stood_still = 0
         self._line: StoreLine | None = None
-        self._crew = Crew(
+        self._crew = Executors(
             plan, self._session, descriptors["page"], descriptors["whole"], zygote_listener=self
         )
 
@@ -131,7 +131,7 @@ class Supervisor:
         self._start(scope, sweeper, declarer, catalog)
         self._link.tell(ready=True)
         plan, lanes = self._plan, self._placement.most[LANE]
-        log.say(
+        log.emit(
             "worker_ready", name=plan.name, tasks=len(catalog.tasks), queues=plan.queues_in_words,
             lanes=lanes, async_jobs=plan.settings.async_jobs, lease=plan.settings.lease,
             session=self._session,
@@ -153,9 +153,9 @@ class Supervisor:
         if info.in_process:
             reason = f"the store {url} is in memory, which processes do not share; write "
             raise SessionOver(f"{reason}for example sqlite:///jobs.db.", Requested(), WRONG_USAGE)
-        log.say("store_opened", url=info.url, durability=info.durability, session=self._session)
+        log.emit("store_opened", url=info.url, durability=info.durability, session=self._session)
         if info.fails_over and self._plan.settings.lease > _LONG_LEASE_SECONDS:
-            log.say("long_lease", lease=self._plan.settings.lease, session=self._session)
+            log.emit("long_lease", lease=self._plan.settings.lease, session=self._session)
         return SessionScope(self._plan, self._session, self._page, line, Ledger())
 
     def _put_together(self, scope: SessionScope, catalog: Catalog, files: int) -> None:
@@ -166,8 +166,8 @@ class Supervisor:
         self._placement = Placement(crew, self._plan, files)
         lanes, wanted = self._placement.most[LANE], self._placement.wanted_lanes
         if lanes < wanted:
-            log.say("few_files", lanes=lanes, wanted=wanted, files=files, session=self._session)
-        self._heart = Heart(scope)
+            log.emit("few_files", lanes=lanes, wanted=wanted, files=files, session=self._session)
+        self._heart = Heartbeat(scope)
         self._demand = Demand()
         requests = RequestServer(scope, self._heart)
         self._dispatcher = Dispatcher(scope, tasks, crew, self._placement, self._demand, requests)
@@ -246,7 +246,7 @@ class Supervisor:
 
     def _guardian_gone(self) -> None:
         if not self._parts.are_over():
-            log.say("guardian_gone", session=self._session)
+            log.emit("guardian_gone", session=self._session)
             cause = WorkerKilled(signal=None, process="guardian")
             self._parts.end(SessionOver("the guardian is gone", cause, code=1))
 
@@ -261,7 +261,7 @@ class Supervisor:
             case RefusedFrame(reason):
                 self._parts.end(SessionOver(reason, Requested(), WRONG_USAGE))
             case ChangedFrame(file) if not self._stop.reload:
-                log.say("reloading", what=file, session=self._session)
+                log.emit("reloading", what=file, session=self._session)
                 self._stop.ask(reload=True)
 
     def on_garbled_zygote(self, error: NotUnderstood) -> None:
@@ -270,7 +270,7 @@ class Supervisor:
         if not self._catalog.done():
             self._refuse_import(f"importing {self._plan.app} spoilt the process ({how})")
             return
-        log.say("zygote_died", how=how, session=self._session)
+        log.emit("zygote_died", how=how, session=self._session)
         self._parts.end(SessionOver("the zygote cannot be understood", death.of_zygote(0, 0.0)))
 
     def on_zygote_death(self, code: int | None) -> None:
@@ -287,7 +287,7 @@ class Supervisor:
         if not self._catalog.done():
             self._refuse_import(f"importing {self._plan.app} ended the process ({how})")
             return
-        log.say("zygote_died", how=how, session=self._session)
+        log.emit("zygote_died", how=how, session=self._session)
         self._parts.end(SessionOver("the zygote died", death.of_zygote(code, self._plan.deaf)))
 
     def _refuse_import(self, reason: str) -> None:
@@ -299,14 +299,14 @@ class Supervisor:
         """The worker was asked to stop, has nothing left to do, or has new code to load."""
         if self._plan.settings.burst and (left := self._claimer.too_heavy):
             server, tasks = self._gatekeeper.server, ", ".join(left)
-            log.say("left_behind", server=server, tasks=tasks, session=self._session)
+            log.emit("left_behind", server=server, tasks=tasks, session=self._session)
         anew = self._stop.reload and not self._stop.signals
         seconds = self._plan.settings.grace if anew else self._plan.settings.drain
         await self._drain.run(seconds, self._stop)
         if not await self._confirm_death():
             return 1
         await self._drain.release_all()
-        log.say("worker_stopped", released=self._drain.released, session=self._session)
+        log.emit("worker_stopped", released=self._drain.released, session=self._session)
         return ANEW if anew and not self._stop.signals else DONE
 
     async def _lose(self, end: SessionOver) -> int:
@@ -316,12 +316,12 @@ class Supervisor:
         if not await self._confirm_death():
             return 1
         if end.code == WRONG_USAGE:
-            log.say("refused", reason=end, session=self._session)
+            log.emit("refused", reason=end, session=self._session)
         elif self._registered:
             until = now() + round(self._plan.settings.lease * 1e6)
             alone = end.code != ANEW  # there is no guardian to ask us to stop
             if not alone:
-                log.say("session_over", reason=end, session=self._session)
+                log.emit("session_over", reason=end, session=self._session)
 
             def give_up() -> bool:
                 return bool(self._stop.signals) or (alone and now() > until)
@@ -347,11 +347,11 @@ class Supervisor:
 def _log_containment(catalog: Catalog, session: str) -> None:
     """Say how what jobs leave behind is ended here, and what is weaker than elsewhere."""
     how = "a pid namespace" if catalog.contained else "the process tree"
-    log.say("containment", how=how, session=session)
+    log.emit("containment", how=how, session=session)
     for what in processes.WEAKER:
-        log.say("weaker_here", what=what, session=session)
+        log.emit("weaker_here", what=what, session=session)
     if catalog.threads > 1:
-        log.say("started_by_spawn", threads=catalog.threads - 1, session=session)
+        log.emit("started_by_spawn", threads=catalog.threads - 1, session=session)
 
 
 def main() -> None:

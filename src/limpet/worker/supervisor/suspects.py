@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from limpet import log
 from limpet.domain.cause import Cause, WorkerKilled
 from limpet.worker.supervisor.executor_link import Executor
-from limpet.worker.supervisor.executors import Crew
+from limpet.worker.supervisor.executors import Executors
 from limpet.worker.supervisor.ledger import Hold
 from limpet.worker.wire.page import now
 
@@ -39,7 +39,7 @@ _A_MOMENT_MICROSECONDS = 1_000_000
 class Suspicion:
     """Who had a job a moment ago, and so may have ended others."""
 
-    def __init__(self, crew: Crew) -> None:
+    def __init__(self, crew: Executors) -> None:
         self._crew = crew
         # Executor → when it last had a job, and which jobs died with it if it is dead.
         self._worked: dict[int, tuple[int, frozenset[str]]] = {}
@@ -58,7 +58,7 @@ class Suspicion:
             return False
         sent = isinstance(cause, WorkerKilled) and cause.signal not in _OF_ITS_OWN
         if executor.died_with > 1 or (sent and company):
-            log.say("executor_signalled", kind=executor.kind, executor=executor.number)
+            log.emit("executor_signalled", kind=executor.kind, executor=executor.number)
             return False
         return True
 

@@ -33,16 +33,16 @@ from limpet.domain.raised import LONGEST_MESSAGE, LONGEST_TRACEBACK
 from limpet.domain.result import MOST_COUNTS
 from limpet.domain.transition import (
     MOST_STRIKES,
+    AwaitChildren,
     Cancel,
     Complete,
     Fail,
-    FanOut,
     Orphan,
     Quarantine,
     Release,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.worker.wire.bounds import (
     LONGEST_DELAY_US,
@@ -190,7 +190,7 @@ def frame_of(ending: Ending | Complete, stop: Cause | None, doomed: str) -> Endi
             return LastRunFrame(lease, doomed)
         case Fail(lease, error, relaunch_at):
             return FailFrame(lease, _travelling(error, stop), relaunch_at, delay, doomed)
-        case Snooze(lease, at, holds):
+        case SnoozeUntil(lease, at, holds):
             return SnoozeFrame(lease, at, delay, holds, doomed)
         case Quarantine(lease, error):
             return QuarantineFrame(lease, _record(error), doomed)
@@ -198,7 +198,7 @@ def frame_of(ending: Ending | Complete, stop: Cause | None, doomed: str) -> Endi
             return CancelFrame(lease, doomed)
         case Release(lease):
             return ReleaseFrame(lease, doomed)
-        case FanOut(lease, flow, chunks, children):
+        case AwaitChildren(lease, flow, chunks, children):
             return FanOutFrame(lease, flow, chunks, children, doomed)
         case Orphan():
             raise TypeError("an attempt cannot say of itself that it was lost")
@@ -238,11 +238,11 @@ def ending_of(frame: EndingFrame, claimed: ClaimedJob, stop: Cause | None) -> En
             again = None if at is None else _soon(at)
             return Ending(Fail(lease, _cause(error, stop), again), _wait(delay))
         case SnoozeFrame(lease, at, delay, holds):
-            return Ending(Snooze(lease, _soon(at), holds), _wait(delay))
+            return Ending(SnoozeUntil(lease, _soon(at), holds), _wait(delay))
         case QuarantineFrame(lease, error):
             return Ending(Quarantine(lease, _raised(error)))
         case FanOutFrame(lease, flow, chunks, children):
-            return Ending(FanOut(lease, _flow(flow), chunks, children))
+            return Ending(AwaitChildren(lease, _flow(flow), chunks, children))
         case CancelFrame() | ReleaseFrame():
             return _after_a_stop(frame, stop)
         case LastRunFrame(lease):

@@ -15,7 +15,7 @@ from limpet.domain import errors
 from limpet.domain.cause import cause_of
 from limpet.domain.errors import LimpetError, StoreUnavailable
 from limpet.domain.event import Event
-from limpet.domain.job import Job, Page
+from limpet.domain.job import Job, JobList
 from limpet.domain.session import Session
 from limpet.storage.records.texts import event_name
 from limpet.worker.wire.task_requests import REQUESTS, Request
@@ -99,7 +99,7 @@ def _plain(value: Any) -> Any:
         name = _CAUSE_OF[type(value)]
         cause = fields[name]
         return {**fields, name: None if cause is None else cause.record()}
-    if isinstance(value, Page):
+    if isinstance(value, JobList):
         return {"jobs": _plain(value.jobs), "cursor": value.cursor}
     if isinstance(value, tuple) and value and type(value[0]) in _CAUSE_OF:
         return [_plain(item) for item in value]
@@ -151,7 +151,9 @@ _SENT: Final[dict[type, type[msgspec.Struct]]] = {
     Event: _as_sent(Event, event=str),  # of a newer version, a name that this one does not know
     Session: _as_sent(Session),
 }
-_PAGE: Final = msgspec.defstruct("Page", [("jobs", _list_of(_SENT[Job])), ("cursor", str | None)])
+_PAGE: Final = msgspec.defstruct(
+    "JobList", [("jobs", _list_of(_SENT[Job])), ("cursor", str | None)]
+)
 
 
 def _domain(sent: Any, kind: type) -> Any:
@@ -171,7 +173,7 @@ def _jobs(sent: Any) -> tuple[Job, ...]:
 # Answers in which there are causes: as what they travel, and how they are read.
 _WITH_CAUSES: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
     Job | None: (_SENT[Job] | None, lambda sent: None if sent is None else _domain(sent, Job)),
-    Page: (_PAGE, lambda sent: Page(_jobs(sent.jobs), sent.cursor)),
+    JobList: (_PAGE, lambda sent: JobList(_jobs(sent.jobs), sent.cursor)),
     tuple[Event, ...]: (
         _list_of(_SENT[Event]),
         lambda sent: tuple(_domain(event, Event) for event in sent),

@@ -11,11 +11,11 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from limpet.domain.breaker import Breaker
+from limpet.domain.breaker import BreakerStatus
 from limpet.domain.errors import LimpetError
 from limpet.domain.event import Event
 from limpet.domain.ids import are_ids, checked_id
-from limpet.domain.job import Job, JobFilter, LogLine, NewJob, Page
+from limpet.domain.job import Job, JobFilter, JobList, LogLine, NewJob
 from limpet.domain.lease import Lease
 from limpet.domain.queue import QueueRules, QueueView, checked_name
 from limpet.domain.rate import Rate
@@ -69,7 +69,7 @@ class Request(msgspec.Struct, array_like=True, forbid_unknown_fields=True, froze
 # -- hand in
 
 
-class Enqueue(Request, tag="enqueue", frozen=True):
+class EnqueueRequest(Request, tag="enqueue", frozen=True):
     jobs: list[NewJob]
     caps: Caps | None = None
     all_or_none: bool = False
@@ -81,7 +81,7 @@ class Enqueue(Request, tag="enqueue", frozen=True):
         return (self.jobs,), more
 
 
-class Stage(Request, tag="stage", frozen=True):
+class StageRequest(Request, tag="stage", frozen=True):
     """The store does not ask who stages; the supervisor does."""
 
     flow: JobId
@@ -94,7 +94,7 @@ class Stage(Request, tag="stage", frozen=True):
         return (self.flow, self.place, self.jobs), {}
 
 
-class Commit(Request, tag="commit", frozen=True):
+class CommitRequest(Request, tag="commit", frozen=True):
     flow: JobId
     chunks: Chunks
     fence: Lease
@@ -105,51 +105,51 @@ class Commit(Request, tag="commit", frozen=True):
         return (self.flow, self.chunks, self.fence), {"caps": self.caps} if self.caps else {}
 
 
-class Children(Request, tag="children", frozen=True):
+class ChildrenRequest(Request, tag="children", frozen=True):
     job: Sought
     cursor: Sought | None = None
     limit: int = 50
-    answer = Page
+    answer = JobList
 
 
 # -- limits and repair
 
 
-class LimitQueue(Request, tag="limit_queue", frozen=True):
+class LimitQueueRequest(Request, tag="limit_queue", frozen=True):
     queue: Name
     rules: QueueRules | None
     answer = type(None)
 
 
-class HoldQueue(Request, tag="hold_queue", frozen=True):
+class HoldQueueRequest(Request, tag="hold_queue", frozen=True):
     queue: Name
     until: Moment
     answer = type(None)
 
 
-class LimitKey(Request, tag="limit_key", frozen=True):
+class LimitKeyRequest(Request, tag="limit_key", frozen=True):
     key: request_bounds.Key
     limit: Count | None
     rate: Rate | None = None
     answer = type(None)
 
 
-class DrainQueue(Request, tag="drain_queue", frozen=True):
+class DrainQueueRequest(Request, tag="drain_queue", frozen=True):
     queue: Name
     draining: bool = True
     answer = type(None)
 
 
-class Breakers(Request, tag="breakers", frozen=True):
-    answer = tuple[Breaker, ...]
+class BreakersRequest(Request, tag="breakers", frozen=True):
+    answer = tuple[BreakerStatus, ...]
 
 
-class ResetBreaker(Request, tag="reset_breaker", frozen=True):
+class ResetBreakerRequest(Request, tag="reset_breaker", frozen=True):
     name: Sought
     answer = bool
 
 
-class Repair(Request, tag="repair", frozen=True):
+class RepairRequest(Request, tag="repair", frozen=True):
     job: Sought
     args: LargeText
     payload_version: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
@@ -157,7 +157,7 @@ class Repair(Request, tag="repair", frozen=True):
     answer = State
 
 
-class Requeue(Request, tag="requeue", frozen=True):
+class RequeueRequest(Request, tag="requeue", frozen=True):
     jobs: list[Sought]
     queue: Name
     answer = int
@@ -166,33 +166,33 @@ class Requeue(Request, tag="requeue", frozen=True):
 # -- schedules
 
 
-class PutSchedule(Request, tag="put_schedule", frozen=True):
+class PutScheduleRequest(Request, tag="put_schedule", frozen=True):
     schedule: Schedule
     answer = bool
 
 
-class RemoveSchedule(Request, tag="remove_schedule", frozen=True):
+class RemoveScheduleRequest(Request, tag="remove_schedule", frozen=True):
     schedule: Sought
     answer = bool
 
 
-class PauseSchedule(Request, tag="pause_schedule", frozen=True):
+class PauseScheduleRequest(Request, tag="pause_schedule", frozen=True):
     schedule: Sought
     paused: bool = True
     next_at: Moment | None = None
     answer = bool
 
 
-class Schedules(Request, tag="schedules", frozen=True):
+class SchedulesRequest(Request, tag="schedules", frozen=True):
     answer = tuple[Schedule, ...]
 
 
-class OneSchedule(Request, tag="schedule", frozen=True):
+class OneScheduleRequest(Request, tag="schedule", frozen=True):
     schedule: Sought
     answer = Schedule | None
 
 
-class Trigger(Request, tag="trigger", frozen=True):
+class TriggerRequest(Request, tag="trigger", frozen=True):
     seen: Schedule
     job: NewJob
     answer = Ticked
@@ -201,19 +201,19 @@ class Trigger(Request, tag="trigger", frozen=True):
 # -- control
 
 
-class Cancel(Request, tag="cancel", frozen=True):
+class CancelRequest(Request, tag="cancel", frozen=True):
     job: Sought
     reason: Reason = ""
     answer = State
 
 
-class Retry(Request, tag="retry", frozen=True):
+class RetryRequest(Request, tag="retry", frozen=True):
     job: Sought
     seen_round: Natural
     answer = int
 
 
-class Pause(Request, tag="pause", frozen=True):
+class PauseRequest(Request, tag="pause", frozen=True):
     queue: Name
     paused: bool = True
     answer = type(None)
@@ -222,51 +222,51 @@ class Pause(Request, tag="pause", frozen=True):
 # -- inspect
 
 
-class OneJob(Request, tag="job", frozen=True):
+class OneJobRequest(Request, tag="job", frozen=True):
     job: Sought
     answer = Job | None
 
 
-class States(Request, tag="states", frozen=True):
+class StatesRequest(Request, tag="states", frozen=True):
     jobs: list[Sought]
     answer = dict[str, State]
 
 
-class Jobs(Request, tag="jobs", frozen=True):
+class JobsRequest(Request, tag="jobs", frozen=True):
     which: JobFilter
     cursor: Sought | None = None
     limit: int = 50
-    answer = Page
+    answer = JobList
 
 
-class Events(Request, tag="events", frozen=True):
+class EventsRequest(Request, tag="events", frozen=True):
     job: Sought
     answer = tuple[Event, ...]
 
 
-class Log(Request, tag="log", frozen=True):
+class LogRequest(Request, tag="log", frozen=True):
     job: Sought
     answer = tuple[LogLine, ...]
 
 
-class Queues(Request, tag="queues", frozen=True):
+class QueuesRequest(Request, tag="queues", frozen=True):
     answer = tuple[QueueView, ...]
 
 
-class Sessions(Request, tag="sessions", frozen=True):
+class SessionsRequest(Request, tag="sessions", frozen=True):
     with_dead: bool = False
     answer = tuple[Session, ...]
 
 
-class Totals(Request, tag="totals", frozen=True):
+class TotalsRequest(Request, tag="totals", frozen=True):
     answer = tuple[Total, ...]
 
 
-class Info(Request, tag="info", frozen=True):
+class InfoRequest(Request, tag="info", frozen=True):
     answer = StoreInfo
 
 
-class Invariants(Request, tag="invariants", frozen=True):
+class InvariantsRequest(Request, tag="invariants", frozen=True):
     answer = tuple[Broken, ...]
 
 
@@ -326,18 +326,18 @@ def read_request(body: bytes) -> Request:
 def _check(request: Request) -> None:
     """What a type cannot say of a value."""
     match request:
-        case Enqueue() | Stage():
+        case EnqueueRequest() | StageRequest():
             _check_new_jobs(request.jobs)
-        case PutSchedule():
+        case PutScheduleRequest():
             _check_jobs([request.schedule.job])  # its timing: where ticks are reckoned
-        case Trigger():
+        case TriggerRequest():
             _check_new_jobs([request.job])
-        case LimitQueue():
+        case LimitQueueRequest():
             if request.rules is not None:
                 _check_rate(request.rules.rate)
-        case Repair():
+        case RepairRequest():
             _check_json(request.args)
-        case LimitKey():
+        case LimitKeyRequest():
             _check_rate(request.rate)
 
 

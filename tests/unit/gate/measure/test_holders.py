@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from limpet.domain.assessment import Capacity
 from limpet.domain.load import Smoothing
-from limpet.domain.permit import Permit, Room, fits, taken
+from limpet.domain.permit import PermitRecord, Room, fits, taken
 from limpet.domain.reading import Reading, Use
 from limpet.domain.weight import HEAVY, Weight
 from limpet.gate.assess import assess
@@ -32,8 +32,8 @@ IDLE = Reading(
 )
 
 
-def permit(holder: str, weight: Weight, session: str = "s1") -> Permit:
-    return Permit("web-2", holder, session, "render", weight, NOW - 3_600 * SECOND)
+def permit(holder: str, weight: Weight, session: str = "s1") -> PermitRecord:
+    return PermitRecord("web-2", holder, session, "render", weight, NOW - 3_600 * SECOND)
 
 
 def lane(job: str, cpu: float = 0.0, own: int = 0, session: str = "s1", pid: int = 7) -> Tree:
@@ -61,7 +61,7 @@ def room(reading: Reading) -> Room:
     return assess("web-2", reading, Capacity(2.0, 10 * GIB), NOW).room
 
 
-def may_begin(weight: Weight, reading: Reading, *held: Permit) -> bool:
+def may_begin(weight: Weight, reading: Reading, *held: PermitRecord) -> bool:
     found = room(reading)
     return fits(found, taken(held, NOW, found.unseen), weight)
 

@@ -13,7 +13,7 @@ from machine_tree import GIB, MachineTree
 from limpet.domain.assessment import Capacity
 from limpet.domain.clock import SystemClock
 from limpet.domain.load import Smoothing
-from limpet.domain.reading import Executor
+from limpet.domain.reading import ExecutorUse
 from limpet.gate.assess import Thresholds
 from limpet.gate.measure.monitor import Monitor
 from limpet.gate.published import Published, published_of, written
@@ -84,7 +84,7 @@ def test_a_reading_survives_the_way_through_json(tree: MachineTree) -> None:
     monitor = Monitor("web-2", clock, root=str(tree), disk=str(tree), cpus=4)
     tree.ticks(50, 50)
     clock.advance(SECOND)
-    executors = (Executor("session", 10, 12.5, 3 * GIB),)
+    executors = (ExecutorUse("session", 10, 12.5, 3 * GIB),)
     reading = replace(monitor.poll(), executor_use=executors, cpu_others=4.5, memory_held=GIB)
     published = Published(
         reading, Capacity(2.5, None), Thresholds(cpu=65), "boot", "worker", "session"

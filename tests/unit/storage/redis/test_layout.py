@@ -9,7 +9,7 @@ import redis
 from servers import shared_url
 
 from limpet.storage.redis import layout
-from limpet.storage.redis.layout import LAYOUTS, ROW, STATES, Row, in_numbers
+from limpet.storage.redis.layout import LAYOUTS, ROW, STATES, RowFields, in_numbers
 from limpet.storage.redis.link import script_of
 
 LUA = Path(layout.__file__).parent / "lua"
@@ -27,9 +27,9 @@ KEPT = {
 
 def test_rows_are_as_stores_keep_them() -> None:
     """Who moves a field raises the version of the schema, and changes this."""
-    text = " ".join(f"@row.{name} @row.{name}.last" for name in Row._fields)
+    text = " ".join(f"@row.{name} @row.{name}.last" for name in RowFields._fields)
     numbers = [int(number) for number in in_numbers(text).split()]
-    assert dict(zip(Row._fields, zip(*[iter(numbers)] * 2, strict=True), strict=True)) == KEPT
+    assert dict(zip(RowFields._fields, zip(*[iter(numbers)] * 2, strict=True), strict=True)) == KEPT
     assert in_numbers("@row.session @held.token @held.line @place.id") == "102 3 11 7"
     assert in_numbers("@reservation.token @reservation.token.last @reservation.holder") == "9 16 17"
 
@@ -44,14 +44,14 @@ def test_names_are_filled_in_as_lua_takes_them() -> None:
 
 
 def test_lua_and_python_pack_the_same() -> None:
-    row = Row(
+    row = RowFields(
         state=STATES.index(STATES[-1]) + 1, begun=1, token=2**53 - 1, seq=2**32 - 2, pool=3,
         claimed_at=1.5e15, finished_at=-1, suspect=1, last_run=0, flags=127, round=4, failures=5,
         orphans=6, strikes=7, expires_at=-1, deadline_at=2.5e15, requested_at=-1, priority=-8,
         ready_at=3.5e15, created_at=4.5e15, number=(2**48 - 1).to_bytes(6, "big"),
         session_length=26,
     )  # fmt: skip
-    packed = ROW.packing(*Row._fields).pack(*row)
+    packed = ROW.packing(*RowFields._fields).pack(*row)
     assert len(packed) == ROW.offset("session")
     script = in_numbers(
         "local got = {struct.unpack(@row.state:session_length, ARGV[1])} "

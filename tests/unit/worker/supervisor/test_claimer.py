@@ -26,7 +26,7 @@ from limpet.worker.supervisor.demand import Demand
 from limpet.worker.supervisor.ledger import Hold, Ledger
 from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.supervisor.services import Services
-from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.supervisor.session_parts import SessionParts
 from limpet.worker.wire.frames import LOOP
 from limpet.worker.wire.plan import Plan
 
@@ -288,7 +288,9 @@ def test_workers_learn_of_limits_that_were_set_at_run_time(
 
         line: Any = SimpleNamespace(store=store, do=do, failing_since=None)
         page: Any = None
-        services = Services(SessionScope(Plan("app:app"), "s", page, line, Ledger()), Parts())
+        services = Services(
+            SessionScope(Plan("app:app"), "s", page, line, Ledger()), SessionParts()
+        )
         learning = asyncio.create_task(services._learn_bounds_forever(bound))
         try:
             return await asyncio.wait_for(heard, 5)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from limpet.domain.breaker import Breaker, BreakerRules, BreakerState
+from limpet.domain.breaker import BreakerRules, BreakerState, BreakerStatus
 from limpet.domain.cause import WorkerKilled
 from limpet.domain.session import NewSession, SessionKind
 from limpet.maintenance.declared import Declarer
@@ -17,7 +17,7 @@ from limpet.worker.supervisor import services
 from limpet.worker.supervisor.declaring import breakers_to_declare
 from limpet.worker.supervisor.ledger import Ledger
 from limpet.worker.supervisor.scope import SessionScope
-from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.supervisor.session_parts import SessionParts
 from limpet.worker.wire.plan import Plan
 
 
@@ -25,11 +25,11 @@ def rules(name: str, *tasks: str) -> BreakerRules:
     return BreakerRules(name, frozenset(tasks), 0.5, 10, 60, 30)
 
 
-def there(name: str, *tasks: str) -> Breaker:
-    return Breaker(rules(name, *tasks), BreakerState.OPEN, 0, 0, 0, 1, 2)
+def there(name: str, *tasks: str) -> BreakerStatus:
+    return BreakerStatus(rules(name, *tasks), BreakerState.OPEN, 0, 0, 0, 1, 2)
 
 
-def declared(*known: str, old: list[Breaker], new: list[BreakerRules]) -> list[BreakerRules]:
+def declared(*known: str, old: list[BreakerStatus], new: list[BreakerRules]) -> list[BreakerRules]:
     return breakers_to_declare(old, new, frozenset(known))
 
 
@@ -69,7 +69,9 @@ def test_worker_that_runs_removes_what_nobody_declares_any_more(
     async def watch() -> None:
         line: Any = SimpleNamespace(store=store, do=do, failing_since=None)
         page: Any = None
-        loops = services.Services(SessionScope(Plan("a:app"), "s", page, line, Ledger()), Parts())
+        loops = services.Services(
+            SessionScope(Plan("a:app"), "s", page, line, Ledger()), SessionParts()
+        )
         declarer = Declarer(store, "a:app", {}, removes=True)
         running = asyncio.create_task(loops._declare_forever(declarer))
         await asyncio.sleep(0.1)

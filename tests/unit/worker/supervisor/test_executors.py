@@ -13,9 +13,9 @@ from machine import crowded
 from unit.bare_executor import RUNNING, bare, claimed
 
 from limpet.domain.cause import Unknown, cause_of
-from limpet.worker.supervisor.executors import Crew
+from limpet.worker.supervisor.executors import Executors
 from limpet.worker.supervisor.ledger import Ledger
-from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.supervisor.session_parts import SessionParts
 from limpet.worker.supervisor.store_line import SessionOver
 from limpet.worker.wire import frames
 from limpet.worker.wire.bounds import NotUnderstood
@@ -29,14 +29,14 @@ class Moving:
         self.old, self.new = processes
         self.garbled: list[NotUnderstood] = []
         self.deaths: list[int | None] = []
-        self.parts = Parts()
+        self.parts = SessionParts()
         asyncio.get_running_loop().set_exception_handler(self.parts.callback_failed)
         listener: Any = SimpleNamespace(
             on_app=lambda frame: None,
             on_zygote_death=self.deaths.append,
             on_garbled_zygote=self.garbled.append,
         )
-        self.crew = Crew(Plan("shop:app"), "s", 0, 0, listener)
+        self.crew = Executors(Plan("shop:app"), "s", 0, 0, listener)
         self.crew._channel, self.zygote = socket.socketpair()
         for sock in (self.crew._channel, self.zygote):
             sock.setblocking(False)

@@ -10,7 +10,7 @@ from limpet.domain.lease import Digest
 from limpet.domain.session import Standing
 from limpet.domain.worker_settings import WorkerSettings
 from limpet.storage.contract.answers import Renewed
-from limpet.worker.supervisor.heartbeat import Heart
+from limpet.worker.supervisor.heartbeat import Heartbeat
 from limpet.worker.supervisor.ledger import Ledger
 from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.supervisor.store_line import SessionOver
@@ -36,7 +36,7 @@ def beat(seq: int, answered: int) -> tuple[int, int]:
     line: Any = Line(seq)
     ledger = Ledger()
     ledger.answered_exchanges = answered
-    heart = Heart(SessionScope(Plan("app"), "s", page, line, ledger))
+    heart = Heartbeat(SessionScope(Plan("app"), "s", page, line, ledger))
     heart.registered(now() - 1_000_000)
     before = page.moment
     asyncio.run(heart._beat())
@@ -75,7 +75,7 @@ def test_a_line_that_is_too_slow_for_the_lease_is_said_once(
     page = Page(descriptor, writable=True)
     os.close(descriptor)
     plan, line = Plan("app", settings=WorkerSettings(lease=lease)), SlowLine()
-    heart = Heart(SessionScope(plan, "s", page, line, Ledger()))  # type: ignore[arg-type]
+    heart = Heartbeat(SessionScope(plan, "s", page, line, Ledger()))  # type: ignore[arg-type]
 
     async def beat_often() -> None:
         for _ in range(30):

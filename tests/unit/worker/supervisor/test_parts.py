@@ -28,7 +28,7 @@ from limpet.domain.worker_settings import WorkerSettings
 from limpet.host import locks, marks, processes
 from limpet.log import WORDING
 from limpet.worker.supervisor.executor_link import Executor
-from limpet.worker.supervisor.executors import Crew
+from limpet.worker.supervisor.executors import Executors
 from limpet.worker.wire import frames, page
 from limpet.worker.wire.endings import RaisedRecord, RetryFrame
 from limpet.worker.wire.plan import VARIABLE, Plan, from_environment
@@ -321,7 +321,7 @@ def test_what_an_executor_said_before_it_died_is_heard_though_we_could_not_write
     finished = Complete(Lease("j", "s", 1))
 
     async def speak_to_the_dead() -> None:
-        executor = Executor(1, frames.LANE, cast(Crew, heard))
+        executor = Executor(1, frames.LANE, cast(Executors, heard))
         theirs = executor.theirs_work.dup()
         await executor.connect()
         theirs.sendall(frames.pack(frames.DoneFrame([finished])))

@@ -9,7 +9,7 @@ import pytest
 from limpet.domain.cause import Cause, HostPressed, WorkerKilled
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
-from limpet.domain.permit import Permit
+from limpet.domain.permit import PermitRecord
 from limpet.domain.reading import Pressure, Reading
 from limpet.domain.transition import Release
 from limpet.domain.weight import Weight
@@ -37,7 +37,7 @@ class Host:
         self.stopped: list[tuple[str, str]] = []
         self.gone_at_once = False
         self.causes: list[Cause] = []
-        self.permits: list[Permit] = []
+        self.permits: list[PermitRecord] = []
         self.workers = [self._worker(each) for each in sessions]
 
     def _worker(self, session: str) -> Relief:
@@ -49,7 +49,7 @@ class Host:
 
     def admit(self, *jobs: tuple[str, str], what: str = "render") -> None:
         for session, job in jobs:
-            self.permits.append(Permit("web-2", job, session, what, Weight(1), self.now))
+            self.permits.append(PermitRecord("web-2", job, session, what, Weight(1), self.now))
 
     def second(self, reading: Reading, times: int = 1) -> None:
         for _ in range(times):
@@ -169,6 +169,6 @@ def test_job_that_gave_way_again_and_again_is_let_alone_while_another_may_go(hos
 
 
 def test_caller_that_is_called_like_a_task_stops_nobody_from_giving_way(host: Host) -> None:
-    host.permits.append(Permit("web-2", "c", "c", "render", Weight(1), host.now))
+    host.permits.append(PermitRecord("web-2", "c", "c", "render", Weight(1), host.now))
     host.second(FULL, 3)
     assert host.stopped == [("s2", "b")]

@@ -13,7 +13,7 @@ from limpet.storage.contract.answers import Renewed
 from limpet.worker.supervisor.ledger import Hold, Ledger
 from limpet.worker.supervisor.reconciler import Reconciler
 from limpet.worker.supervisor.scope import SessionScope
-from limpet.worker.supervisor.session_parts import Parts
+from limpet.worker.supervisor.session_parts import SessionParts
 from limpet.worker.wire.plan import Plan
 
 
@@ -51,7 +51,7 @@ def after(
         page: Any = None
         store: Any = line
         scope = SessionScope(Plan("a:b"), SESSION, page, store, ledger)
-        reconciler = Reconciler(scope, Parts(), dispatcher, claimer)
+        reconciler = Reconciler(scope, SessionParts(), dispatcher, claimer)
         reconciler.heard(renewed(Digest(7, 7), *cancels))
         assert line.said == []  # whoever renews does not wait for it
         for _ in range(5):

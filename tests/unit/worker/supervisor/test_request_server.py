@@ -23,11 +23,11 @@ from limpet.domain.transition import Complete
 from limpet.storage.contract.store import ANY_QUEUE, Pool, Store, Want
 from limpet.storage.registry import open_store
 from limpet.worker.supervisor import request_server
-from limpet.worker.supervisor.heartbeat import Heart
+from limpet.worker.supervisor.heartbeat import Heartbeat
 from limpet.worker.supervisor.ledger import Ledger
 from limpet.worker.supervisor.request_server import RequestServer
 from limpet.worker.supervisor.scope import SessionScope
-from limpet.worker.supervisor.session_parts import Defect, Parts
+from limpet.worker.supervisor.session_parts import Defect, SessionParts
 from limpet.worker.supervisor.store_line import StoreLine
 from limpet.worker.wire import page
 from limpet.worker.wire.frames import HEADER_BYTES, header, size_after
@@ -36,12 +36,12 @@ from limpet.worker.wire.request_answers import read_answer
 from limpet.worker.wire.request_bounds import LARGEST_REQUEST_BYTES
 from limpet.worker.wire.task_requests import (
     REQUESTS,
-    Cancel,
-    Commit,
-    Enqueue,
-    Info,
+    CancelRequest,
+    CommitRequest,
+    EnqueueRequest,
+    InfoRequest,
     Request,
-    Stage,
+    StageRequest,
     request_bytes,
 )
 
@@ -120,7 +120,7 @@ class Supervisor:
         line = StoreLine(store, self.session, self.page, first=False, lease=10)
         plan = Plan("shop:app")
         scope = SessionScope(plan, self.session, self.page, line, self.ledger)
-        self.server = RequestServer(scope, Heart(scope))
+        self.server = RequestServer(scope, Heartbeat(scope))
         self.closes = ExitStack()
 
     def asker(self) -> Asker:
@@ -168,9 +168,9 @@ def written(store: Store) -> int:
 def speaking(lease: Lease) -> dict[str, Request]:
     flow = IDS.new()
     return {
-        "enqueue": Enqueue([job()], fence=lease),
-        "stage": Stage(flow, 0, [job()], lease),
-        "commit": Commit(flow, 1, lease),
+        "enqueue": EnqueueRequest([job()], fence=lease),
+        "stage": StageRequest(flow, 0, [job()], lease),
+        "commit": CommitRequest(flow, 1, lease),
     }
 
 
@@ -205,7 +205,7 @@ def test_an_executor_that_speaks_for_what_it_was_never_given_ends(
         await asker.until_over()
         assert "never given" in str(asker.blamed[0])
         assert other.blamed == []
-        assert (await other.ask(Info())).schema_version > 0
+        assert (await other.ask(InfoRequest())).schema_version > 0
 
     before = written(store)
     serve(store, body)
@@ -230,7 +230,7 @@ def test_a_late_attempt_is_refused_and_its_executor_goes_on(
             asker = supervisor.asker()  # which remembers nothing of the attempt
         with pytest.raises(LeaseLost):
             await asker.ask(speaking(lease)[verb])
-        assert (await asker.ask(Info())).schema_version > 0
+        assert (await asker.ask(InfoRequest())).schema_version > 0
         assert asker.blamed == []
 
     before = written(store)
@@ -253,7 +253,7 @@ def test_nobody_stages_once_the_lease_is_over(store: Store) -> None:
 
 
 def large_request() -> bytes:
-    return request_bytes(Enqueue([job()._replace(args=f'"{"x" * (3 << 20)}"')]))
+    return request_bytes(EnqueueRequest([job()._replace(args=f'"{"x" * (3 << 20)}"')]))
 
 
 def test_large_requests_take_turns_and_small_ones_do_not_wait(store: Store) -> None:
@@ -262,14 +262,17 @@ def test_large_requests_take_turns_and_small_ones_do_not_wait(store: Store) -> N
     async def body(supervisor: Supervisor) -> None:
         first, second, third = (supervisor.asker() for _ in range(3))
         await first.send(header(len(large)))
-        await third.ask(Info())
+        await third.ask(InfoRequest())
         assert supervisor.server._large.locked()
         waiting = asyncio.create_task(second.send(header(len(large)) + large))
-        await third.ask(Info())
+        await third.ask(InfoRequest())
         assert not waiting.done(), "it was read into memory"
         await first.send(large)
         for asker in (first, second):
-            assert read_answer(Enqueue, await asker.answer())[0].outcome in ("new", "already")
+            assert read_answer(EnqueueRequest, await asker.answer())[0].outcome in (
+                "new",
+                "already",
+            )
 
     serve(store, body)
 
@@ -293,9 +296,9 @@ def test_a_large_request_that_does_not_come_keeps_nobody_waiting_for_ever(
 
         dripped = asyncio.create_task(drip())
         await prompt.send(header(len(large)) + large)
-        assert read_answer(Enqueue, await prompt.answer())[0].outcome == "new"
+        assert read_answer(EnqueueRequest, await prompt.answer())[0].outcome == "new"
         await slow.send(parts[1])
-        assert read_answer(Enqueue, await slow.answer())[0].outcome in ("new", "already")
+        assert read_answer(EnqueueRequest, await slow.answer())[0].outcome in ("new", "already")
         dripped.cancel()
         assert slow.blamed == dripping.blamed == []
 
@@ -318,7 +321,7 @@ def test_what_is_kept_of_slow_requests_is_bounded_and_costs_no_executor_its_life
             await second.send(header(len(large)) + large[: 2 << 20])
         await second.until_over()
         await first.send(large[2 << 20 :])
-        assert read_answer(Enqueue, await first.answer())[0].outcome == "new"
+        assert read_answer(EnqueueRequest, await first.answer())[0].outcome == "new"
         assert first.blamed == second.blamed == []
         assert supervisor.server._kept_bytes == 0
 
@@ -349,9 +352,9 @@ def test_an_error_of_our_own_is_answered_and_nobodys_fault(
         asker = supervisor.asker()
         monkeypatch.setattr(store, "info", fails)
         with pytest.raises(StoreUnavailable, match="ZeroDivisionError: of our own"):
-            await asker.ask(Info())
+            await asker.ask(InfoRequest())
         with pytest.raises(JobNotFound):
-            await asker.ask(Cancel("x"))
+            await asker.ask(CancelRequest("x"))
         assert asker.blamed == []
 
     serve(store, body)
@@ -364,11 +367,11 @@ def test_an_error_of_our_own_outside_of_a_verb_ends_the_session(
         raise ZeroDivisionError("of our own")
 
     async def body(supervisor: Supervisor) -> None:
-        parts = Parts()
+        parts = SessionParts()
         asyncio.get_running_loop().set_exception_handler(parts.callback_failed)
         asker = supervisor.asker()
         monkeypatch.setattr(request_server, "read_request", fails)
-        request = request_bytes(Info())
+        request = request_bytes(InfoRequest())
         await asker.send(header(len(request)) + request)
         with pytest.raises(Defect, match="ZeroDivisionError: of our own"):
             await parts.any_of(asyncio.get_running_loop().create_future())
@@ -402,7 +405,7 @@ def test_whatever_an_executor_writes_the_others_are_served(streams: list[bytes])
             asker.theirs.shutdown(socket.SHUT_WR)
             await asker.until_over()
             assert len(asker.blamed) <= 1
-            assert (await other.ask(Info())).schema_version > 0
+            assert (await other.ask(InfoRequest())).schema_version > 0
         assert other.blamed == []
 
     try:

@@ -12,7 +12,7 @@ from limpet.storage.contract.bounds import batches
 from limpet.storage.contract.store import CHUNK
 from limpet.worker.executor import fan_out
 from limpet.worker.wire import request_bounds
-from limpet.worker.wire.task_requests import Enqueue, request_bytes
+from limpet.worker.wire.task_requests import EnqueueRequest, request_bytes
 
 
 @pytest.fixture
@@ -83,5 +83,5 @@ def test_large_children_are_staged_in_parts(app: App, monkeypatch: pytest.Monkey
 def test_a_batch_as_large_as_may_be_is_a_request() -> None:
     """Each of its characters takes four bytes at most."""
     room = request_bounds.LARGEST_REQUEST_BYTES - 4 * bounds.MOST_PER_BATCH
-    few = len(request_bytes(Enqueue(jobs(*[1] * CHUNK))))
+    few = len(request_bytes(EnqueueRequest(jobs(*[1] * CHUNK))))
     assert few < room

@@ -26,15 +26,15 @@ from limpet.domain.cause import Raised, Stalled
 from limpet.domain.ending import Ending
 from limpet.domain.lease import Lease
 from limpet.domain.transition import (
+    AwaitChildren,
     Cancel,
     Complete,
     Fail,
-    FanOut,
     Orphan,
     Quarantine,
     RetryAt,
     Settlement,
-    Snooze,
+    SnoozeUntil,
 )
 from limpet.worker.supervisor.given import Arrival
 from limpet.worker.wire import frames
@@ -132,7 +132,7 @@ def assert_honest(settlement: Settlement) -> None:
     """It is of the executor's own, and nothing in it is out of bounds."""
     assert settlement.lease in (RUNNING, OTHER, STOPPING)
     assert not isinstance(settlement, Orphan)
-    if isinstance(settlement, RetryAt | Snooze):
+    if isinstance(settlement, RetryAt | SnoozeUntil):
         assert 0 <= settlement.at <= 10 * NOW
     if isinstance(settlement, Complete):
         json.loads(settlement.result)
@@ -223,7 +223,7 @@ def test_a_cause_that_only_a_worker_can_know_does_not_travel() -> None:
 
 def test_a_flow_travels_whole() -> None:
     assert heard([47, RUNNING, "0" * 26, 2, 1_500]) == (
-        False, [FanOut(RUNNING, "0" * 26, 2, 1_500)],
+        False, [AwaitChildren(RUNNING, "0" * 26, 2, 1_500)],
     )  # fmt: skip
 
 

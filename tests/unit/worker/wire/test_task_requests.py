@@ -23,11 +23,11 @@ from limpet.worker.wire.request_answers import ERRORS, answer_bytes, read_answer
 from limpet.worker.wire.request_bounds import bounded
 from limpet.worker.wire.task_requests import (
     REQUESTS,
-    Cancel,
-    Enqueue,
-    Info,
-    LimitQueue,
-    Repair,
+    CancelRequest,
+    EnqueueRequest,
+    InfoRequest,
+    LimitQueueRequest,
+    RepairRequest,
     Request,
     RequestInvalid,
     read_request,
@@ -82,7 +82,7 @@ def test_no_text_number_or_list_of_a_request_is_without_a_bound(kind: type[Reque
 
 
 def test_the_search_for_what_has_no_bound_finds_it() -> None:
-    schema = msgspec.json.schema(Cancel)
+    schema = msgspec.json.schema(CancelRequest)
     assert "maxLength" in str(schema)
     assert "maxLength" not in str(msgspec.json.schema(NewJob))
 
@@ -156,7 +156,7 @@ def test_an_error_comes_out_in_the_task_as_it_was_raised(kind: type[LimpetError]
     error = MADE.get(kind) or kind("a sentence with half a \N{PILE OF POO}")
     assert set(error.__dict__) == set(ERRORS[kind]), "what it knows does not travel"
     with pytest.raises(LimpetError) as caught:
-        read_answer(Info, refusal_bytes(error))
+        read_answer(InfoRequest, refusal_bytes(error))
     assert type(caught.value) is kind
     assert str(caught.value) == str(error)
     assert caught.value.args == error.args
@@ -169,7 +169,7 @@ def test_an_error_of_a_backend_comes_as_the_nearest_that_a_task_knows() -> None:
         pass
 
     with pytest.raises(errors.StoreBusy, match="locked"):
-        read_answer(Info, refusal_bytes(OfABackend("locked")))
+        read_answer(InfoRequest, refusal_bytes(OfABackend("locked")))
     assert not issubclass(ForeignSessions, LimpetError)
 
 
@@ -212,17 +212,17 @@ def test_an_answer_of_any_kind_raises_nothing_but_our_errors(
 
 
 UNFIT = {
-    "more jobs than a chunk": Enqueue([JOB] * (CHUNK + 1)),
-    "an id of another shape": Enqueue([JOB, JOB._replace(id="z" * 26)]),
-    "an id that is shorter": Enqueue([JOB, JOB._replace(id="0")]),
-    "a task without a name": Enqueue([JOB._replace(task="")]),
-    "options that are no object": Enqueue([JOB._replace(options="[]")]),
-    "options without end": Enqueue([JOB._replace(options='{"a":' + "[" * 5_000)]),
-    "a priority beyond all": Enqueue([JOB._replace(priority=1 << 40)]),
-    "a moment beyond all": Enqueue([JOB._replace(expires_at=1 << 60)]),
-    "an integer of 80 bits": Enqueue([JOB._replace(expires_at=1 << 80)]),
-    "half a character": Enqueue([JOB._replace(args='"\ud800"')]),
-    "a reason like a book": Cancel("j", "x" * 100_000),
+    "more jobs than a chunk": EnqueueRequest([JOB] * (CHUNK + 1)),
+    "an id of another shape": EnqueueRequest([JOB, JOB._replace(id="z" * 26)]),
+    "an id that is shorter": EnqueueRequest([JOB, JOB._replace(id="0")]),
+    "a task without a name": EnqueueRequest([JOB._replace(task="")]),
+    "options that are no object": EnqueueRequest([JOB._replace(options="[]")]),
+    "options without end": EnqueueRequest([JOB._replace(options='{"a":' + "[" * 5_000)]),
+    "a priority beyond all": EnqueueRequest([JOB._replace(priority=1 << 40)]),
+    "a moment beyond all": EnqueueRequest([JOB._replace(expires_at=1 << 60)]),
+    "an integer of 80 bits": EnqueueRequest([JOB._replace(expires_at=1 << 80)]),
+    "half a character": EnqueueRequest([JOB._replace(args='"\ud800"')]),
+    "a reason like a book": CancelRequest("j", "x" * 100_000),
 }
 
 
@@ -235,12 +235,12 @@ def test_a_task_that_asks_nonsense_is_told_so_and_sends_nothing(unfit: str) -> N
 @pytest.mark.parametrize("rate", [Rate(0, 1, 1), Rate(5, 4, 1), Rate(1, 10**15, 10**9)])
 def test_a_rate_that_stores_cannot_reckon_with_is_refused(rate: Rate) -> None:
     with pytest.raises(RequestInvalid):
-        request_bytes(LimitQueue("q", QueueRules(rate=rate)))
+        request_bytes(LimitQueueRequest("q", QueueRules(rate=rate)))
 
 
 @pytest.mark.parametrize("text", ["", "NaN", "{", '{"a": 1} 2', "'a'"])
 def test_arguments_that_are_no_json_are_refused(text: str) -> None:
-    for request in (Enqueue([JOB._replace(args=text)]), Repair(JOB.id, text, 1, [])):
+    for request in (EnqueueRequest([JOB._replace(args=text)]), RepairRequest(JOB.id, text, 1, [])):
         with pytest.raises(RequestInvalid):
             request_bytes(request)
 
@@ -250,7 +250,7 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_sent(
 ) -> None:
     monkeypatch.setattr(request_bounds, "LARGEST_REQUEST_BYTES", 1_000)
     with pytest.raises(RequestInvalid, match="at most 1,000 bytes at once"):
-        request_bytes(Enqueue([JOB._replace(args='"' + "x" * 1_000 + '"')]))
+        request_bytes(EnqueueRequest([JOB._replace(args='"' + "x" * 1_000 + '"')]))
 
 
 def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
