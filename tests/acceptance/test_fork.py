@@ -18,11 +18,6 @@ from limpet.domain.job import NewJob
 from limpet.storage.base import CHUNK
 from limpet.storage.sqlite.store import SqliteStore
 
-# Python 3.12 and later warn of what these tests are about: that a program with threads forks.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded, use of fork:DeprecationWarning"
-)
-
 CHILDREN = 8
 JOBS_OF_A_CHILD = 20
 # Opens the store, writes, and closes it; the last to close a file takes its WAL file away.

@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 from client.hand import Hand
+from machine import crowded
 
 from limpet import App, JobFailed, QueueFull, QueueLimit, State, StoreUnavailable
 from limpet.domain.cause import Raised, WorkerVanished
@@ -18,7 +19,6 @@ from limpet.domain.transition import Complete, Fail
 from limpet.storage.base import Topic
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_threads_that_fork_at_once_do_not_block_each_other(app: App) -> None:
     @app.task
     def work() -> None: ...
@@ -78,7 +78,7 @@ def test_a_result_that_is_there_is_returned_at_once_while_others_wait(app: App) 
     for _ in range(5):
         began = time.monotonic()
         assert done.result("20s") == 1
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 0.5 * crowded()
     hand.exchange(Complete(leases[slow.id], "1"), room=0)
     waiting.join()
 

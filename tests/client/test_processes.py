@@ -8,7 +8,6 @@ import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import pytest
 from client.hand import Hand
 
 from limpet import App, State
@@ -46,7 +45,6 @@ def test_a_program_that_ends_leaves_one_file_and_no_log_behind(url: str, tmp_pat
     assert (tmp_path / "jobs.db").exists()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_parent_and_child_go_on_after_a_fork_in_the_middle_of_enqueues(app: App) -> None:
     @app.task
     def work(n: int) -> None: ...
@@ -88,7 +86,6 @@ def test_parent_and_child_go_on_after_a_fork_in_the_middle_of_enqueues(app: App)
     assert len(found) == len(ids)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_can_wait_for_a_result(app: App) -> None:
     @app.task
     def work() -> int: ...  # type: ignore[empty-body]

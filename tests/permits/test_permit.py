@@ -10,6 +10,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from machine import crowded
 from permits.measured import Measure
 
 from limpet import App, GateTimeout, InvalidOption, NeverFits, PermitLost
@@ -112,7 +113,7 @@ def test_room_is_had_as_soon_as_it_is_given_back(app: App, measure: Measure) -> 
             assert not had
         left = time.monotonic()
         waiter.join(5)
-    assert had[0] - left < 0.4
+    assert had[0] - left < 0.4 * crowded()
 
 
 def test_wait_ends_when_the_host_is_calm_again(app: App, measure: Measure) -> None:
@@ -255,7 +256,7 @@ def test_holder_is_told_before_its_lease_can_pass_on(
         with pytest.raises(PermitLost, match="nobody answers|could not be renewed"):
             permit.__exit__(None, None, None)
     assert len(told) == 1
-    assert told[0] - began < 1.8
+    assert told[0] - began < min(1.8 * crowded(), 2.0)
     assert store.permits() == ()
 
 

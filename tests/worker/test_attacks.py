@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from machine import crowded
 from worker.notes import notes
 from worker.place import Place, until
 from worker.tasks import attacks, cancelling, inside, orphans, results, retries
 
 from limpet import State, Task
 from limpet.domain.state import FINAL
+
+# Of the narrow worker.
+GRACE = 4.0
 
 
 def is_well(place: Place) -> None:
@@ -104,7 +108,7 @@ def test_signal_handlers_of_one_job_do_not_keep_the_next_from_being_stopped(spoi
     before = time.monotonic()
     job.cancel()
     assert spoilt.until_state(job).state is State.CANCELLED
-    assert time.monotonic() - before < 2.5, "only force helped"
+    assert time.monotonic() - before < min(2.5 * crowded(), GRACE), "only force helped"
     assert notes(spoilt.notes, "clean")
 
 
@@ -218,7 +222,7 @@ def test_many_jobs_with_huge_arguments_do_not_choke_an_executor(
     before = time.monotonic()
     place.until_over(*jobs, seconds=60)
     took = time.monotonic() - before
-    assert took < 15, f"{took:.1f} s for 40 MB"
+    assert took < 15 * crowded(), f"{took:.1f} s for 40 MB"
     assert place.last.log("loop_blocked") == []
 
 

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from machine import crowded
 from worker.notes import notes
 from worker.place import Handle, Place, until
 from worker.tasks import cancelling, results
@@ -34,7 +35,7 @@ def cancelled(place: Place, job: Handle, seconds: float) -> Job:
     took = time.monotonic() - before
     assert found.state is State.CANCELLED
     assert found.counters == (0, 0, 0)
-    assert took < seconds, f"{took:.2f} s"
+    assert took < seconds * crowded(), f"{took:.2f} s"
     with pytest.raises(JobCancelled, match="not needed"):
         job.result(timeout=1)
     return found
@@ -136,7 +137,7 @@ def test_a_job_that_waits_behind_another_in_its_lane_is_cancelled(narrow: Place)
     for job in waiting:
         job.cancel()
     assert {each.state for each in narrow.until_over(*waiting)} == {State.CANCELLED}
-    assert time.monotonic() - before < 2
+    assert time.monotonic() - before < 2 * crowded()
     cancelled(narrow, running, 2.0)
     assert notes(f"{narrow.notes}-waiting") == []
 
@@ -144,10 +145,10 @@ def test_a_job_that_waits_behind_another_in_its_lane_is_cancelled(narrow: Place)
 def test_a_job_can_be_cancelled_from_another_process(shared: Place) -> None:
     job = started(shared, cancelling.waits_async)
     before = time.monotonic()
-    subprocess.run([sys.executable, "-c", _CANCEL, shared.url, job.id], check=True, timeout=10)
+    subprocess.run([sys.executable, "-c", _CANCEL, shared.url, job.id], check=True, timeout=60)
     took = time.monotonic() - before
-    shared.until_state(job, State.CANCELLED, seconds=1.0)
-    assert took < 5
+    shared.until_state(job, State.CANCELLED, seconds=1.0 * crowded())
+    assert took < 5 * crowded()
 
 
 _CANCEL = """
@@ -172,6 +173,6 @@ def test_many_are_cancelled_together(shared: Place) -> None:
     for job in jobs:
         job.cancel()
     found = shared.until_over(*jobs)
-    assert time.monotonic() - before < 4
+    assert time.monotonic() - before < 4 * crowded()
     assert {each.state for each in found} == {State.CANCELLED}
     assert {each.counters for each in found} == {(0, 0, 0)}

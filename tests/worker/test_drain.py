@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from machine import crowded
 from worker.notes import notes
 from worker.place import Handle, Place, until
 from worker.tasks import cancelling, leaving, limits, queues, reports, results
@@ -44,7 +45,7 @@ def test_what_does_not_finish_in_time_is_handed_back_uncharged(place: Place) -> 
     until(lambda: notes(slow(place, "1")) and notes(place.notes))
     before = time.monotonic()
     assert worker.stop() == 0
-    assert time.monotonic() - before < 0.3 + 3
+    assert time.monotonic() - before < 0.3 + 3 * crowded()
     for job in jobs:
         found = place.job(job)
         assert found.state is State.READY
@@ -76,7 +77,7 @@ def test_a_second_signal_hands_back_at_once(place: Place) -> None:
     before = time.monotonic()
     worker.signal()
     assert worker.wait() == 0
-    assert time.monotonic() - before < 3
+    assert time.monotonic() - before < 3 * crowded()
     for job in jobs:
         assert place.job(job).state is State.READY
         assert place.job(job).counters == (0, 0, 0)

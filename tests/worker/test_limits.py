@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import pytest
+from machine import crowded
 from worker.notes import notes
 from worker.place import Place, until
 from worker.tasks import limits, results
@@ -45,7 +46,7 @@ def test_a_sync_task_that_ignores_the_timeout_is_killed_after_the_grace(shared: 
     assert found.error == TimedOut(seconds=0.3)
     assert found.counters == (1, 0, 0)
     begin, last = notes(shared.notes, "begin")[0], notes(shared.notes, "alive")[-1]
-    assert 0.3 + GRACE - 0.1 < last["at"] - begin["at"] < 0.3 + GRACE + 0.7
+    assert 0.3 + GRACE - 0.1 < last["at"] - begin["at"] < 0.3 + GRACE + 0.7 * crowded()
     assert last["at"] < told
     time.sleep(0.1)
     assert notes(shared.notes, "alive")[-1] == last
@@ -103,7 +104,7 @@ def test_a_deadline_bounds_all_attempts_together(shared: Place) -> None:
     job = limits.fails_until_its_deadline.using(deadline=0.6).enqueue(shared.notes)
     before = time.monotonic()
     found = shared.until_state(job, seconds=5)
-    assert time.monotonic() - before < 2.5
+    assert time.monotonic() - before < 2.5 * crowded()
     # An attempt that could only come after the deadline is not waited for: its error counts.
     assert isinstance(found.error, DeadlinePassed | Raised)
     assert found.state is State.FAILED

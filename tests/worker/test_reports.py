@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from machine import crowded
 from pydantic import SecretStr
 from worker.place import Place, until
 from worker.tasks import reports, results
@@ -24,7 +25,7 @@ def test_progress_and_lines_are_seen_while_the_job_runs(
     before = time.monotonic()
     job = task.enqueue(f"{shared.notes}-go")
     until(lambda: len(shared.log(job)) >= 3, 5)
-    assert time.monotonic() - before < 2
+    assert time.monotonic() - before < 2 * crowded()
     found = shared.job(job)
     assert found.state is State.RUNNING
     assert isinstance(found.progress, Progress)
@@ -44,9 +45,8 @@ def test_the_lines_of_a_brief_job_are_all_kept(shared: Place, task: Task[Any, An
     """Also the last ones, which come just before the outcome."""
     jobs = [task.enqueue(3) for _ in range(20)]
     shared.until_over(*jobs)
-    time.sleep(0.3)
-    missing = [job.id for job in jobs if shared.lines(job) != ["line 0", "line 1", "line 2"]]
-    assert len(missing) == 0, f"{len(missing)} of {len(jobs)} lost lines"
+    lines = ["line 0", "line 1", "line 2"]
+    until(lambda: all(shared.lines(job) == lines for job in jobs), 2)
     for job in jobs:
         progress = shared.job(job).progress
         assert progress is not None
@@ -56,27 +56,26 @@ def test_the_lines_of_a_brief_job_are_all_kept(shared: Place, task: Task[Any, An
 def test_the_last_words_before_a_death_are_kept(shared: Place) -> None:
     job = reports.fails_with_words.enqueue()
     shared.until_state(job, State.FAILED)
-    time.sleep(0.2)
-    assert "the last words" in shared.lines(job)
+    until(lambda: "the last words" in shared.lines(job), 2)
 
 
 def test_lines_from_threads_belong_to_the_job_in_a_lane(shared: Place) -> None:
     job = reports.tells_from_threads.enqueue()
     job.result(timeout=10)
-    time.sleep(0.3)
-    assert sorted(shared.lines(job)) == [
+    lines = [
         "context in a pool", "context in a thread", "logging in a pool", "logging in a thread",
     ]  # fmt: skip
+    until(lambda: sorted(shared.lines(job)) == lines, 2)
 
 
 def test_lines_from_threads_belong_to_the_job_in_a_loop(shared: Place) -> None:
     job = reports.tells_from_threads_async.enqueue()
     job.result(timeout=10)
-    time.sleep(0.3)
-    assert sorted(shared.lines(job)) == [
+    lines = [
         "context in a pool", "context in a thread", "context in to_thread",
         "logging in a pool", "logging in a thread", "logging in to_thread",
     ]  # fmt: skip
+    until(lambda: sorted(shared.lines(job)) == lines, 2)
 
 
 def test_the_log_is_capped_and_keeps_the_last_lines(shared: Place) -> None:
@@ -84,10 +83,8 @@ def test_the_log_is_capped_and_keeps_the_last_lines(shared: Place) -> None:
     neighbours = [results.add_async.enqueue(n, 1) for n in range(20)]
     shared.until_over(*neighbours, seconds=10)
     assert job.result(timeout=60) == 20_000
-    time.sleep(0.5)
-    lines = shared.lines(job)
-    assert len(lines) <= 1_001
-    assert lines[-1].startswith("line 19999 ")
+    until(lambda: shared.lines(job)[-1].startswith("line 19999 "), 5)
+    assert len(shared.lines(job)) <= 1_001
 
 
 def test_a_flood_of_progress_does_not_hold_up_the_worker(shared: Place) -> None:
@@ -96,7 +93,7 @@ def test_a_flood_of_progress_does_not_hold_up_the_worker(shared: Place) -> None:
     assert job.result(timeout=60) == 50_000
     assert results.add.enqueue(1, 2).result(timeout=10) == 3
     took = time.monotonic() - before
-    assert took < 20, f"{took:.1f} s"
+    assert took < 20 * crowded(), f"{took:.1f} s"
 
 
 def test_a_very_long_line_and_note_are_cut(shared: Place) -> None:
