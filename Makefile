@@ -1,8 +1,14 @@
 # The two commands a newcomer needs: `make install` and `make test`.
 # Both need only Python 3.11 or newer with pip and venv, and make.
 
+# `make PYTHON=python3.13 test` works in an environment of that Python's own.
 PYTHON ?= python3
-VENV := .venv
+ifeq ($(origin PYTHON),file)
+# Nobody asked for a Python: the one of .venv is the one, if there is one.
+PYTHON := $(if $(wildcard .venv/bin/python),.venv/bin/python,$(PYTHON))
+endif
+# One that is missing or too old has no environment; `install` says why.
+VENV := $(or $(shell $(PYTHON) scripts/environment.py 2>/dev/null),.venv-none)
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := src tests scripts benchmarks
@@ -12,7 +18,7 @@ SOURCES := src tests scripts benchmarks
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test format lint types layers servers unit chart mutants prove demo peers bench bench-gate bench-store clean
+.PHONY: help install check test format lint types layers servers suite pythons short chart mutants prove demo peers bench bench-gate bench-store clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,12 +27,15 @@ install: $(STAMP) ## Make .venv with Limpet and everything needed to work on it
 
 # Re-made only when what it depends on changes, so that later runs work offline.
 $(STAMP): pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit("Limpet needs Python 3.11 or newer; try: make PYTHON=python3.11 install" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) scripts/environment.py >/dev/null
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-test: install lint types layers unit ## The whole check: format, lint, types, layers, tests
+check: install servers lint types layers ## The inner loop, under two minutes: format, lint, types, layers, unit, contract on one store
+	LIMPET_TEST_STORES=sqlite-file $(BIN)/pytest -n 2 --dist worksteal tests/architecture tests/unit tests/contract
+
+test: install lint types layers suite pythons ## The whole check: format, lint, types, layers, tests, other Pythons
 
 format: install ## Rewrite the sources in the house format
 	$(BIN)/ruff format $(SOURCES)
@@ -45,8 +54,17 @@ layers: install
 servers: install ## Get the servers that the tests need, where the system has none
 	$(BIN)/python tests/servers/debian.py
 
-unit: install servers
-	$(BIN)/pytest -n 2 --dist worksteal
+suite: install servers
+	$(BIN)/python scripts/suite.py
+
+pythons: install servers ## A short part of the tests on each other Python of this machine
+	$(BIN)/python scripts/pythons.py
+
+# For another Python: everything that needs no worker, a kill, a drain.
+KILL := tests/lifecycle/test_kill.py::test_a_killed_guardian_or_tree_is_noticed_by_a_neighbour
+DRAIN := tests/lifecycle/test_drain.py::test_a_second_signal_hands_over_at_once
+short: install servers
+	$(BIN)/pytest -q -n 2 --dist worksteal tests/unit "$(KILL)[namespace]" "$(KILL)[spawn]" "$(DRAIN)[non-root]"
 
 chart: install ## Write what is generated: docs/concepts/states.md and the whole schema
 	$(BIN)/python scripts/state_chart.py
@@ -74,5 +92,5 @@ bench-gate: install ## Measure heavy jobs under a limit of memory, with the gate
 bench-store: install ## Measure the SQLite store alone; the table goes to benchmarks/results/
 	$(BIN)/python benchmarks/sqlite_store.py
 
-clean: ## Remove .venv, the peers and caches
-	rm -rf $(VENV) .venv-peers benchmarks/peers/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## Remove every environment, the fetched servers, the peers and caches
+	rm -rf .venv .venv-* .servers benchmarks/peers/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

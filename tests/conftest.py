@@ -1,10 +1,14 @@
 """Judges the whole run: every backend passed the same tests, and no test was left out.
 
-What takes long comes first, so that no process is left with it alone at the end.
+Where several processes run the tests, the files of the folders that take long are mixed, so that
+tests that want the same of the machine do not meet, and those of the others fill up the end.
 """
 
+import gc
 import os
 import signal
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,7 +20,9 @@ from limpet.host import run_directory
 
 pytest_plugins = ["pytester"]
 
-LONG = {"test_model.py", "lifecycle", "worker"}
+# By a run that was measured; the model alone takes a third of its folder's time.
+SHORT = {"architecture", "client", "unit"}
+LONGEST = "test_model.py"
 
 
 # On a machine that others use too, how long an example takes says nothing about the code.
@@ -49,4 +55,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out and os.geteuid() != 0:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    items.sort(key=lambda item: LONG.isdisjoint({item.path.name, item.path.parent.name}))
+    if hasattr(config, "workerinput"):  # one process alone keeps the order that it was given
+        places = _places({item.path: None for item in items})
+        items.sort(key=lambda item: places[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests stay to the end, and need not be looked through for garbage each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def _places(files: Iterable[Path]) -> dict[Path, tuple[bool, float]]:
+    """Where each file stands in the order: those of each folder are spread evenly over the run."""
+    folders: dict[Path, list[Path]] = defaultdict(list)
+    for file in sorted(files, key=lambda file: file.name != LONGEST):
+        folders[file.parent].append(file)
+    return {
+        file: (folder.name in SHORT, number / len(within))
+        for folder, within in folders.items()
+        for number, file in enumerate(within)
+    }

@@ -29,7 +29,7 @@ from acceptance.moving import (
     small,
     taken,
 )
-from contract.driver import BACKENDS
+from contract.driver import EVERY_BACKEND
 from contract.everything import seen
 
 from limpet.domain.errors import StoreMoved, StoreNotMoved
@@ -56,7 +56,7 @@ def emptied(kind: str, other: str, folder: Path, clock: FakeClock) -> Iterator[t
     """Two stores without a job, of different kinds."""
     names = {"sqlite": "sqlite-file"}
     folder = Path(tempfile.mkdtemp(dir=folder))
-    urls = [BACKENDS[names.get(each, each)](folder) for each in (kind, other)]
+    urls = [EVERY_BACKEND[names.get(each, each)](folder) for each in (kind, other)]
     with closing(open_store(urls[0], clock)) as source, closing(open_store(urls[1], clock)) as to:
         source.migrate()
         to.migrate()

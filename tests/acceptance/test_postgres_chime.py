@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from contract.driver import BACKENDS, BOOM, Holder, add, new_job
+from contract.driver import BOOM, EVERY_BACKEND, Holder, add, new_job
 
 from limpet.domain.cause import Drained
 from limpet.domain.job import NewJob
@@ -34,7 +34,7 @@ kept.enqueue([NewJob("0" * 26, "task", "{}")])
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return BACKENDS["postgres"](tmp_path)
+    return EVERY_BACKEND["postgres"](tmp_path)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
-from contract.driver import BACKENDS, Holder, add, get
+from contract.driver import EVERY_BACKEND, Holder, add, get
 
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
@@ -31,7 +31,7 @@ def in_child(work: object) -> int:
 
 
 def test_child_and_parent_use_one_store_without_each_others_connections(tmp_path: Path) -> None:
-    with closing(PostgresStore(BACKENDS["postgres"](tmp_path))) as store:
+    with closing(PostgresStore(EVERY_BACKEND["postgres"](tmp_path))) as store:
         job = add(store)
         bell = store.listen(Topic.DONE)
 
@@ -53,7 +53,7 @@ def test_child_and_parent_use_one_store_without_each_others_connections(tmp_path
 
 
 def test_fork_while_other_threads_write_hangs_nobody(tmp_path: Path) -> None:
-    with closing(PostgresStore(BACKENDS["postgres"](tmp_path))) as store:
+    with closing(PostgresStore(EVERY_BACKEND["postgres"](tmp_path))) as store:
         stop = threading.Event()
 
         def write() -> None:

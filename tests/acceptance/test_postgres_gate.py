@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from acceptance.test_postgres_turns import begin, uncommitted
-from contract.driver import BACKENDS, BOOM, KILLED, Holder, add, add_many
+from contract.driver import BOOM, EVERY_BACKEND, KILLED, Holder, add, add_many
 from contract.gates import CORE, ROOM, Gated
 from contract.test_permits import caller
 
@@ -21,7 +21,7 @@ from limpet.storage.postgres.store import PostgresStore
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return BACKENDS["postgres"](tmp_path)
+    return EVERY_BACKEND["postgres"](tmp_path)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import psycopg
-from contract.driver import BACKENDS, BOOM, KILLED
+from contract.driver import BOOM, EVERY_BACKEND, KILLED
 
 from limpet.domain.cause import Drained
 from limpet.domain.clock import SystemClock
@@ -91,7 +91,7 @@ class Worker:
 
 
 def test_storm_of_all_verbs_meets_no_deadlock(tmp_path: Path) -> None:
-    url = BACKENDS["postgres"](tmp_path)
+    url = EVERY_BACKEND["postgres"](tmp_path)
     before = _deadlocks(url)
     jobs: list[NewJob] = []
     errors: list[BaseException] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from contract.driver import BACKENDS, Holder, add, add_many, get, new_id, new_job
+from contract.driver import EVERY_BACKEND, Holder, add, add_many, get, new_id, new_job
 
 from limpet.domain.cause import Drained
 from limpet.domain.errors import LeaseLost
@@ -31,7 +31,7 @@ _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return BACKENDS["postgres"](tmp_path)
+    return EVERY_BACKEND["postgres"](tmp_path)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
-from contract.driver import BACKENDS
+from contract.driver import EVERY_BACKEND
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
@@ -33,7 +33,7 @@ STATEMENTS = 6
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return BACKENDS["postgres"](tmp_path)
+    return EVERY_BACKEND["postgres"](tmp_path)
 
 
 @pytest.fixture

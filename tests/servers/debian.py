@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-UNPACKED = ROOT / ".venv" / "debian"
+UNPACKED = ROOT / ".servers" / "debian"
 # Package → its program, and the variable that names another.
 PROGRAMS = {
     "postgresql-15": ("usr/lib/postgresql/15/bin/postgres", "LIMPET_TEST_POSTGRES_15"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from contract.driver import BACKENDS
+from contract.driver import EVERY_BACKEND
 from unit.furnished import furnish
 
 from limpet.storage.postgres.invariants import names
@@ -17,7 +17,7 @@ CORRUPTIONS = Path(__file__).parent / "corruptions_postgres"
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return BACKENDS["postgres"](tmp_path)
+    return EVERY_BACKEND["postgres"](tmp_path)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from contract.driver import BACKENDS
+from contract.driver import EVERY_BACKEND
 from unit.furnished import furnish
 
 from limpet.storage.redis.invariants import RULES
@@ -17,7 +17,7 @@ CORRUPTIONS = Path(__file__).parent / "corruptions_redis"
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return BACKENDS["redis"](tmp_path)
+    return EVERY_BACKEND["redis"](tmp_path)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import apsw
 import psycopg
 import pytest
 import redis
-from contract.driver import BACKENDS
+from contract.driver import EVERY_BACKEND
 from unit.furnished import furnish
 
 from limpet.domain.job import JobFilter
@@ -100,7 +100,7 @@ def test_sqlite_mends_what_jobs_tell(tmp_path: Path, rule: str) -> None:
 
 @pytest.fixture
 def redis_url(tmp_path: Path) -> str:
-    return BACKENDS["redis"](tmp_path)
+    return EVERY_BACKEND["redis"](tmp_path)
 
 
 @pytest.mark.parametrize("rule", OF_REDIS)
@@ -112,7 +112,7 @@ def test_redis_mends_what_jobs_tell(redis_url: str, rule: str) -> None:
 
 @pytest.mark.parametrize("rule", OF_POSTGRES)
 def test_postgres_mends_what_jobs_tell(tmp_path: Path, rule: str) -> None:
-    url = BACKENDS["postgres"](tmp_path)
+    url = EVERY_BACKEND["postgres"](tmp_path)
     with closing(open_store(url)) as store:
         furnish(store)
         assert_mended(store, rule, lambda: corrupt_postgres(url, rule))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from contract.driver import BACKENDS, LEASE, Holder, add, states
+from contract.driver import EVERY_BACKEND, LEASE, Holder, add, states
 
 from limpet.domain.state import State
 from limpet.maintenance.sweeper import Sweeper
@@ -27,7 +27,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return BACKENDS["redis"](tmp_path)
+    return EVERY_BACKEND["redis"](tmp_path)
 
 
 @pytest.fixture

@@ -1,0 +1,150 @@
+"""Runs the whole suite: tests that wait, several at a time, beside tests that only compute.
+
+    python scripts/suite.py
+
+Most tests wait for a process, a lease or a server. One after the other they leave the machine
+idle; beside tests that compute, as equals, they find it taken at the moment that matters. So two
+runs of pytest are under way: one with more processes than cores, and one for the folders that only
+compute, which gives way to it. No folder is divided, so that each run judges all that it has to
+compare (tests/equality.py).
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests"
+# On a large machine more would only start more servers.
+CORES = min(os.cpu_count() or 1, 4)
+# By a run that was measured: their tests use a whole core and have no limit in seconds of their
+# own. A folder that is new is taken for one that waits, which does it no harm.
+COMPUTING = ("architecture", "contract")
+# As a worker's executors do.
+NICENESS = 10
+_LAST_WORDS_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some folders of tests, and how they are run."""
+
+    name: str
+    folders: tuple[str, ...]
+    words: tuple[str, ...]
+    gives_way: bool = False
+
+    @property
+    def command(self) -> list[str]:
+        """What is run, from the root of the checkout."""
+        folders = [str(Path("tests") / folder) for folder in self.folders]
+        return [sys.executable, "-m", "pytest", *self.words, *folders]
+
+
+def folders(tests: Path) -> tuple[str, ...]:
+    """Every folder with tests in it."""
+    return tuple(sorted({each.parent.name for each in tests.glob("*/test_*.py")}))
+
+
+def parts(every: tuple[str, ...], cores: int) -> list[Part]:
+    """The runs of pytest that are under way at the same time; together they have every folder."""
+    waiting = tuple(each for each in every if each not in COMPUTING)
+    computing = tuple(each for each in every if each in COMPUTING)
+    return [
+        # A file to each process, because its tests share servers; in the order of conftest.py.
+        Part(
+            "waiting",
+            waiting,
+            ("-n", str(2 * cores), "--dist", "loadfile", "--no-loadscope-reorder"),
+        ),
+        # Fewer than cores: what counts as a crowded machine is asked less of (tests/machine.py).
+        Part(
+            "computing",
+            computing,
+            ("-n", str(max(1, cores // 2)), "--dist", "worksteal"),
+            gives_way=True,
+        ),
+    ]
+
+
+def give_way(pid: int) -> None:
+    """Let others have the processor before a process, and before all that it will start."""
+    os.setpriority(os.PRIO_PROCESS, pid, NICENESS)
+    # Where the kernel groups processes by session, niceness counts only within a group.
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(NICENESS))
+
+
+@dataclass
+class Running:
+    """A part that is under way; its lines are passed on with its name in front."""
+
+    part: Part
+    process: "subprocess.Popen[str]" = field(init=False)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._began = time.monotonic()
+        self.process = subprocess.Popen(
+            self.part.command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        if self.part.gives_way:
+            give_way(self.process.pid)
+        # A stray that a test has left may hold the other end open: nobody waits for it.
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            print(f"{self.part.name:>9} │ {line}", end="", flush=True)
+
+    def wait(self) -> int:
+        """Its exit code, when it is over."""
+        code = self.process.wait()
+        self.seconds = time.monotonic() - self._began
+        self._reader.join(_LAST_WORDS_SECONDS)
+        return code
+
+    def interrupt(self) -> None:
+        """Let it end as by Ctrl-C, which does not reach a session of its own."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGINT)
+
+
+def main() -> int:
+    running: list[Running] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        for each in running:
+            each.interrupt()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, interrupt)
+    for part in parts(folders(TESTS), CORES):
+        running.append(Running(part))
+    with ThreadPoolExecutor(len(running)) as pool:
+        codes = list(pool.map(Running.wait, running))
+    for each, code in zip(running, codes, strict=True):
+        said = "passed" if code == 0 else f"FAILED (exit code {code})"
+        print(f"{each.part.name}: {said} after {each.seconds:.0f} s")
+    return 0 if set(codes) == {0} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
