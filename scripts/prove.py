@@ -293,6 +293,15 @@ def clones_and_mounts_that_hang() -> Proof:
     )
 
 
+def root_without_a_namespace() -> Proof:
+    return _tested(
+        "Every lifecycle test of a worker's processes holds for root without a pid namespace; "
+        "`make test` has those of kills and of containment there, and all as another user.",
+        [str(TESTS / "lifecycle"), "-k", "plain"],
+        LIMPET_TEST_LONG="1",
+    )
+
+
 def workers_short_of_something() -> Proof:
     return _tested(
         "A worker that was ready and cannot start again goes on trying, with growing pauses.",
@@ -372,6 +381,7 @@ PROOFS: list[Callable[[], Proof]] = [
     commands_that_are_stopped,
     requests_that_are_nonsense,
     clones_and_mounts_that_hang,
+    root_without_a_namespace,
     workers_short_of_something,
 ]
 

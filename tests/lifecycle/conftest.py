@@ -8,6 +8,8 @@ from lifecycle.modes import BEST, OTHER_STORES, Case, Mode
 from lifecycle.network import LONG
 from lifecycle.place import FAILED, Place
 
+USUAL = [mode for mode in Mode if mode is not Mode.PLAIN]
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
@@ -24,7 +26,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     What a module promises for every store (`EVERY_STORE = True`) is tried on each of them in one
     mode, but for tests that look into a SQLite file, or ask what no store has a part in. A store
-    that a mark `prove_on` names is left to `make prove`.
+    that a mark `prove_on` names is left to `make prove`. So is root without a pid namespace, but in
+    a module about what that is for (`EVERY_MODE = True`): it contains a worker as that of any other
+    user is contained, which each test is tried with.
     """
     every = getattr(metafunc.module, "EVERY_STORE", False)
     alone = any(map(metafunc.definition.get_closest_marker, ("of_sqlite", "one_store")))
@@ -33,7 +37,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     later = () if left is None or LONG else left.args
     if "place" in metafunc.fixturenames:
         only = metafunc.definition.get_closest_marker("modes")
-        modes = list(Mode) if only is None else only.args
+        all_modes = LONG or getattr(metafunc.module, "EVERY_MODE", False)
+        modes = (list(Mode) if all_modes else USUAL) if only is None else only.args
         cases = [*(Case(mode) for mode in modes), *others]
         metafunc.parametrize("case", [each for each in cases if each.store not in later], ids=str)
     elif "one_place" in metafunc.fixturenames:

@@ -15,6 +15,7 @@ from lifecycle.tree import Part, Settings
 from limpet.domain.cause import TimedOut
 from limpet.domain.state import FINAL, State
 
+EVERY_MODE = True
 pytestmark = pytest.mark.timeout(120)
 
 DAEMONS: tuple[Daemon, ...] = ("marked", "bare")

@@ -14,7 +14,7 @@ from lifecycle.tree import EXECUTORS, ORDERS, Order, Part, Worker
 
 from limpet.domain.state import State
 
-EVERY_STORE = True
+EVERY_STORE = EVERY_MODE = True
 pytestmark = pytest.mark.timeout(120)
 
 # DESIGN section 4. A dead zygote is the death of its executors.
