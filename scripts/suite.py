@@ -121,9 +121,11 @@ class Running:
         return code
 
     def interrupt(self) -> None:
-        """Let it end as by Ctrl-C, which does not reach a session of its own."""
+        """Let it end as by Ctrl-C, which does not reach a session of its own: all of its processes,
+        so that each takes away what its test has started.
+        """
         with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGINT)
+            os.killpg(self.process.pid, signal.SIGINT)
 
 
 def main() -> int:
