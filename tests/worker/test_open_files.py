@@ -24,7 +24,10 @@ def limit(worker: Worker, files: int, most: int | None = None) -> tuple[int, int
 
 def crowded(place: Place, most: int | None = None) -> tuple[Worker, tuple[int, int]]:
     """A worker for many jobs that may open few files, and its limits."""
-    worker = place.begin_worker("--lanes", str(LANES), "--async-jobs", str(ASYNC_JOBS))
+    # So many executors begin at once that a process may get no turn of a core for a while; nothing
+    # here waits for the lease.
+    words = ("--lanes", str(LANES), "--async-jobs", str(ASYNC_JOBS), "--lease", "40s")
+    worker = place.begin_worker(*words)
     given = limit(worker, FILES, most)
     return worker.until_ready(), given
 
