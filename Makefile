@@ -7,6 +7,9 @@ ifeq ($(origin PYTHON),file)
 # Nobody asked for a Python: the one of .venv is the one, if there is one.
 PYTHON := $(if $(wildcard .venv/bin/python),.venv/bin/python,$(PYTHON))
 endif
+# One that is not on the PATH, or is there as a shim that is not in use, may be under pyenv.
+override PYTHON := $(or $(shell $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/null || \
+  ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/*/bin/$(PYTHON) 2>/dev/null | sort -V | tail -1),$(PYTHON))
 # One that is missing or too old has no environment; `install` says why.
 VENV := $(or $(shell $(PYTHON) scripts/environment.py 2>/dev/null),.venv-none)
 BIN := $(VENV)/bin
