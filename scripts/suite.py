@@ -63,7 +63,7 @@ def parts(every: tuple[str, ...], cores: int) -> list[Part]:
         Part(
             "waiting",
             waiting,
-            ("-n", str(2 * cores), "--dist", "loadfile", "--no-loadscope-reorder"),
+            ("-n", str(cores + cores // 2), "--dist", "loadfile", "--no-loadscope-reorder"),
         ),
         # Fewer than cores: what counts as a crowded machine is asked less of (tests/machine.py).
         Part(
