@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-check: install servers lint types layers ## The inner loop, under two minutes: format, lint, types, layers, unit, contract on one store
+check: install servers lint types layers ## The inner loop: format, lint, types, layers, unit, contract on one store
 	LIMPET_TEST_STORES=sqlite-file $(BIN)/pytest -n 2 --dist worksteal tests/architecture tests/unit tests/contract
 
 test: install lint types layers suite pythons ## The whole check: format, lint, types, layers, tests, other Pythons

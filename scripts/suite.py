@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 # On a large machine more would only start more servers.
 CORES = min(os.cpu_count() or 1, 4)
-# By a run that was measured: their tests use a whole core and have no limit in seconds of their
-# own. A folder that is new is taken for one that waits, which does it no harm.
+# Their tests keep a core busy all the time, and hardly have limits in seconds. A folder that is new
+# is taken for one that waits, which does it no harm.
 COMPUTING = ("architecture", "contract")
 # As a worker's executors do.
 NICENESS = 10
@@ -65,7 +65,7 @@ def parts(every: tuple[str, ...], cores: int) -> list[Part]:
         Part(
             "waiting",
             waiting,
-            ("-n", str(2 * cores), "--dist", "loadfile", "--no-loadscope-reorder"),
+            ("-n", str(cores + cores // 2), "--dist", "loadfile", "--no-loadscope-reorder"),
         ),
         # Fewer than cores: what counts as a crowded machine is asked less of (tests/machine.py).
         Part(
