@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from acceptance.place import assert_sound, made, new_job, url_of
 
+from limpet.domain.errors import StoreRefused
 from limpet.storage.contract.store import Topic
 from limpet.storage.sqlite import rights
 from limpet.storage.sqlite.store import SqliteStore
@@ -238,3 +239,40 @@ def test_what_others_put_beside_a_store_holds_up_nobody(folder: Path) -> None:
     bell.symlink_to("/dev/zero")
     made(path)
     assert_sound(path, jobs=3)
+
+
+@pytest.mark.as_root
+@pytest.mark.parametrize("plant", ["folder", "link", "file"])
+@pytest.mark.parametrize("first", ["before the store", "after it"])
+def test_folder_beside_a_store_that_a_stranger_made_is_refused(
+    folder: Path, plant: str, first: str
+) -> None:
+    """By a lock in it he would stop every writer."""
+    path = folder / "jobs.db"
+    beside = Path(f"{path}-limpet")
+    if first == "after it":
+        made(path)
+        shutil.rmtree(beside)
+    (folder / "elsewhere").mkdir()
+    match plant:
+        case "folder":
+            beside.mkdir()
+        case "link":
+            beside.symlink_to(folder / "elsewhere")
+        case "file":
+            beside.touch()
+    os.chown(beside, OTHER, OTHER, follow_symlinks=False)
+    with (
+        mask(0o022),
+        closing(SqliteStore(url_of(path))) as store,
+        pytest.raises(StoreRefused, match="is in the way"),
+    ):
+        store.enqueue([new_job()])
+    assert list((folder / "elsewhere").iterdir()) == []
+    # Where everybody may write to the store, anybody may have made it.
+    if plant == "folder":
+        with mask(0):
+            path.unlink(missing_ok=True)
+            with closing(SqliteStore(url_of(path))) as store:
+                store.enqueue([new_job()])
+        assert_sound(path, jobs=1)

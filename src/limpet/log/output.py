@@ -22,10 +22,16 @@ _SIGNS = {"DEBUG": "·", "INFO": "●", "WARNING": "▲", "ERROR": "✖"}
 _FAINT, _END = "\033[2m", "\033[0m"
 
 
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether it has Limpet's name; a job may give its own records an `action`, too."""
+    return record.name == logger.name and hasattr(record, "action")
+
+
 class _Lines(logging.Formatter):
-    def __init__(self, coloured: bool) -> None:
+    def __init__(self, coloured: bool, of_jobs: bool) -> None:
         super().__init__()
         self._coloured = coloured
+        self._of_jobs = of_jobs
 
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
@@ -33,7 +39,7 @@ class _Lines(logging.Formatter):
         job = getattr(record, "job", None)
         # Whoever wrote it: what follows a line break in it is no line of the log.
         first, *rest = printable_lines(hidden(record.getMessage()))
-        if not hasattr(record, "action"):
+        if self._of_jobs or not _is_ours(record):
             first = f"{printable(record.name)} | {first}"  # a job says this, and not the worker
         text = first + (f"  {self._faint(printable(job))}" if job else "")
         if record.exc_info:
@@ -49,11 +55,17 @@ class _Lines(logging.Formatter):
 
 
 class _Json(logging.Formatter):
+    def __init__(self, of_jobs: bool) -> None:
+        super().__init__()
+        self._of_jobs = of_jobs
+
     def format(self, record: logging.LogRecord) -> str:
-        facts = {name: getattr(record, name, None) for name in ("action", *FACTS)}
-        known = {name: value for name, value in facts.items() if value is not None}
+        ours = _is_ours(record)
+        names = ("action", *FACTS) if ours else FACTS
+        facts = {name: getattr(record, name, None) for name in names}
+        known = {name: str(value) for name, value in facts.items() if value is not None}
         line = {"at": record.created, "level": record.levelname.lower(), **known}
-        if "action" not in known:
+        if self._of_jobs or not ours:
             line["logger"] = record.name
         line["message"] = hidden(record.getMessage())
         if record.exc_info:
@@ -61,9 +73,12 @@ class _Json(logging.Formatter):
         return printable_json(line)
 
 
-def formatter_of(style: str) -> logging.Formatter:
-    """How a line looks: no text of a job begins one or moves a cursor, and it has no secrets."""
-    return _Json() if style == JSON else _Lines(coloured=style == PRETTY)
+def formatter_of(style: str, *, of_jobs: bool = False) -> logging.Formatter:
+    """How a line looks: no text of a job begins one or moves a cursor, and it has no secrets.
+
+    `of_jobs`: in a process that runs them, where a job may use any logger: each line names its own.
+    """
+    return _Json(of_jobs) if style == JSON else _Lines(style == PRETTY, of_jobs)
 
 
 class _Patient(logging.Handler):

@@ -70,3 +70,31 @@ def test_no_line_of_a_text_begins_a_line_of_the_log(style: str) -> None:
     assert [line for line in rest if not line.startswith("    | ")] == []
     colours = {"\033"} if style == PRETTY else set()
     assert {letter for letter in told if is_obeyed(letter)} <= {"\n"} | colours
+
+
+@pytest.mark.parametrize("name", ["shop", "limpet.job", "limpet", ""])
+@pytest.mark.parametrize("style", [PLAIN, PRETTY, JSON])
+def test_a_line_of_a_job_names_its_logger_whatever_else_it_has(style: str, name: str) -> None:
+    """As the worker's own lines do not."""
+    record = logging.LogRecord(name, logging.INFO, "f", 1, "worker w1 is ready", None, None)
+    record.action = "worker_ready"
+    record.task = object()  # what a job gives its records need be no text
+    for of_jobs in (True, name == "limpet"):
+        told = formatter_of(style, of_jobs=of_jobs).format(record)
+        if style == JSON:
+            line = json.loads(told)
+            assert line["logger"] == name
+            assert ("action" in line) == (name == "limpet")
+        else:
+            assert f"{name} | worker w1 is ready" in told
+
+
+@pytest.mark.parametrize("style", [PLAIN, PRETTY, JSON])
+def test_a_line_of_the_worker_names_no_logger(style: str) -> None:
+    record = logging.LogRecord("limpet", logging.INFO, "f", 1, "worker w1 is ready", None, None)
+    record.action = "worker_ready"
+    told = formatter_of(style).format(record)
+    if style == JSON:
+        assert {"action", "logger"} & json.loads(told).keys() == {"action"}
+    else:
+        assert "limpet |" not in told

@@ -59,6 +59,7 @@ def seen() -> dict[str, Any]:
         "handlers": [str(signal.getsignal(n)).partition(" at ")[0] for n in range(1, 65)],
         "timer": signal.getitimer(signal.ITIMER_VIRTUAL),
         "folder": os.getcwd(),
+        "zone": (time.tzname, time.localtime(0).tm_gmtoff),
         "environment": dict(os.environ),
         "c environment": {
             os.fsdecode(name): os.fsdecode(value) for name, value in _c_environment().items()
@@ -111,6 +112,11 @@ def _change_environment() -> None:
     os.environ.pop("TO_DELETE", None)
 
 
+def _change_zone() -> None:
+    os.environ["TZ"] = "Asia/Tokyo"
+    time.tzset()
+
+
 def _block() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD, signal.SIGRTMIN + 5})
 
@@ -144,6 +150,7 @@ BY_ANYBODY: dict[str, Callable[[], Any]] = {
     "folder": lambda: os.chdir("/"),
     "environment": _change_environment,
     "environment cleared": os.environ.clear,
+    "time zone": _change_zone,
     "environment replaced": _replace_environment,
     "environment by putenv": lambda: os.putenv("PRESENT", "changed"),
     "environment by C code": lambda: _libc().setenv(b"PRESENT", b"changed", 1),

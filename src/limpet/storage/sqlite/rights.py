@@ -14,6 +14,7 @@ import shlex
 import stat
 
 from limpet import log
+from limpet.domain.errors import StoreRefused
 
 _BOTH = 0o6
 _CLASSES = {"g": 3, "o": 0}
@@ -50,13 +51,38 @@ def make_folder(path: str) -> None:
     mode = _wanted(path)
     # Whoever may not both read and write may not look for what is in it either.
     mode |= sum(1 << by for by in (6, 3, 0) if mode >> by & _BOTH)
-    with contextlib.suppress(FileExistsError):
+    try:
         os.mkdir(folder, mode)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _BESIDE)
-        try:
-            _settle(descriptor, path, mode)
-        finally:
-            os.close(descriptor)
+    except FileExistsError:
+        _refuse_of_stranger(folder, path)
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _BESIDE)
+    try:
+        _settle(descriptor, path, mode)
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_of_stranger(folder: str, path: str) -> None:
+    """Raise `StoreRefused` for what somebody has put there who may not write to the store.
+
+    In a folder where all may write, as /tmp, another user may be first; by a lock in a folder of
+    his he would stop every writer, and through a link have files made elsewhere.
+    """
+    about = os.lstat(folder)
+    owners = {0, os.geteuid()}
+    mode = _wanted(path)
+    with contextlib.suppress(FileNotFoundError):
+        owners.add(os.stat(path).st_uid)
+    is_shared = mode & (_BOTH << 3 | _BOTH) != 0
+    if stat.S_ISDIR(about.st_mode) and (is_shared or about.st_uid in owners):
+        return
+    what = "a link" if stat.S_ISLNK(about.st_mode) else "not yours"
+    raise StoreRefused(
+        f"{folder} is in the way: it is {what}, and whoever made it could stop everybody who "
+        f"writes to {path}. Remove it, and keep the store in a folder where only those may write "
+        f"whom you let in."
+    )
 
 
 def open_beside(path: str, name: str, flags: int) -> int:

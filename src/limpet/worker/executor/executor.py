@@ -90,7 +90,7 @@ def run_executor(
         # Nobody has configured logging: what is worth a warning is still shown.
         _root.addHandler(logging.StreamHandler())
         _root.handlers[0].setLevel(logging.WARNING)
-        _root.handlers[0].setFormatter(formatter_of(plan.log_style))
+        _root.handlers[0].setFormatter(formatter_of(plan.log_style, of_jobs=True))
         _root.setLevel(logging.INFO)
     keep_job_log()
     # Jobs that wait in the executor would make the collector run for every dozen of them.

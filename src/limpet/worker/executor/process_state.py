@@ -244,12 +244,15 @@ class ProcessState:
         os.environ = self._environment  # noqa: B003 - a job may have put another in its place
         kept, found = self._variables, dict(self._data)
         names = calls.variables | kept.keys() | found.keys()
+        zone = b"TZ" in calls.variables or found.get(b"TZ") != kept.get(b"TZ")
         for name in names:
             if name not in kept:
                 os.environb.pop(name, None)
                 os.unsetenv(name)
             elif name in calls.variables or found.get(name) != kept[name]:
                 os.environb[name] = kept[name]
+        if zone:
+            time.tzset()  # the C library keeps the zone that it has read
         calls.variables.clear()
 
     def _c_env(self) -> Any:

@@ -138,12 +138,13 @@ class Dispatcher:
             self._placement.has_started()
             self._demand.rang()
 
-    def on_done(self, executor: Executor, completes: list[Complete]) -> None:
-        """Settle what succeeded; raises `NotUnderstood` at what was not the executor's to do."""
+    def on_done(self, executor: Executor, completes: list[Complete]) -> int:
+        """Settle what succeeded, and count what was over before; raises `NotUnderstood`."""
         held, begun_before = executor.holds, executor.begun_before
         done: list[Complete] = []
         holds: list[Hold] = []
         jobs: list[str] = []
+        late = 0
         try:
             for complete in completes:
                 lease = complete[0]
@@ -153,6 +154,7 @@ class Dispatcher:
                     executor.given.let_go(jobs)  # it may be one of them
                     jobs.clear()
                     executor.must_know(lease)
+                    late += 1
                     continue
                 if hold.place >= begun_before or hold.outcome is not None:
                     _refuse_ending(hold)
@@ -166,6 +168,7 @@ class Dispatcher:
             executor.given.let_go(jobs)
             self._ledger.complete(holds, done)
             self._finished(executor, len(done))
+        return late
 
     def _ended(self, executor: Executor, frame: EndingFrame) -> None:
         hold = self._running(executor, frame.lease)

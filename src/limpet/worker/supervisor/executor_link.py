@@ -44,7 +44,8 @@ _COUNT = struct.Struct("i")
 # Large arguments go in several frames, so that the first job need not wait for the last.
 _FRAME_BYTES = 256 * 1024
 _RUSH = 2_000
-# What is no outcome is read no faster than this, however fast it comes: 20,000 of it a second.
+# What is no outcome, or that of a job that is over, is read no faster than this, however fast it
+# comes: 20,000 of it a second.
 _WORD_MICROSECONDS = 50
 _NOTES_BYTES, _NOTES_SECONDS = 4_096, 0.01
 # Above this an executor that does not read is given nothing more.
@@ -201,7 +202,7 @@ class Executor(asyncio.Protocol):
         for hold in back:
             del self.holds[hold.lease.job]
             hold.executor = None
-        self.given.let_go(hold.lease.job for hold in back)
+        self.given.let_go([hold.lease.job for hold in back])
         self.look()
         if back:
             self.recalling = True
@@ -282,7 +283,7 @@ class Executor(asyncio.Protocol):
             asyncio.get_running_loop().call_later(pause / 1e6, self._read_on)
 
     def _hear(self, data: bytes) -> int:
-        """Act on what came; the answer is how much of it was something else than outcomes.
+        """Act on what came; the answer is how much of it was something else than new outcomes.
 
         What an executor says wrongly ends that executor; an error of ours is nobody's but ours.
         """
@@ -297,12 +298,12 @@ class Executor(asyncio.Protocol):
                         continue
                     if done:
                         before, done = done, []
-                        listener.on_done(self, before)
+                        words += listener.on_done(self, before)
                     words += 1
                     listener.on_frame(self, frame)
             finally:
                 if done:
-                    listener.on_done(self, done)
+                    words += listener.on_done(self, done)
         except NotUnderstood as error:
             self.not_understood(error)
         return words

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from limpet.worker.wire.frames import LANE
 
@@ -18,25 +18,33 @@ class GivenJobs:
     """The jobs that an executor was given: how many, and those that it has not any more.
 
     `count`: all that it was given and that were not taken back. Of those that ended only the hash
-    is kept: to keep each id, and its token, cost a drain a twentieth of its processor time.
+    is kept: to keep each id, and its token, cost a drain a twentieth of its processor time. To look
+    for one among thousands takes long, too, and who is not honest asks again and again: what is
+    looked in is made when somebody asks, and kept until another job ends.
     """
 
-    __slots__ = ("_older", "_recent", "count")
+    __slots__ = ("_known", "_older", "_recent", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._recent = array("q")
         self._older = array("q")
+        self._known: frozenset[int] | None = None
 
-    def let_go(self, jobs: Iterable[str]) -> None:
+    def let_go(self, jobs: Collection[str]) -> None:
         """The executor has these jobs no longer."""
+        if not jobs:
+            return
         self._recent.extend(map(hash, jobs))
+        self._known = None
         if len(self._recent) > _MOST_REMEMBERED:
             self._older, self._recent = self._recent, array("q")
 
     def had(self, job: str) -> bool:
         """Whether it had any attempt of that job."""
-        return hash(job) in self._recent or hash(job) in self._older
+        if self._known is None:
+            self._known = frozenset((*self._recent, *self._older))
+        return hash(job) in self._known
 
 
 class Arrival:

@@ -8,7 +8,9 @@ from limpet.worker.supervisor.store_line import StoreLine
 from limpet.worker.wire.catalog import TaskFacts
 
 
-async def read_history(line: StoreLine, holds: Iterable[Hold], tasks: Mapping[str, TaskFacts]) -> None:
+async def read_history(
+    line: StoreLine, holds: Iterable[Hold], tasks: Mapping[str, TaskFacts]
+) -> None:
     """Tell the loss of which a hook is to hear, and which rounds are no relaunches of the job."""
     for hold in holds:
         facts = tasks.get(hold.claimed.task)

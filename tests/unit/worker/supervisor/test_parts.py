@@ -29,6 +29,7 @@ from limpet.host import locks, marks, processes
 from limpet.log import WORDING
 from limpet.worker.supervisor.executor_link import Executor
 from limpet.worker.supervisor.executors import Executors
+from limpet.worker.supervisor.given import GivenJobs
 from limpet.worker.wire import frames, page
 from limpet.worker.wire.endings import RaisedRecord, RetryFrame
 from limpet.worker.wire.plan import VARIABLE, Plan, from_environment
@@ -309,8 +310,37 @@ class Heard:
         self.done: list[Complete] = []
         self.from_executor = frames.from_executor(1024)
 
-    def on_done(self, executor: Executor, completes: list[Complete]) -> None:
+    def on_done(self, executor: Executor, completes: list[Complete]) -> int:
+        late = len([each for each in completes if each in self.done])
         self.done += completes
+        return late
+
+
+def test_outcomes_of_jobs_that_are_over_count_as_other_words_do() -> None:
+    """Else a job that repeats the outcome of one before it has the supervisor read nothing else."""
+    executor = Executor(1, frames.LANE, cast(Executors, Heard()))
+    outcomes = frames.pack(frames.DoneFrame([Complete(Lease("j", "s", 1))] * 3))
+    try:
+        assert [executor._hear(outcomes) for _ in range(2)] == [0, 3]
+    finally:
+        for sock in (executor._work, executor.theirs_work, executor.desk, executor.theirs_desk):
+            sock.close()
+        for pipe in (executor._permits, executor._permit_writer):
+            os.close(pipe)
+        for pipe in (executor._notes, executor._note_writer):
+            os.close(pipe)
+
+
+def test_whether_an_executor_had_a_job_is_soon_known_however_many_it_had() -> None:
+    given = GivenJobs()
+    for first in range(4_000, 8_000, 10):
+        given.let_go([str(number) for number in range(first, first + 10)])
+    began = time.process_time()
+    assert all(given.had("7990") for _ in range(20_000))
+    assert not any(given.had(str(number)) for number in range(10_000, 30_000))
+    assert time.process_time() - began < 0.5
+    given.let_go(["another"])
+    assert given.had("another")
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
