@@ -259,7 +259,7 @@ def test_store_that_refuses_is_told_of_once_and_asked_again(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(log, "say", lambda action, **facts: told.append(action))
+    monkeypatch.setattr(log, "emit", lambda action, **facts: told.append(action))
 
     async def refuse(work: Callable[[], Any]) -> Any:
         raise StoreUnreachable("nobody there")
@@ -283,7 +283,7 @@ def test_reading_that_grew_old_is_unknown_and_warned_of_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(log, "say", lambda action, **facts: told.append(facts.get("what", "")))
+    monkeypatch.setattr(log, "emit", lambda action, **facts: told.append(facts.get("what", "")))
     monkeypatch.setattr(module, "LIFETIME_MICROSECONDS", 200_000)
 
     async def hears_nothing() -> None: ...

@@ -279,10 +279,10 @@ def test_a_plan_reaches_the_next_process_and_no_job(monkeypatch: pytest.MonkeyPa
     assert VARIABLE not in os.environ
 
 
-def test_every_action_that_is_said_has_its_words_and_every_word_is_said() -> None:
-    text = "".join(path.read_text() for path in SOURCES.rglob("*.py") if path.name != "log.py")
-    said = set(re.findall(r'(?:log\.say\(|say_of\(\w+,)\s*"(\w+)"', text))
-    assert said == set(WORDING)
+def test_every_action_that_is_emitted_has_its_words_and_every_word_is_used() -> None:
+    text = "".join(path.read_text() for path in SOURCES.rglob("*.py"))
+    emitted = set(re.findall(r'(?:log\.emit\(|emit_for\(\w+,)\s*"(\w+)"', text))
+    assert emitted == set(WORDING)
 
 
 def test_a_system_without_the_means_is_refused_with_a_sentence(
