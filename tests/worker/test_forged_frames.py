@@ -83,6 +83,21 @@ def test_a_flood_of_reports_starves_nobody_and_takes_no_memory(place: Place) -> 
     assert not worker.log("session_over")
 
 
+@pytest.mark.parametrize("which", ["permits", "work"])
+def test_a_job_that_reads_what_is_meant_for_its_lane_does_not_stall_it(
+    place: Place, which: str
+) -> None:
+    worker = place.worker("--lanes", "1")
+    many: list[Handle] = [results.add.enqueue(n, 1) for n in range(200)]
+    place.until_over(*many)  # so fast that the next are claimed ahead
+    stealing: Handle = attacks.reads_what_is_meant_for_its_lane.enqueue(place.notes, which)
+    behind: list[Handle] = [results.add.enqueue(n, 1) for n in range(50)]
+    found = place.until_over(stealing, *behind, seconds=60)
+    assert {job.state for job in found} == {State.SUCCEEDED}
+    assert all(place.job(job).counters.strikes <= 1 for job in behind)
+    assert not worker.log("session_over")
+
+
 SPOILS_THE_ZYGOTE = """
 import gc, struct
 import msgspec

@@ -306,6 +306,22 @@ def forges(ctx: Context, path: str, which: str, forgery: str, times: int = 1) ->
     return "second"
 
 
+@app.task(retry=once)
+def reads_what_is_meant_for_its_lane(path: str, which: str) -> None:
+    """As long as jobs wait behind it."""
+    (given,) = (each for each in gc.get_objects() if isinstance(each, Surroundings))
+    descriptor = given.permits if which == "permits" else given.work.fileno()
+    was_blocking = os.get_blocking(descriptor)
+    os.set_blocking(descriptor, False)
+    note(path, "begin")
+    until = time.monotonic() + 1.0
+    while time.monotonic() < until:
+        with contextlib.suppress(BlockingIOError):
+            os.read(descriptor, 1 << 20)
+        time.sleep(0.005)
+    os.set_blocking(descriptor, was_blocking)
+
+
 @app.task(retry=soon)
 def garbles_as_another_user(path: str, garbage: str) -> str:
     """The same to the socket for requests, when it has dropped root's rights."""

@@ -56,6 +56,7 @@ from limpet.worker.wire.frames import (
 )
 
 _ALL_SIGNALS = signal.valid_signals()
+_RECALL_MILLISECONDS = 5_000
 
 
 class LaneExecutor:
@@ -196,7 +197,10 @@ class LaneExecutor:
         try:
             permit = os.read(self._given.permits, 1)
         except BlockingIOError:
-            return False  # it was recalled, or will be; the supervisor says so
+            # The supervisor has taken them back, and says so at once; or a job has read them.
+            if not self._channel.has_frames and not self._heard.poll(_RECALL_MILLISECONDS):
+                os._exit(LEFT_ALONE)
+            return False
         if permit != PERMIT:
             raise EOFError  # something else is where the permits were
         claimed, lost = self._inbox.popleft()

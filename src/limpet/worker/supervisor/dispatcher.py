@@ -286,7 +286,7 @@ class Dispatcher:
         fresh = False
         for executor in list(self._crew.executors.values()):
             fresh = bool(executor.look()) or fresh
-            executor.look_for_half_frame(moment)
+            executor.look_for_tampering(moment)
             self._look_for_held_up(executor, moment)
             if executor.lingers(moment, round(self._plan.settings.grace * 1e6)):
                 self._limits.doom(executor)  # its stop hooks do not end

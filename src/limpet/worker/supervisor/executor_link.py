@@ -52,6 +52,8 @@ _NOTES_BYTES, _NOTES_SECONDS = 4_096, 0.01
 _UNREAD_BYTES = 8 * 1024 * 1024
 # How long an executor may live whose socket is closed.
 _LEAVE_SECONDS = 0.5
+# How long an executor without jobs may take to answer.
+_LONGEST_RECALL_US = 10_000_000
 
 
 class Executor(asyncio.Protocol):
@@ -68,7 +70,7 @@ class Executor(asyncio.Protocol):
         self.doomed = False  # it will be killed; nothing more is given to it
         self._idle_since = now()
         self.retiring = False  # it ends when it has finished what it has
-        self.recalling = False
+        self.recalling, self._recalled_at = False, 0
         self.for_suspect = False
         self.jobs = 0
         self.start_error = ""
@@ -205,7 +207,7 @@ class Executor(asyncio.Protocol):
         self.given.let_go([hold.lease.job for hold in back])
         self.look()
         if back:
-            self.recalling = True
+            self.recalling, self._recalled_at = True, now()
             self.say(RecallFrame())
         back.reverse()
         return back
@@ -308,12 +310,14 @@ class Executor(asyncio.Protocol):
             self.not_understood(error)
         return words
 
-    def look_for_half_frame(self, moment: int) -> None:
+    def look_for_tampering(self, moment: int) -> None:
         """End it where a job has begun a frame of its own: all that follows would be taken for the
-        rest of it, the outcomes of other jobs too.
+        rest of it, the outcomes of other jobs too; or has read what was sent to its executor.
         """
         if self._arrival.takes_too_long(moment):
             self.not_understood(NotUnderstood("it began a frame and did not end it"))
+        elif self.recalling and not self.holds and moment - self._recalled_at > _LONGEST_RECALL_US:
+            self.not_understood(NotUnderstood("it did not hear that jobs were taken back"))
 
     def not_understood(self, error: Exception) -> None:
         """It says what it cannot or may not: nothing that it says can be trusted now."""

@@ -297,7 +297,7 @@ def test_an_executor_of_which_a_job_has_begun_a_frame_is_ended() -> None:
             moment = now()
             for second in range(12):
                 one.executor._arrival.heard(moment + second * S, has_part=True)
-            one.executor.look_for_half_frame(moment + 12 * S)
+            one.executor.look_for_tampering(moment + 12 * S)
             assert one.is_ended
 
     asyncio.run(half())
