@@ -8,7 +8,8 @@ from limpet.domain.errors import InvalidOption
 from limpet.domain.load import USUAL_SMOOTHING, Load, Smoothing, loaded
 
 CORES = st.floats(0.05, 512)
-SHARES = st.floats(0, 1)
+# Below the least normal number nothing is a share of anything.
+SHARES = st.floats(0, 1, allow_subnormal=False)
 FACTORS = st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)).map(
     lambda pair: Smoothing(rise=max(pair), fall=min(pair))
 )
