@@ -68,7 +68,7 @@ def faults(store: str) -> dict[str, Any]:
         parts.append(told + f"{each.get('sessions_lost', '?')} sessions lost")
     overlaps = sum(each.get("overlaps", 0) for each in found)
     return {
-        "said": f"{overlaps} overlaps in {len(found)} runs; {'; '.join(parts)}",
+        "summary": f"{overlaps} overlaps in {len(found)} runs; {'; '.join(parts)}",
         "overlaps": overlaps,
         "runs": found,
         "troubles": _troubles(found),
@@ -91,7 +91,7 @@ def lossy(store: str) -> dict[str, Any]:
     if sum(lost) > MOST_LOST:
         troubles.append(f"{sum(lost)} sessions were lost: {lost}")
     return {
-        "said": f"{sum(lost)} sessions lost of two workers in {len(found)} runs of "
+        "summary": f"{sum(lost)} sessions lost of two workers in {len(found)} runs of "
         f"{WORST_SECONDS} s, {overlaps} overlaps, {packets} packets lost",
         "overlaps": overlaps,
         "runs": found,

@@ -86,7 +86,8 @@ def measured(kind: str, seconds: int) -> dict[str, object]:
             reading = monitor.poll()
             seen = trees.sample(reading.at_boot)
             executors = tuple(
-                ExecutorUse(each.session, each.pid, each.cpu, each.memory) for each in seen.trees
+                ExecutorUse(each.session, each.pid, each.cpu_percent, each.memory_bytes)
+                for each in seen.trees
             )
             reading = holders.apart(
                 replace(reading, executor_use=executors), seen, store.permits(SERVER)
@@ -99,12 +100,12 @@ def measured(kind: str, seconds: int) -> dict[str, object]:
         own, theirs = time.process_time() - before, _seconds_of(server) - at_server
         count = sum(each.session == SESSION for each in reading.executor_use)
     percent = 100 * (own + theirs) / took
-    said_text = (
+    summary = (
         f"{percent:.2f} % of a core over {took:.0f} s with {count} executors "
         f"({1000 * own / seconds:.2f} ms of the monitor and {1000 * theirs / seconds:.2f} ms of "
         f"the server a second)"
     )
-    return {"percent": percent, "executors": count, "said": said_text, "troubles": []}
+    return {"percent": percent, "executors": count, "summary": summary, "troubles": []}
 
 
 def _store(kind: str, folder: Path, stack: ExitStack) -> tuple[str, int | None]:

@@ -21,7 +21,7 @@ MUTATIONS = (
         "functions/30_exchange.sql",
         "          WHERE g.id = r.id))",
         "          WHERE g.id = r.id UNION SELECT r.token))",
-        "a late holder says that a job has begun",
+        "a late holder marks a job as begun",
         "postgres",
     ),
     Mutation(
@@ -56,7 +56,7 @@ MUTATIONS = (
         "functions/30_exchange.sql",
         "SET seq = p_seq, rejected = p_rejected, ",
         "SET seq = p_seq, ",
-        "a repeated exchange is told of other refusals",
+        "a repeated exchange gets other refusals",
         "postgres",
     ),
     Mutation(
@@ -119,7 +119,7 @@ MUTATIONS = (
     ),
     Mutation(
         "functions/22_claim.sql",
-        "            p_suspects := p_suspects - v_each.suspect::integer;\n",
+        "            p_suspects := p_suspects - v_job.suspect::integer;\n",
         "",
         "more suspects are claimed than can run alone",
         "postgres",
@@ -146,7 +146,7 @@ MUTATIONS = (
         "postgres",
     ),
     Mutation(
-        "functions/11_room.sql",
+        "functions/11_queue_lengths.sql",
         "+ (SELECT count(*) FROM limpet.parked b\n"
         "                   WHERE b.queue = q.name AND b.state IN ('scheduled', 'blocked'))",
         "+ 0",
@@ -171,7 +171,7 @@ MUTATIONS = (
         "functions/40_session.sql",
         "WHERE r.session = p_session AND r.cancel_requested_at IS NOT NULL LIMIT 1000",
         "WHERE r.cancel_requested_at IS NOT NULL LIMIT 1000",
-        "a session is told to stop the jobs of others",
+        "a session gets the cancellations of other sessions",
         "postgres",
     ),
     Mutation(
@@ -227,20 +227,20 @@ MUTATIONS = (
         "sql/fence.sql",
         "\n             AND v.settled = e.value ->> 2)",
         ")",
-        "a recovered job's old holder is told that it settled",
+        "a recovered job's old holder seems to have settled it",
         "postgres",
     ),
     Mutation(
         "sql/recover.sql",
-        "moment <= %(asked)s",
-        "moment < %(asked)s",
+        "moment <= %(until)s",
+        "moment < %(until)s",
         "a session outlives its moment",
         "postgres",
     ),
     Mutation(
         "sql/recover.sql",
-        "moment <= %(asked)s\n  AND (%(longest)s::bigint IS NULL OR",
-        "moment <= %(asked)s\n  AND (true OR",
+        "moment <= %(until)s\n  AND (%(longest)s::bigint IS NULL OR",
+        "moment <= %(until)s\n  AND (true OR",
         "a session is ended that was not watched for its lease",
         "postgres",
     ),

@@ -96,8 +96,8 @@ MUTATIONS = (
     ),
     Mutation(
         "functions/24_limits.sql",
-        "ELSE greatest(v_room.given, p_now) + v_room.taken * v_room.step END;",
-        "ELSE v_room.given END;",
+        "ELSE greatest(v_bound.given, p_now) + v_bound.taken * v_bound.step END;",
+        "ELSE v_bound.given END;",
         "the rate of a queue counts no start",
         "postgres",
     ),

@@ -27,8 +27,8 @@ MUTATIONS = (
     ),
     _broken(
         "include/row.lua",
-        "return r.ready_at - r.priority * MINUTE",
-        "return r.ready_at + r.priority * MINUTE",
+        "return r.ready_at - r.priority * MINUTE_US",
+        "return r.ready_at + r.priority * MINUTE_US",
         "a low priority comes first",
     ),
     _broken(
@@ -41,13 +41,13 @@ MUTATIONS = (
         "include/fence.lua",
         "if mine and event[7] == tried then return 'already' end",
         "if mine then return 'already' end",
-        "a late holder is told that it settled",
+        "a late holder gets the answer that it settled before",
     ),
     _broken(
         "include/fence.lua",
-        "    if not complained then",
+        "    if not recorded_before then",
         "    if true then",
-        "a late holder is told of again and again",
+        "a timeline records the same lost lease again and again",
     ),
     _broken(
         "include/claim.lua",
@@ -71,7 +71,7 @@ MUTATIONS = (
         "include/claim.lua",
         "if r.seq == seq then found",
         "if r.seq <= seq then found",
-        "a repeated exchange is given all that the session holds",
+        "a repeated exchange answers with all that the session holds",
     ),
     _broken(
         "include/pick.lua",
@@ -149,7 +149,7 @@ MUTATIONS = (
         "include/moves.lua",
         "redis.call('SREM', P .. 'cancels/' .. r.session, r.id)",
         "r.pool = 0",
-        "a session is told to stop a job that it no longer has",
+        "a session is asked to stop a job that it no longer has",
     ),
     _broken(
         "include/flows.lua",
@@ -167,7 +167,7 @@ MUTATIONS = (
         "exchange.lua",
         "if not s or seq > s.seq + 1 then",
         "if not s then",
-        "a store that forgot an exchange says nothing",
+        "a store that forgot an exchange does not notice it",
     ),
     _broken(
         "exchange.lua",
@@ -183,14 +183,14 @@ MUTATIONS = (
     ),
     _broken(
         "expire.lua",
-        "'-inf', whole(asked))",
-        "'-inf', '(' .. whole(asked))",
+        "'-inf', whole(over_by))",
+        "'-inf', '(' .. whole(over_by))",
         "a session outlives its moment",
     ),
     _broken(
         "expire.lua",
-        "if heard_of and not (longest and s.lease > longest) then",
-        "if heard_of then",
+        "if had_time and not (longest and s.lease > longest) then",
+        "if had_time then",
         "a session is ended that was not watched for its lease",
     ),
     _broken(
@@ -209,7 +209,7 @@ MUTATIONS = (
         "include/after.lua",
         "    redis.call('SADD', P .. 'cancels/' .. r.session, r.id)\n",
         "",
-        "the holder is not told of a cancellation",
+        "the holder does not get a request to cancel",
     ),
     _broken(
         "include/reopen.lua",
@@ -225,8 +225,8 @@ MUTATIONS = (
     ),
     _broken(
         "include/settle.lua",
-        "if said and said[1] == token then",
-        "if said then",
+        "if fields and fields[1] == token then",
+        "if fields then",
         "a batch of successes lets every token pass",
     ),
     _broken(
@@ -237,7 +237,7 @@ MUTATIONS = (
     ),
     _broken(
         "include/settle.lua",
-        "            let_go(id, said[3])\n",
+        "            let_go(id, fields[3])\n",
         "",
         "the digest does not follow successes",
     ),
@@ -258,7 +258,7 @@ MUTATIONS = (
         "include/after.lua",
         "redis.call('HSET', key, r.id, '\\1'",
         "redis.call('HSET', key, r.id, '\\0'",
-        "a session is told to stop a job that has succeeded",
+        "a session is asked to stop a job that has succeeded",
     ),
     _broken(
         "include/row.lua",
@@ -345,13 +345,13 @@ MUTATIONS = (
         "descendants of a parent that is gone go on",
     ),
     _broken(
-        "include/room.lua",
+        "include/allowance.lua",
         "found.most = math.max(0, math.min(found.most, rules.concurrency - running_in(queue)))",
         "found.most = math.min(found.most, rules.concurrency)",
         "what runs does not count for the concurrency of a queue",
     ),
     _broken(
-        "include/room.lua",
+        "include/allowance.lua",
         "if held > now then",
         "if held < 0 then",
         "a queue that is held is claimed from",
@@ -360,7 +360,7 @@ MUTATIONS = (
         "include/breakers.lua",
         "b.state, b.probe_at = 'probing', now + b.rules.probe_after",
         "b.state = 'probing'",
-        "a breaker lets more than one attempt be tried",
+        "a breaker lets more than one attempt through",
     ),
     _broken(
         "include/breakers.lua",
@@ -372,7 +372,7 @@ MUTATIONS = (
         "include/bounds.lua",
         "if at > held then redis.call",
         "if at then redis.call",
-        "a job shortens the time for which its queue is held",
+        "a job shortens the hold of its queue",
     ),
     _broken(
         "promote.lua",
@@ -384,7 +384,7 @@ MUTATIONS = (
         "commit.lua",
         "if not is_whole(flow, chunks) then return {1} end\n",
         "",
-        "a flow is committed of which a part is missing",
+        "a flow is committed though a part is missing",
     ),
     _broken(
         "prune.lua",

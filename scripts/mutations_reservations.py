@@ -134,13 +134,13 @@ MUTATIONS = (
     ),
     _on_redis(
         "include/gate.lua",
-        "if math.abs(confirmed - now) < lasts then",
-        "if confirmed > now - lasts then",
+        "if math.abs(confirmed - now) < lifetime_us then",
+        "if confirmed > now - lifetime_us then",
         "a clock that is set back keeps a host reserved",
     ),
     _on_redis(
         "include/gate.lua",
-        "if math.abs(confirmed - now) < lasts then",
+        "if math.abs(confirmed - now) < lifetime_us then",
         "if math.abs(confirmed - now) >= 0 then",
         "a reservation that nobody confirms holds a host for ever",
     ),
@@ -176,7 +176,7 @@ MUTATIONS = (
     ),
     _on_postgres(
         "functions/25_gate.sql",
-        "              AND s.registered_at <= v_now - (p_room ->> 'patience')::bigint",
+        "              AND s.registered_at <= v_now - (p_room ->> 'reserve_after_us')::bigint",
         "             ",
         "a caller reserves its host as soon as it asks",
     ),
@@ -206,7 +206,7 @@ MUTATIONS = (
     ),
     _on_postgres(
         "functions/25_gate.sql",
-        "IF (v_reserved IS NULL OR v_reserved = v_each.id)\n                   AND limpet.v1_fits",
+        "IF (v_reserved IS NULL OR v_reserved = v_job.id)\n                   AND limpet.v1_fits",
         "IF true\n                   AND limpet.v1_fits",
         "the gate lets others in on a host that a job has reserved",
     ),

@@ -1,4 +1,4 @@
-"""How SQLite's scripts are broken on purpose."""
+"""Ways to break SQLite's scripts on purpose."""
 
 from mutation import Mutation
 
@@ -25,13 +25,13 @@ MUTATIONS = (
         "fence.sql",
         "\n             AND v.settled = e.value ->> 2)",
         ")",
-        "a recovered job's old holder is told that it settled",
+        "the old holder of a recovered job gets the answer that it settled",
     ),
     Mutation(
         "fence.sql",
         "    WHERE j.state = 'running' AND j.session = :session AND j.token = e.value)",
         "    WHERE j.state = 'running' AND j.session = :session)",
-        "a late holder says that a job has begun",
+        "a late holder marks a job as begun",
     ),
     Mutation(
         "settle.sql",
@@ -61,7 +61,7 @@ MUTATIONS = (
         "claim.sql",
         "WHERE j.state = 'running' AND j.session = :session",
         "WHERE j.state = 'running'",
-        "a repeated exchange is given jobs that another holds by now",
+        "a repeated exchange gets jobs that another session holds by now",
     ),
     Mutation(
         "claim.sql",
@@ -133,7 +133,7 @@ MUTATIONS = (
         "session.sql",
         "WHERE session = :session AND state = 'running' AND cancel_requested_at IS NOT NULL",
         "WHERE state = 'running' AND cancel_requested_at IS NOT NULL",
-        "a session is told to stop the jobs of others",
+        "a session gets requests to stop the jobs of others",
     ),
     Mutation(
         "recover.sql",
@@ -181,7 +181,7 @@ MUTATIONS = (
         "prune.sql",
         "finished_at < :finished_before\n  AND j.created_at < :created_before\n  -- A",
         "created_at < :created_before\n  -- A",
-        "retention counts from the beginning of a job",
+        "retention counts from the creation of a job",
     ),
     Mutation(
         "control.sql",
@@ -235,14 +235,14 @@ MUTATIONS = (
         "keys.sql",
         "SET state = 'ready', turn = 1\n",
         "SET state = 'ready', turn = 0\n",
-        "who is given a turn of a key has none, and another is given it too",
+        "a job that is given a turn of a key has none, and another job is given it too",
     ),
     Mutation(
         "keys.sql",
         "       EXISTS (SELECT 1 FROM limpet_job w INDEXED BY limpet_job_line\n"
         "               WHERE w.key = e.value AND w.turn = 2),\n",
         "       0,\n",
-        "a newcomer overtakes those that wait for its key",
+        "a new job overtakes the jobs that wait for its key",
     ),
     Mutation(
         "keys.sql",
@@ -290,7 +290,7 @@ MUTATIONS = (
         "after.sql",
         "ORDER BY n\nLIMIT :limit",
         "ORDER BY n\nLIMIT 1",
-        "of the children of a gone parent only some are stopped",
+        "only some children of a parent that is gone are stopped",
     ),
     Mutation(
         "unique.sql",
@@ -302,7 +302,7 @@ MUTATIONS = (
         "flow.sql",
         "SELECT count(*) FROM limpet_staged WHERE flow = :flow AND place >= 0 AND place < :chunks",
         "SELECT :chunks",
-        "a flow is committed of which a part is not there",
+        "a flow is committed although a part is missing",
     ),
     Mutation(
         "flow.sql",
@@ -362,6 +362,6 @@ MUTATIONS = (
         "prune.sql",
         "  AND j.created_at < :created_before\n  AND (j.parent",
         "  AND (j.parent",
-        "a job is pruned within that window where its queue has a retention",
+        "a job of a queue with its own retention is pruned within that window",
     ),
 )

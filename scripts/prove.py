@@ -20,7 +20,7 @@ from pathlib import Path
 
 import apsw
 from crash import in_a_process
-from turns import LARGEST_RATIO, LONGEST_WAIT_SECONDS, run
+from writer_lock import LARGEST_RATIO, LONGEST_WAIT_SECONDS, run
 
 ROOT = Path(__file__).parent.parent
 REPORT = ROOT / "benchmarks" / "results" / "prove.md"
@@ -63,7 +63,7 @@ def fair_turns() -> Proof:
         f"100 ms: no renewal waits over {LONGEST_WAIT_SECONDS * 1000:.0f} ms, shares are within a "
         f"factor of {LARGEST_RATIO:.0f}, no job is lost or doubled.",
         held,
-        result.said(),
+        result.summary(),
         result.troubles,
     )
 
@@ -106,7 +106,7 @@ def workers_killed_every_second(store: str) -> Proof:
         and found["succeeded"] == STORM_JOBS
         and found["left_at_last_kill"] > 0
         and found["stale_refused"] == found["stale_writes"] > 0,
-        found["said"],
+        found["summary"],
         found["troubles"],
     )
 
@@ -123,7 +123,7 @@ def one_of_a_key_at_a_time(store: str) -> Proof:
         and found["kills"] == STORM_KILLS
         and found["succeeded"] == KEYED_JOBS
         and found["left_at_last_kill"] > 0,
-        found["said"],
+        found["summary"],
         found["troubles"],
     )
 
@@ -140,7 +140,7 @@ def a_flow_with_workers_killed(store: str) -> Proof:
         and found["kills"] == STORM_KILLS
         and found["succeeded"] == CHILDREN + 1
         and found["left_at_last_kill"] > 0,
-        found["said"],
+        found["summary"],
         found["troubles"],
     )
 
@@ -153,7 +153,7 @@ def a_rate_is_held(store: str) -> Proof:
         f"On {NAMES[store]}: a queue with a rate of 50/s is served at that rate, within "
         f"{MOST_OFF:.0%}, over {RATE_SECONDS} s by {RATE_WORKERS} workers together.",
         done.returncode == 0 and found["off"] <= MOST_OFF,
-        found["said"],
+        found["summary"],
         found["troubles"],
     )
 
@@ -169,7 +169,7 @@ def each_tick_is_fired_once(store: str) -> Proof:
         done.returncode == 0
         and found["kills"] == TICK_KILLS
         and found["jobs"] == found["fired"] == TICKS,
-        found["said"],
+        found["summary"],
         found["troubles"],
     )
 
@@ -181,7 +181,7 @@ def measuring_costs_little(store: str) -> Proof:
         f"On {NAMES[store]}: the monitor of a host with 20 executors costs under 1 % of a core "
         f"over {MONITOR_SECONDS} s, what it writes to the store included.",
         done.returncode == 0,
-        found["said"],
+        found["summary"],
         found["troubles"],
     )
 
@@ -195,7 +195,7 @@ def two_hosts_and_a_bad_network(store: str) -> Proof:
         f"of 5 s and 10 s: no two runs of a job overlap, the other host has the jobs within the "
         f"lease + 0.5 s, the healed host goes on (root).",
         done.returncode == 0,
-        found["said"],
+        found["summary"],
         found["troubles"],
     )
 
@@ -207,7 +207,7 @@ def a_lease_on_a_lossy_line(store: str) -> Proof:
         f"On {NAMES[store]}: 300 ms each way and 5 % of the packets lost each way, a lease of "
         f"5 s: at most one session of two workers is lost in ten runs of 60 s (root).",
         done.returncode == 0,
-        found["said"],
+        found["summary"],
         found["troubles"],
     )
 
@@ -219,7 +219,7 @@ def limits_of_a_real_control_group() -> Proof:
         "In a control group with half a core and 300 MB, both in use, the monitor tells these "
         "limits, what is used of them, and that its CPU is held up (root).",
         done.returncode == 0,
-        found["said"],
+        found["summary"],
         found["troubles"],
     )
 
@@ -231,7 +231,7 @@ def server_killed_at_random(kind: str) -> Proof:
         f"{NAMES[kind]} is killed with -9 at random points under three writers, {SERVER_KILLS} "
         f"times: after each start nothing acknowledged is lost and `fsck` is clean.",
         done.returncode == 0 and found["kills"] == SERVER_KILLS and found["cut"] > SERVER_KILLS,
-        found["said"],
+        found["summary"],
         found["troubles"],
     )
 

@@ -133,13 +133,13 @@ def main() -> int:
         versions = set(made.values())
     found = json.loads(done.stdout)
     wrong = troubles(found, versions)
-    said = (
+    summary = (
         f"control groups of version {' and '.join(str(each) for each in sorted(versions))}: "
         f"{found['cores']} cores, {found['cpu']} % used, throttled in {found['throttled']} % of "
         f"the periods, {found['free'] / 1e6:.0f} of {found['memory'] / 1e6:.0f} MB free; told: "
         f"{found['told']}"
     )
-    print(json.dumps({"said": said, "troubles": wrong}))
+    print(json.dumps({"summary": summary, "troubles": wrong}))
     return 1 if wrong else 0
 
 

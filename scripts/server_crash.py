@@ -57,7 +57,7 @@ class Found:
     seed: int = 0
     troubles: list[str] = field(default_factory=list)
 
-    def said(self) -> str:
+    def summary(self) -> str:
         return (
             f"{self.engine}: {self.kills} kills in {self.seconds:.0f} s, {self.cut} calls of "
             f"{WRITERS} writers were cut off; {self.enqueued} jobs and {self.settled} outcomes "
@@ -218,7 +218,7 @@ def _look(store: Store, writers: list[Writer]) -> list[str]:
 def main() -> int:
     kind, kills = sys.argv[1], int(sys.argv[2])
     found = kill_at_random(kind, kills, random.SystemRandom().randrange(1 << 31))
-    print(json.dumps({**asdict(found), "said": found.said()}))
+    print(json.dumps({**asdict(found), "summary": found.summary()}))
     return 1 if found.troubles else 0
 
 

@@ -75,7 +75,7 @@ class Found:
     seconds: float = 0.0
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         return (
             f"{self.ticks} ticks, {SCHEDULERS} schedulers, {self.kills} of them killed: "
             f"{self.jobs} jobs in {self.seconds:.0f} s; {len(self.troubles)} troubles"
@@ -196,7 +196,7 @@ def main() -> int:
         schedule_forever(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
     with tempfile.TemporaryDirectory() as folder:
         found = run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(folder))
-    print(json.dumps({**asdict(found), "said": found.said}))
+    print(json.dumps({**asdict(found), "summary": found.summary}))
     return 1 if found.troubles else 0
 
 

@@ -205,7 +205,7 @@ def test_a_stopped_process_makes_others_busy_and_loses_nothing(
         try:
             _, status = os.waitpid(child.pid, os.WUNTRACED)
             assert os.WIFSTOPPED(status)
-            monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.3)
+            monkeypatch.setattr(database, "WRITE_TIMEOUT_SECONDS", 0.3)
             refused = new_job()
             with pytest.raises(StoreBusy) as caught:
                 store.enqueue([refused])

@@ -123,7 +123,7 @@ USES: dict[str, Callable[[Store], object]] = {
     "read": lambda store: store.queues(),
     "migrate": lambda store: store.migrate(),
     "fsck": lambda store: store.invariants(),
-    "repair": lambda store: store.mend(),
+    "repair": lambda store: store.repair_store(),
     "move": lambda store: store.relocation(),
     "sweep": lambda store: store.promote(),
 }

@@ -122,7 +122,7 @@ def test_host_without_a_monitor_is_measured_and_says_so(say: Say, store: Store) 
     began = time.monotonic()
     said = say("gate", "status", "--json")
     assert 0.9 < time.monotonic() - began < 15
-    assert said.json["source"].startswith("measured here, as no monitor tells of this server; ")
+    assert said.json["source"].startswith("measured here, as no monitor reports on this server; ")
     assert 0 <= said.json["cpu_raw"] <= 100
     assert said.code == (0 if said.json["ready"] else 1)
 
@@ -170,7 +170,7 @@ def test_hosts_shows_each_with_bars(
     assert re.search(r" ━{5} +50/80 % ", web_2)
     assert "1: 0.5 of 4 cores, 2 GiB of 7.2 GiB" in web_2
     assert web_3.endswith("not ready")
-    assert reasons[0].startswith("  no monitor tells of cron-1")
+    assert reasons[0].startswith("  no monitor reports on cron-1")
     assert reasons[1:] == ["  waiting: web-3 CPU 90 % of 80 %"]
 
 

@@ -68,11 +68,11 @@ def test_quarantined_jobs_are_listed_edited_and_released(
         (("keys", "limit", "k"), 2, "say what to limit"),
         (("keys", "limit", "", "--concurrency", "1"), 2, "key is ''"),
         (("quarantine", "list", "--state", "ready"), 2, "unrecognized arguments"),
-        (("queues", "limit", "q", "--weight", "2", "--bursty"), 2, "--bursty says how a rate is"),
+        (("queues", "limit", "q", "--weight", "2", "--bursty"), 2, "--bursty needs a rate"),
         (
             ("keys", "limit", "k", "--concurrency", "2", "--bursty"),
             2,
-            "--bursty says how a rate is",
+            "--bursty needs a rate",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from limpet.storage.contract.store import Store
 def test_queue_is_paused_drained_and_resumed(store: Store, limpet_here: Say) -> None:
     add(store, queue="email")
     assert limpet_here("queues", "pause", "email").out == (
-        "queue email is paused: nothing of it starts until it is resumed\n"
+        "queue email is paused: none of its jobs starts until it is resumed\n"
     )
     said = limpet_here("queues", "drain", "email")
     assert said.out == (
@@ -99,7 +99,7 @@ def test_key_is_limited(store: Store, limpet_here: Say) -> None:
     said = limpet_here("keys", "limit", "k", "--concurrency", "2", "--rate", "50/s")
     assert said.out == "key k: 2 at once, 50/s\n"
     assert [get(store, job).state.value for job in jobs] == ["ready", "ready", "blocked"]
-    assert limpet_here("keys", "unlimit", "k").out == "key k: as its jobs say themselves\n"
+    assert limpet_here("keys", "unlimit", "k").out == "key k: as its jobs declare\n"
 
 
 def test_breakers_are_listed_and_reset(store: Store, holder: Holder, limpet_here: Say) -> None:

@@ -87,14 +87,14 @@ def test_running_jobs_are_waited_for_and_dead_workers_are_swept(
     done, lost = living.take(begin=True), dying.take(begin=True)
     told: list[int] = []
     with pytest.raises(StoreNotMoved, match=r"sqlite:.* still runs 2 jobs.*--abort"):
-        Mover(source, target, tell=lambda now: told.append(now.running)).move(AT_ONCE)
+        Mover(source, target, on_progress=lambda now: told.append(now.running)).move(AT_ONCE)
     assert told == [2]
 
     def sweep() -> None:
         living.settle(Complete(done)) if not living.seq > 1 else None
         dying.vanish() if source.sessions() != () and told[-1] == 1 else None
 
-    mover = Mover(source, target, sweep=sweep, tell=lambda now: told.append(now.running))
+    mover = Mover(source, target, sweep=sweep, on_progress=lambda now: told.append(now.running))
     assert mover.move(timedelta(seconds=30)).jobs == 3
     assert [count for count in told if count] == [2, 2, 1]
     assert get(target, lost.job).counters.orphans == 1

@@ -166,9 +166,9 @@ def test_patience_is_the_same_in_a_thread(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_thread(lambda: store.enqueue([new_job()]))
-    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(database, "WRITE_TIMEOUT_SECONDS", 0.3)
     line = os.open(tmp_path / "jobs.db-limpet" / "turn", os.O_RDWR)
     fcntl.flock(line, fcntl.LOCK_EX)
-    with pytest.raises(LimpetError, match="another process has the turn"):
+    with pytest.raises(LimpetError, match="another process holds the writer lock"):
         in_thread(lambda: store.enqueue([new_job()]))
     os.close(line)

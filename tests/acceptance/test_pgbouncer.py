@@ -104,7 +104,7 @@ def lend_what_listens(url: str) -> None:
         listen = [each for each in every if each.execute(asked, prepare=False).fetchall()]
         for each in listen:
             each.rollback()
-        time.sleep(3 * bell._DEAF_POLL_SECONDS if listen else 0)
+        time.sleep(3 * bell._POLL_SECONDS if listen else 0)
 
 
 class PooledPlace(Place):

@@ -60,7 +60,7 @@ def heard(ears: psycopg.Connection) -> list[str]:
 def test_a_lone_commit_rings_itself(
     store: PostgresStore, ears: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store._db._chime, "ask", pytest.fail)
+    monkeypatch.setattr(store._db._chime, "request", pytest.fail)
     add(store)
     assert heard(ears) == [READY]
     add(store, scheduled_for=2**52)

@@ -188,7 +188,7 @@ def test_store_that_was_rolled_back_is_noticed(
     raw.execute(
         "UPDATE limpet.hold h SET seq = o.seq FROM limpet.old o WHERE o.session = h.session"
     )
-    with pytest.raises(StoreRolledBack, match="remembers only 1"):
+    with pytest.raises(StoreRolledBack, match="the last one in the store is 1"):
         holder.exchange()
     raw.execute("DELETE FROM limpet.hold; DELETE FROM limpet.session; DROP TABLE limpet.old")
     with pytest.raises(StoreRolledBack, match="does not know"):

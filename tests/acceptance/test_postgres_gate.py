@@ -88,7 +88,7 @@ def test_job_that_was_claimed_does_not_go_on_reserving(store: PostgresStore) -> 
     job = add(store, task="render")
     busy = Gated(store, room=ROOM._replace(cpu=1_000))
     assert store.take_permit(caller(store), CORE, busy.room)
-    hasty = Want((busy.pool(1),), busy.gate()._replace(patience=0))
+    hasty = Want((busy.pool(1),), busy.gate()._replace(reserve_after_us=0))
     assert busy.exchange(want=hasty).claimed == ()
     assert [each.holder for each in store.reservations()] == [job]
     plain = Holder(store, ["render"])

@@ -111,7 +111,7 @@ def test_workers_do_not_wait_while_a_migration_waits_for_somebody(
 def test_migration_gives_up_with_a_sentence(
     store: PostgresStore, url: str, later: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(schema, "_RETRY_FOR_SECONDS", 0.3)
     with closing(store._db.connect()) as reader:
         reader.execute("SET idle_in_transaction_session_timeout = 0")
         reader.execute("BEGIN")

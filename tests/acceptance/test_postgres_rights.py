@@ -141,7 +141,7 @@ def test_role_with_the_documented_grants_passes_the_gate(url: str, raw: psycopg.
         outside = caller(own)
         assert own.take_permit(outside, CORE, room)
         holder = Gated(own, room=room)
-        hasty = Want((holder.pool(1),), holder.gate()._replace(patience=0))
+        hasty = Want((holder.pool(1),), holder.gate()._replace(reserve_after_us=0))
         assert holder.exchange(want=hasty).claimed == ()
         assert len(own.reservations()) == 1
         own.end(outside, KILLED)
@@ -150,7 +150,7 @@ def test_role_with_the_documented_grants_passes_the_gate(url: str, raw: psycopg.
         holder.settle(Complete(held.lease))
         own.publish_host("web-1", "{}", timedelta(), [Sample(Span.SECOND, 1, "{}")])
         assert not own.hosts() + own.samples("web-1", Span.SECOND) + own.permits()
-        assert not own.mend() + own.invariants()
+        assert not own.repair_store() + own.invariants()
 
 
 def test_function_that_another_role_put_in_the_way_is_not_run(

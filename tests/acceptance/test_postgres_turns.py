@@ -110,8 +110,8 @@ def test_a_renewal_waits_for_no_exchange_and_what_it_cannot_note_is_said_again(
         exchange._call(tx, holder.id, holder.seq + 1, [Complete(done)], None, ())
         answer = holder.renew(begun=[done, runs])
         assert answer.moment > holder.registered.moment
-        assert answer.untold == (done,)
-    assert holder.renew(begun=[done]).untold == ()
+        assert answer.unrecorded == (done,)
+    assert holder.renew(begun=[done]).unrecorded == ()
     assert [get(store, lease.job).begun for lease in (done, runs)] == [False, True]
 
 
@@ -132,7 +132,7 @@ def test_who_waits_for_a_place_in_a_queue_holds_up_nobody(
     with uncommitted(store) as tx:
         enqueue_capped(tx, [new_job(queue="small")], {"small": 1}, all_or_none=False)
         waits = begin(enqueue, raw)
-        assert holder.renew(begun=[first]).untold == ()
+        assert holder.renew(begun=[first]).unrecorded == ()
         assert holder.settle(Complete(first)) == ()
         assert waits.is_alive()
     waits.join()
@@ -140,7 +140,7 @@ def test_who_waits_for_a_place_in_a_queue_holds_up_nobody(
     # Nor who has come to write under a lease: its job can be noted as begun.
     with uncommitted(store) as tx:
         assert isinstance(enqueue_under(tx, second, [new_job()], None, False), list)
-        assert holder.renew(begun=[second]).untold == ()
+        assert holder.renew(begun=[second]).unrecorded == ()
 
 
 def test_a_renewal_that_had_to_wait_past_the_moment_comes_too_late(

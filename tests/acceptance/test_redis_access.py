@@ -111,7 +111,7 @@ def pass_the_gate(store: Store) -> None:
     """Permits of jobs and of callers, a reservation, a host."""
     add_many(store, 2, task="render", queue="gated")
     holder = Gated(store, room=ROOM._replace(cpu=1_000))
-    want = Want((holder.pool(),), holder.gate()._replace(patience=0))
+    want = Want((holder.pool(),), holder.gate()._replace(reserve_after_us=0))
     (held,) = holder.exchange(want=want).claimed
     assert len(store.permits("web-1")) == len(store.permits()) == len(store.reservations()) == 1
     me = caller(store)

@@ -32,7 +32,7 @@ def test_session_of_a_restored_snapshot_is_told_that_the_store_forgot(tmp_path: 
             late = Holder(store)
             server.kill()
             server.start()
-            with pytest.raises(StoreRolledBack, match="remembers only 1"):
+            with pytest.raises(StoreRolledBack, match="the last one in the store is 1"):
                 holder.exchange()
             with pytest.raises(StoreRolledBack):
                 late.renew()

@@ -88,10 +88,11 @@ def test_a_store_is_named_by_its_url_alone(room: str) -> None:
 def test_the_stores_in_sql_have_the_same_files() -> None:
     """What one of them has by another name, or needs alone, is listed here with its reason."""
     own = {
-        # One file, one writer: whose turn it is, who may open it, what a fork or a boot does to it.
+        # One file, one writer: who may write, who may open it, what a fork or a boot does to it.
         "sqlite": {
-            "bell", "boot", "columns", "connection", "forks", "late_sync", "rights", "turns",
-            "admission", "after", "allowance", "claim", "furniture", "keys", "shaped", "unique",
+            "bell", "boot", "columns", "connection", "forks", "late_sync", "rights",
+            "admission", "after", "allowance", "claim", "moved_settings", "keys", "shaped",
+            "unique", "writer_lock",
         },
         # A server: its bell by NOTIFY, who holds up its clean-up, its lists and what is held.
         "postgres": {"bell", "chime", "held", "info", "lists", "overdue"},

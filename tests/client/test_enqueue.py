@@ -200,16 +200,16 @@ def test_a_chunk_is_made_ready_while_the_one_before_is_written(app: App) -> None
     store, second, waited = app.client.store, threading.Event(), []
     real, asked = store.enqueue, []
 
-    def slow(jobs, *, turn, **options):  # type: ignore[no-untyped-def]
+    def slow(jobs, *, before_write, **options):  # type: ignore[no-untyped-def]
         asked.append(jobs)
         if len(asked) > 1:
             second.set()
 
         def when_ready() -> None:
-            turn()
+            before_write()
             waited.append(second.wait(10))
 
-        return real(jobs, turn=when_ready, **options)
+        return real(jobs, before_write=when_ready, **options)
 
     store.enqueue = slow  # type: ignore[method-assign,assignment]
     jobs = app.enqueue_many([work.call(n=n) for n in range(2500)])
@@ -227,10 +227,10 @@ def test_nothing_is_written_after_a_chunk_that_was_not(url: str) -> None:
     store.migrate()
     real = store.enqueue
 
-    def failing(jobs, *, turn, **options):  # type: ignore[no-untyped-def]
+    def failing(jobs, *, before_write, **options):  # type: ignore[no-untyped-def]
         if jobs[0].args == '{"n":0}':
             raise StoreUnreachable("gone")
-        return real(jobs, turn=turn, **options)
+        return real(jobs, before_write=before_write, **options)
 
     store.enqueue = failing  # type: ignore[method-assign,assignment]
     with pytest.raises(StoreUnreachable) as caught:

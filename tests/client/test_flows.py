@@ -7,7 +7,7 @@ from client.families import Work, run_all
 from client.hand import Hand
 
 from limpet import App, Child, Flow, JobCancelled, JobFailed, State
-from limpet.app.flows import Failed, FlowLayout, each_a_child
+from limpet.app.flows import Failed, FlowLayout, as_children
 from limpet.domain.cause import ChildFailed, ParentGone, Raised
 from limpet.domain.rules import ChildFailure
 from limpet.domain.transition import AwaitChildren, Complete, Fail
@@ -47,7 +47,7 @@ def test_a_job_that_fans_out_has_more_children_when_looked_at_again(
     hand = Hand(app)
     (child,) = hand.exchange().claimed
     (claimed,) = hand.exchange(Complete(child.lease, "1")).claimed
-    more = FlowLayout(app, each_a_child([work.call(2)]), parent=parent.id, root=parent.id).jobs
+    more = FlowLayout(app, as_children([work.call(2)]), parent=parent.id, root=parent.id).jobs
     hand.store.stage("more", 0, more)
     assert hand.exchange(AwaitChildren(claimed.lease, "more", 1, 1), room=0).rejected == ()
     while hand.store.promote().more:
@@ -100,7 +100,7 @@ def test_the_rows_of_a_flow_name_parents_first_and_what_a_failure_does(
 
 
 def test_the_rows_of_a_fan_out_belong_to_the_job_that_is_there(app: App, work: Work) -> None:
-    rows = FlowLayout(app, each_a_child([work.call(1)], "keep"), parent="p", root="r").jobs
+    rows = FlowLayout(app, as_children([work.call(1)], "keep"), parent="p", root="r").jobs
     assert [(row.parent, row.root) for row in rows] == [("p", "r")]
 
 

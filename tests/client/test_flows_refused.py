@@ -40,7 +40,7 @@ def test_what_cannot_be_a_flow_is_refused_and_nothing_is_written(
         (lambda: app.flow(total.call(9), [work]), "use task.call"),  # type: ignore[list-item]
         (lambda: app.flow(work), "use task.call"),  # type: ignore[arg-type]
         (lambda: app.flow(total.call(9), work.call(1)), "write a list"),  # type: ignore[arg-type]
-        (lambda: app.flow(twice, [work.call(1)]), "has its children already"),
+        (lambda: app.flow(twice, [work.call(1)]), "has children already"),
         (lambda: app.flow(total.call(9), [work.call(1)], failed="drop"), "failed is 'drop'"),  # type: ignore[arg-type]
         (app.chain, "at least one call"),
         (lambda: app.chain(work.call(1), twice), "made of calls"),  # type: ignore[arg-type]

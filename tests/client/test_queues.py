@@ -169,7 +169,7 @@ def test_jobs_of_one_key_take_turns_and_the_key_is_limited_at_run_time(
         (lambda app: app.queues.drain(""), "queue ''"),
         (lambda app: app.queues.resume(""), "queue ''"),
         (lambda app: app.queues.unlimit(""), "queue ''"),
-        (lambda app: app.keys.limit("a"), "says nothing"),
+        (lambda app: app.keys.limit("a"), "limits nothing"),
         (lambda app: app.keys.limit("", limit=1), "key is ''"),
         (lambda app: app.keys.limit("a", limit=0), "limit of a key is 0"),
         (lambda app: app.keys.limit("a", rate="1"), "rate is '1'"),

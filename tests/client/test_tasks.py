@@ -276,7 +276,7 @@ def test_an_orphan_hook_that_could_not_be_called_is_refused(app: App) -> None:
 
     for function, words in (
         (unknown, "has the parameter 'too'; .* the task's own: to"),
-        (positional, "'to' of its orphan hook cannot be given by name"),
+        (positional, "'to' of its orphan hook cannot be passed by name"),
         (spread, "'to' of its orphan hook cannot"),
         (two, "has the parameter 'b'"),
         (generator, "plain or async"),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contract.driver import MINUTE, Holder
 
 from limpet.domain.job import ClaimedJob
-from limpet.domain.permit import PATIENCE, Gate, Room
+from limpet.domain.permit import RESERVE_AFTER_US, Gate, Room
 from limpet.domain.transition import Settlement
 from limpet.domain.weight import Weight
 from limpet.storage.contract.store import Store, Want
@@ -15,7 +15,7 @@ CORE = Weight(cpu=1.0)
 HALF = Weight(cpu=0.5)
 # Four cores and eight GiB, of which nothing is known but that.
 ROOM = Room("web-1", 4_000, 8 * GIB)
-WAITED = PATIENCE + MINUTE
+WAITED = RESERVE_AFTER_US + MINUTE
 
 
 class Gated(Holder):

@@ -15,7 +15,7 @@ from contract.driver import KILLED
 from limpet.domain.errors import MoveRefused
 from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
-from limpet.domain.permit import PATIENCE, Room
+from limpet.domain.permit import RESERVE_AFTER_US, Room
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Settlement
 from limpet.domain.weight import Weight
@@ -77,9 +77,9 @@ def end_and_recover(store: Store, session: str) -> Recovered:
 
 
 def take_permit(
-    store: Store, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+    store: Store, session: str, weight: Weight, room: Room, reserve_after_us: int = RESERVE_AFTER_US
 ) -> bool:
-    return store.take_permit(session, weight, room, patience)
+    return store.take_permit(session, weight, room, reserve_after_us)
 
 
 def cancel(store: Store, job: str) -> State:

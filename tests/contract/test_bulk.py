@@ -13,7 +13,7 @@ from limpet.domain.event import EventName
 from limpet.domain.rules import Rules
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Quarantine, RetryAt
-from limpet.ops.bulk import MOST_TOLD, discard_many, requeue_many, retry_many
+from limpet.ops.bulk import MOST_REFUSALS, discard_many, requeue_many, retry_many
 from limpet.ops.record import plain
 from limpet.ops.selection import Selection
 from limpet.storage.contract.store import Store
@@ -127,7 +127,7 @@ def test_more_than_a_page_is_retried(store: Store, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("limpet.ops.selection.CHUNK", 20)
     jobs = fail_all(store, 25)
     seen: list[int] = []
-    tally = retry_many(store, ANY, tell=lambda tally: seen.append(tally.matched))
+    tally = retry_many(store, ANY, on_progress=lambda tally: seen.append(tally.matched))
     assert tally.done == 25
     assert seen == [20, 25]
     assert states(store, jobs) == [READY] * 25
@@ -184,14 +184,14 @@ def failed_apart(store: Store) -> str:
 
 
 def test_refusals_are_counted_and_only_the_first_are_told(store: Store, holder: Holder) -> None:
-    for number in range(MOST_TOLD + 5):
+    for number in range(MOST_REFUSALS + 5):
         add(store, unique=str(number))
     holder.settle(*(Fail(each.lease, BOOM) for each in holder.claim(100)))
-    for number in range(MOST_TOLD + 5):
+    for number in range(MOST_REFUSALS + 5):
         add(store, unique=str(number))
     tally = retry_many(store, ANY)
-    assert tally.refused == MOST_TOLD + 5
-    assert len(tally.refusals) == MOST_TOLD
+    assert tally.refused == MOST_REFUSALS + 5
+    assert len(tally.refusals) == MOST_REFUSALS
 
 
 # -- discard
@@ -339,7 +339,7 @@ def test_job_that_moves_on_while_many_are_discarded_is_met_again(
         if not late:
             late.append(add(store))
 
-    assert discard_many(store, ANY, tell=hand_in).done == 2
+    assert discard_many(store, ANY, on_progress=hand_in).done == 2
     assert states(store, late) == [CANCELLED]
 
 

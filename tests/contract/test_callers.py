@@ -9,7 +9,7 @@ from contract.test_permits import caller
 from contract.test_reservations import STEP, WEIGHTS, crowd, wait
 
 from limpet.domain.assessment import UNBOUNDED
-from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation, Room
+from limpet.domain.permit import RESERVE_AFTER_US, RESERVED_FOR_US, Reservation, Room
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.domain.weight import HEAVY, Weight
@@ -42,7 +42,7 @@ def waiting(store: Store, clock: FakeClock, weight: Weight = ALL) -> tuple[Calle
     """Who uses some of a host, and who has waited for all of it as long as one has to."""
     user, patient = Caller(store, CORE, "user"), Caller(store, weight)
     assert user.asks()
-    wait(clock, PATIENCE, user, patient)
+    wait(clock, RESERVE_AFTER_US, user, patient)
     return user, patient
 
 
@@ -57,14 +57,14 @@ def test_caller_that_has_waited_for_long_is_not_starved_by_smaller_work(
     holder, big = Gated(store, WEIGHTS), Caller(store)
     running = [each.lease for each in holder.gated()]
     waited = 0
-    while waited < 2 * PATIENCE and not big.asks():
+    while waited < 2 * RESERVE_AFTER_US and not big.asks():
         wait(clock, 1_000_000, holder, big)
         waited += 1_000_000
         add(store, task="small")
         # There is always a small one under way, and another that would fit.
         claimed = holder.gated(*(Complete(each) for each in running[:1]))
         running = running[1:] + [each.lease for each in claimed]
-    assert PATIENCE <= waited <= PATIENCE + 3_000_000
+    assert RESERVE_AFTER_US <= waited <= RESERVE_AFTER_US + 3_000_000
 
 
 @pytest.mark.parametrize("weight", [ALL, HEAVY], ids=["large", "heavy"])
@@ -93,7 +93,7 @@ def test_caller_that_has_not_waited_long_enough_reserves_nothing(
 ) -> None:
     user, patient = Caller(store, CORE), Caller(store)
     assert user.asks()
-    wait(clock, PATIENCE - 1, user, patient)
+    wait(clock, RESERVE_AFTER_US - 1, user, patient)
     assert not patient.asks()
     assert store.reservations() == ()
     assert Caller(store, CORE).asks()
@@ -103,9 +103,9 @@ def test_patience_of_a_caller_is_its_own(store: Store, clock: FakeClock) -> None
     user, patient = Caller(store, CORE), Caller(store)
     assert user.asks()
     wait(clock, 1_000_000, user, patient)
-    assert not store.take_permit(patient.id, ALL, ROOM, patience=1_000_001)
+    assert not store.take_permit(patient.id, ALL, ROOM, reserve_after_us=1_000_001)
     assert store.reservations() == ()
-    assert not store.take_permit(patient.id, ALL, ROOM, patience=1_000_000)
+    assert not store.take_permit(patient.id, ALL, ROOM, reserve_after_us=1_000_000)
     assert reserved(store) == [patient.id]
 
 
@@ -136,10 +136,10 @@ def test_callers_reservation_is_confirmed_by_each_ask_and_ends_without(
     holder = Gated(store, {"small": CORE})
     for _ in range(3):
         assert not patient.asks()
-        wait(clock, RESERVED_FOR - 1, user, patient, holder)
+        wait(clock, RESERVED_FOR_US - 1, user, patient, holder)
         assert holder.gated_ids() == []
     assert not patient.asks()
-    wait(clock, RESERVED_FOR, user, patient, holder)
+    wait(clock, RESERVED_FOR_US, user, patient, holder)
     assert store.reservations() == ()
     assert holder.gated_ids() == [job]
 
@@ -174,7 +174,7 @@ def test_callers_reservation_is_not_kept_up_once_nothing_is_left_to_wait_for(
     assert not patient.asks(busy)
     assert reserved(store) == [patient.id]
     user.end()
-    wait(clock, RESERVED_FOR, patient)
+    wait(clock, RESERVED_FOR_US, patient)
     assert not patient.asks(busy)
     assert store.reservations() == ()
 
@@ -213,7 +213,7 @@ def test_host_that_is_reserved_is_not_reserved_for_another(store: Store, clock: 
     patient = Caller(store)
     holder.gated()
     for _ in range(5):
-        wait(clock, RESERVED_FOR - 1, holder, patient)
+        wait(clock, RESERVED_FOR_US - 1, holder, patient)
         assert not patient.asks()
         holder.gated()
     assert reserved(store) == [job]
@@ -222,7 +222,7 @@ def test_host_that_is_reserved_is_not_reserved_for_another(store: Store, clock: 
 def test_job_does_not_take_over_what_a_caller_has_reserved(store: Store, clock: FakeClock) -> None:
     holder, job = crowd(store, clock)
     patient = Caller(store)
-    wait(clock, PATIENCE, holder, patient)
+    wait(clock, RESERVE_AFTER_US, holder, patient)
     assert not patient.asks()
     assert holder.gated_ids() == []
     assert reserved(store) == [patient.id]
@@ -236,7 +236,7 @@ def test_job_and_caller_that_both_wait_for_a_host_have_it_one_after_the_other(
     """Others would always fit, but none begins before both have."""
     holder, job = crowd(store, clock)
     patient = Caller(store)
-    wait(clock, PATIENCE, holder, patient)
+    wait(clock, RESERVE_AFTER_US, holder, patient)
     begins = {"job": lambda: holder.gated_ids() == [job], "caller": patient.asks}
     ends = {"job": lambda: finish(holder), "caller": patient.end}
     second = "caller" if first == "job" else "job"
@@ -266,7 +266,7 @@ def test_each_gets_its_host_where_job_and_caller_have_one_each(
     users = [Caller(store, CORE, f"user {n}") for n in range(2)]
     assert users[0].asks(OTHER)
     patient = Caller(store)
-    wait(clock, PATIENCE, holder, patient, *users)
+    wait(clock, RESERVE_AFTER_US, holder, patient, *users)
     assert not patient.asks()
     elsewhere = Gated(store, WEIGHTS, OTHER)
     assert elsewhere.gated_ids() == []
@@ -289,9 +289,9 @@ def test_what_a_caller_does_not_confirm_is_reserved_for_a_job(
 ) -> None:
     holder, job = crowd(store, clock)
     patient = Caller(store)
-    wait(clock, PATIENCE, holder, patient)
+    wait(clock, RESERVE_AFTER_US, holder, patient)
     assert not patient.asks()
-    wait(clock, RESERVED_FOR, holder, patient)
+    wait(clock, RESERVED_FOR_US, holder, patient)
     assert holder.gated_ids() == []
     assert store.reservations() == (Reservation("web-1", job, clock.wall()),)
     assert not patient.asks()
@@ -304,7 +304,7 @@ def test_what_no_claim_confirms_is_reserved_for_a_caller(store: Store, clock: Fa
     patient = Caller(store)
     holder.gated()
     assert reserved(store) == [job]
-    wait(clock, PATIENCE, holder, patient)
+    wait(clock, RESERVE_AFTER_US, holder, patient)
     assert not patient.asks()
     assert reserved(store) == [patient.id]
     other = Holder(store, ["big"])

@@ -195,7 +195,7 @@ def test_all_or_none_does_not_deny_a_job_that_is_there(store: Store) -> None:
 
 def test_nothing_is_written_before_its_turn(store: Store) -> None:
     job, seen = new_job(), []
-    store.enqueue([job], turn=lambda: seen.append(store.job(job.id)))
+    store.enqueue([job], before_write=lambda: seen.append(store.job(job.id)))
     assert seen == [None]
     assert get(store, job.id).state is State.READY
 
@@ -206,10 +206,10 @@ def test_nothing_is_written_where_its_turn_does_not_come(
 ) -> None:
     job = new_job()
 
-    def turn() -> None:
+    def before_write() -> None:
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        store.enqueue([job], caps=caps, turn=turn)
+        store.enqueue([job], caps=caps, before_write=before_write)
     assert store.job(job.id) is None
     assert store.enqueue([job], caps=caps)[0].outcome == "new"

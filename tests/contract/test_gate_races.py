@@ -155,7 +155,11 @@ def test_job_that_several_hosts_meet_at_once_reserves_one_of_them(
         for _ in range(25):
             (job,) = add_many(store, 1, task="render")
             asked = [
-                (each.id, each.seq + 1, Want((each.pool(1),), each.gate()._replace(patience=0)))
+                (
+                    each.id,
+                    each.seq + 1,
+                    Want((each.pool(1),), each.gate()._replace(reserve_after_us=0)),
+                )
                 for each in hosts
             ]
             answers = racing.round(*((claim, each) for each in asked))
@@ -187,7 +191,11 @@ def test_jobs_and_callers_that_wait_for_one_host_have_it_one_by_one(
             for _ in range(60):
                 before = {each.holder for each in store.reservations()}
                 asked = [
-                    (each.id, each.seq + 1, Want((each.pool(1),), each.gate()._replace(patience=0)))
+                    (
+                        each.id,
+                        each.seq + 1,
+                        Want((each.pool(1),), each.gate()._replace(reserve_after_us=0)),
+                    )
                     for each in hosts
                 ]
                 callers = sorted(left.difference(jobs))

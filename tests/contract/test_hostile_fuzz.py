@@ -139,9 +139,9 @@ class Furnished:
         assert state(store, self.lost_job) in (State.READY, State.SUCCEEDED)
         self.look()
         store.invariants()  # says what it finds
-        store.mend()
+        store.repair_store()
         store.prune(DEFAULT_RETENTION)
-        assert store.manifest().furniture
+        assert store.manifest().settings
 
     def settle_all(self) -> None:
         for _ in range(3):

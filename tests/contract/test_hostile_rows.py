@@ -303,7 +303,7 @@ def test_one_bad_queue_rule_stops_no_other_queue(
         store.declare_queues({f"q{n}": QueueRules(weight=3)})
     rules = {view.name: view.rules for view in store.queues()}
     assert rules["q0"] == QueueRules(concurrency=1, weight=3)
-    assert store.manifest().furniture
+    assert store.manifest().settings
 
 
 def test_one_bad_limit_of_a_key_stops_no_other_key(
@@ -320,7 +320,7 @@ def test_one_bad_limit_of_a_key_stops_no_other_key(
     for n in range(len(values)):
         store.limit_key(f"k{n}", 7, None)
         assert store.key_limit(f"k{n}").limit == 7
-    assert store.manifest().furniture
+    assert store.manifest().settings
 
 
 def test_one_bad_breaker_stops_no_claim(store: Store, writer: Writer) -> None:

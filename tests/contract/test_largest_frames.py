@@ -30,7 +30,7 @@ from limpet.worker.wire.bounds import (
     LONGEST_WORD,
     MOST_CHILDREN,
     MOST_CHUNKS,
-    MOST_LINES_EACH,
+    MOST_LINES_PER_REPORT,
     fit,
 )
 from limpet.worker.wire.endings import (
@@ -123,7 +123,7 @@ def test_the_longest_report_is_kept(store: Store) -> None:
     lease: Lease = holder.take(begin=True)
     most = sys.float_info.max
     lines = [(0, odd(500), odd(LINE_KEPT)), (253_402_300_799_000_000, "info", "")]
-    lines += [(1, "info", odd(50))] * (MOST_LINES_EACH - 2)
+    lines += [(1, "info", odd(50))] * (MOST_LINES_PER_REPORT - 2)
     said = frames.ReportFrame(lease, (most, most, odd(NOTE_KEPT)), lines)
     assert DECODER.decode(frames.pack(said)[frames.HEADER_BYTES :]) == said
     report = Report(
@@ -135,7 +135,7 @@ def test_the_longest_report_is_kept(store: Store) -> None:
     found = get(store, lease.job).progress
     assert found is not None
     assert (found.done, found.total) == (most, most)
-    assert len(store.log(lease.job)) == MOST_LINES_EACH
+    assert len(store.log(lease.job)) == MOST_LINES_PER_REPORT
 
 
 def test_what_was_cut_is_kept_with_its_end_and_the_mark_of_what_is_missing(store: Store) -> None:

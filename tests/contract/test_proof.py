@@ -49,7 +49,7 @@ def name_of(held: locks.HeldLocks) -> str:
 def proved(store: Store) -> int | None:
     """What one round of proofs took back; None if it did not come to its end."""
     answers: list[int] = []
-    sweeper = Sweeper(store, None, proof, told=forget)
+    sweeper = Sweeper(store, None, proof, forget=forget)
     thread = threading.Thread(target=lambda: answers.append(sweeper.prove()), daemon=True)
     thread.start()
     thread.join(PROVED_WITHIN_SECONDS * crowded())

@@ -187,7 +187,7 @@ def test_repeat_of_a_renewal_that_arrives_after_later_ones_changes_nothing_else(
     late = holder.renew(begun=[first])
     assert late.standing is Standing.DRAINING
     assert late.seq == holder.seq
-    assert first not in late.untold
+    assert first not in late.unrecorded
     assert late.digest == digest([(again.job, again.token)])
     assert not get(store, job).begun, "it is the later attempt that runs, and that has not begun"
     store.end(holder.id, Drained())

@@ -10,7 +10,7 @@ from contract.test_permits import caller
 
 from limpet.domain.assessment import UNBOUNDED
 from limpet.domain.cause import Drained
-from limpet.domain.permit import PATIENCE, RESERVED_FOR, Reservation
+from limpet.domain.permit import RESERVE_AFTER_US, RESERVED_FOR_US, Reservation
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
 from limpet.domain.weight import HEAVY, Weight
@@ -43,7 +43,7 @@ def crowd(store: Store, clock: FakeClock, big: Weight = WEIGHTS["big"]) -> tuple
     holder = Gated(store, {**WEIGHTS, "big": big})
     holder.gated()
     job = add(store, task="big")
-    wait(clock, PATIENCE, holder)
+    wait(clock, RESERVE_AFTER_US, holder)
     return holder, job
 
 
@@ -55,7 +55,7 @@ def test_job_that_was_passed_over_for_long_is_not_starved_by_smaller_ones(
     running = [each.lease for each in holder.gated()]
     big = add(store, task="big")
     waited = 0
-    while waited < 2 * PATIENCE:
+    while waited < 2 * RESERVE_AFTER_US:
         wait(clock, 1_000_000, holder)
         waited += 1_000_000
         add(store, task="small")
@@ -64,7 +64,7 @@ def test_job_that_was_passed_over_for_long_is_not_starved_by_smaller_ones(
         if [each.lease.job for each in claimed] == [big]:
             break
         running = running[1:] + [each.lease for each in claimed]
-    assert PATIENCE <= waited <= PATIENCE + 2_000_000
+    assert RESERVE_AFTER_US <= waited <= RESERVE_AFTER_US + 2_000_000
 
 
 @pytest.mark.parametrize("big", [WEIGHTS["big"], HEAVY], ids=["large", "heavy"])
@@ -91,7 +91,7 @@ def test_job_that_has_not_waited_long_enough_reserves_nothing(
     holder = Gated(store, WEIGHTS)
     holder.gated()
     add(store, task="big")
-    wait(clock, PATIENCE - 1, holder)
+    wait(clock, RESERVE_AFTER_US - 1, holder)
     other = add(store, task="small")
     assert holder.gated_ids() == [other]
     assert store.reservations() == ()
@@ -115,7 +115,7 @@ def test_busy_host_is_reserved_too(store: Store, clock: FakeClock) -> None:
 def test_the_oldest_reserves(store: Store, clock: FakeClock) -> None:
     holder, first = crowd(store, clock)
     add(store, task="big")
-    wait(clock, PATIENCE, holder)
+    wait(clock, RESERVE_AFTER_US, holder)
     holder.gated()
     assert [each.holder for each in store.reservations()] == [first]
 
@@ -139,7 +139,7 @@ def test_job_reserves_one_host_and_is_taken_by_any(store: Store, clock: FakeCloc
 def test_reservation_that_nobody_confirms_holds_nothing_up(store: Store, clock: FakeClock) -> None:
     holder, job = crowd(store, clock)
     holder.gated()
-    wait(clock, RESERVED_FOR, holder)
+    wait(clock, RESERVED_FOR_US, holder)
     small = add(store, task="small")
     other = Gated(store, {"small": CORE})  # knows nothing of what is big
     assert other.gated_ids() == [small]
@@ -201,7 +201,7 @@ def test_reservation_is_confirmed_by_each_claim_that_meets_its_job(
     holder, job = crowd(store, clock)
     holder.gated()
     for _ in range(3):
-        wait(clock, RESERVED_FOR - 1, holder)
+        wait(clock, RESERVED_FOR_US - 1, holder)
         add(store, task="small")
         assert holder.gated_ids() == []
     assert [each.holder for each in store.reservations()] == [job]
@@ -210,7 +210,7 @@ def test_reservation_is_confirmed_by_each_claim_that_meets_its_job(
 def test_job_of_a_host_that_is_gone_reserves_another(store: Store, clock: FakeClock) -> None:
     holder, job = crowd(store, clock)
     holder.gated()
-    wait(clock, RESERVED_FOR, holder)
+    wait(clock, RESERVED_FOR_US, holder)
     other = ROOM._replace(server="web-2")
     assert store.take_permit(caller(store), CORE, other)
     Gated(store, WEIGHTS, other).gated()
@@ -224,7 +224,7 @@ def test_host_is_not_reserved_for_what_no_end_of_a_permit_would_let_begin(
     big = Weight(memory="7GiB")
     job = add(store, task="big")
     holder = Gated(store, {"big": big, "small": CORE})
-    wait(clock, PATIENCE, holder)
+    wait(clock, RESERVE_AFTER_US, holder)
     small = add_many(store, 2, task="small")
     room = ROOM._replace(free_memory=6 * GIB)
     assert holder.gated_ids(1, room=room) == small[:1]
@@ -242,7 +242,7 @@ def test_memory_of_permits_comes_back_only_where_it_was_measured_as_taken(
     holder = Gated(store, {"big": Weight(memory="7GiB"), "small": Weight(memory="2GiB")})
     holder.gated()
     add(store, task="big")
-    wait(clock, PATIENCE, holder)
+    wait(clock, RESERVE_AFTER_US, holder)
     room = ROOM._replace(free_memory=6 * GIB, unseen=unseen)
     assert holder.gated_ids(room=room) == []
     assert bool(store.reservations()) is reserved
@@ -282,7 +282,7 @@ def test_reservation_lapses_once_others_leave_no_cores(store: Store, clock: Fake
     holder, _ = crowd(store, clock)
     holder.gated()
     busy = ROOM._replace(free_cpu=0, unseen=UNBOUNDED)
-    wait(clock, RESERVED_FOR - 1, holder)
+    wait(clock, RESERVED_FOR_US - 1, holder)
     assert holder.gated_ids(room=busy) == []
     wait(clock, 1, holder)
     assert store.reservations() == ()
@@ -297,7 +297,7 @@ def test_reservation_is_not_kept_up_once_nothing_is_left_to_wait_for(
     lease = next(lease for lease in store.held(holder.id) if lease.job == small.holder)
     busy = ROOM._replace(free_cpu=0)
     assert holder.gated(Complete(lease), room=busy) == ()
-    wait(clock, RESERVED_FOR, holder)
+    wait(clock, RESERVED_FOR_US, holder)
     assert holder.gated(room=busy) == ()
     assert store.reservations() == ()
 
@@ -316,7 +316,7 @@ def test_reservation_ends_when_its_queue_is_paused(store: Store, clock: FakeCloc
     holder.gated()
     store.pause("default")
     small = add(store, task="small", queue="other")
-    wait(clock, RESERVED_FOR, holder)
+    wait(clock, RESERVED_FOR_US, holder)
     assert holder.gated_ids() == [small]
 
 

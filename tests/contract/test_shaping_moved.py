@@ -61,8 +61,10 @@ def test_what_shapes_the_work_leaves_as_it_was(
     assert store.manifest() == other.manifest()
 
 
-def test_furniture_tells_only_what_says_something(store: Store, clock: FakeClock) -> None:
-    assert store.manifest().furniture == ()
+def test_a_manifest_lists_only_settings_that_differ_from_the_defaults(
+    store: Store, clock: FakeClock
+) -> None:
+    assert store.manifest().settings == ()
     add(store, key="k")
     store.limit_key("k", 2)
     store.limit_key("k", None)
@@ -72,12 +74,12 @@ def test_furniture_tells_only_what_says_something(store: Store, clock: FakeClock
     store.drain_queue("default", False)
     store.hold_queue("default", clock.wall() + 1)
     store.hold_queue("default", 0)
-    assert store.manifest().furniture == ()
+    assert store.manifest().settings == ()
 
 
-def test_furniture_names_queues_keys_and_breakers(store: Store, clock: FakeClock) -> None:
+def test_settings_name_queues_keys_and_breakers(store: Store, clock: FakeClock) -> None:
     Shaped(store, clock)
-    named = [(kind, name) for kind, name, _ in store.manifest().furniture]
+    named = [(kind, name) for kind, name, _ in store.manifest().settings]
     assert named == sorted(named)
     assert {("breaker", "api"), ("breaker", "crm"), ("key", "other"), ("key", "wide")} <= set(named)
     queues = {name for kind, name in named if kind == "queue"}
@@ -224,7 +226,7 @@ def test_flow_that_is_staged_and_not_committed_stays_behind(store: Store, other:
     assert store.manifest().jobs == 0
 
 
-def test_what_has_arrived_is_discarded_with_all_its_furniture(
+def test_what_has_arrived_is_discarded_with_all_its_settings(
     store: Store, other: Store, clock: FakeClock
 ) -> None:
     Shaped(other, clock)
@@ -236,7 +238,7 @@ def test_what_has_arrived_is_discarded_with_all_its_furniture(
     while store.discard(MOVE):
         pass
     step(store, EMPTYING, None)
-    assert store.manifest().furniture == ()
+    assert store.manifest().settings == ()
     assert store.breakers() == ()
     jobs = [new_job(key="busy", unique="waits"), new_job(queue="drained", key="slow")]
     assert [(each.outcome, each.state) for each in store.enqueue(jobs)] == [("new", READY)] * 2

@@ -88,7 +88,7 @@ def test_several_with_a_turn_are_all_named(store: Store, clock: FakeClock) -> No
     jobs = add_many(store, 3, key="k", rules=Rules(key_limit=2))
     text = why(store, jobs[2], clock).text
     assert all(job in text for job in jobs[:2])
-    assert text.endswith("have its turns")
+    assert text.endswith("have their turns")
 
 
 def test_job_that_waits_for_the_rate_of_its_key_says_that_nobody_has_the_turn(
@@ -116,7 +116,7 @@ def test_job_that_waits_for_a_limit_that_was_set_for_its_key_says_so(
     store.limit_key("k", 2)
     reason = why(store, third, clock)
     assert {each.id for each in of_key(reason).holders} == {first, second}
-    assert "have its turns; its limit of 2 was set at run time" in reason.text
+    assert "have their turns; its limit of 2 was set at run time" in reason.text
 
 
 def test_job_that_waits_for_a_rate_that_was_set_for_its_key_says_so(
@@ -241,7 +241,7 @@ def test_ready_job_says_that_no_worker_is_live(store: Store, clock: FakeClock) -
     assert why(store, job, clock).kind is Kind.IN_LINE
     holder.renew(draining=True)
     reason = why(store, job, clock)
-    assert (reason.kind, "1 on the way out" in reason.text) == (Kind.NO_WORKER, True)
+    assert (reason.kind, "1 draining" in reason.text) == (Kind.NO_WORKER, True)
     holder.die()
     assert why(store, job, clock).text.startswith("no worker is live;")
     assert of_queue(store, clock) == why(store, job, clock)

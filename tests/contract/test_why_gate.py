@@ -9,7 +9,7 @@ from contract.test_callers import waiting
 from contract.test_reservations import wait
 
 from limpet.domain.assessment import Capacity
-from limpet.domain.permit import PATIENCE
+from limpet.domain.permit import RESERVE_AFTER_US
 from limpet.domain.reading import Reading
 from limpet.domain.weight import HEAVY, Weight
 from limpet.gate.assess import Thresholds
@@ -65,7 +65,7 @@ def test_of_many_hosts_some_are_named(store: Store, clock: FakeClock) -> None:
     for number in range(8):
         said(store, clock, f"web-{number}", cpu=84)
     reason = why(store, weighted(store), clock)
-    assert reason.text.endswith("; web-4 CPU 84 % of 65 %; and 3 hosts more")
+    assert reason.text.endswith("; web-4 CPU 84 % of 65 %; and 3 more hosts")
     assert isinstance(reason, GateReason)
     assert len(reason.hosts) == 8
 
@@ -82,7 +82,7 @@ def test_weighted_job_tells_for_whom_a_host_is_kept(store: Store, clock: FakeClo
     worker = Gated(store, {"render": HEAVY})
     running, first, second = (weighted(store, HEAVY) for _ in range(3))
     assert worker.gated_ids() == [running]
-    wait(clock, PATIENCE, worker)
+    wait(clock, RESERVE_AFTER_US, worker)
     assert worker.gated_ids() == []
     said(store, clock, "web-1")
     reason = why(store, first, clock)
@@ -115,10 +115,10 @@ def test_weighted_job_that_fits_nowhere_says_so(store: Store, clock: FakeClock) 
 def test_weighted_job_says_that_no_host_says_anything(store: Store, clock: FakeClock) -> None:
     worker = Gated(store)
     job = weighted(store)
-    assert why(store, job, clock).text.startswith("waiting: no host says what it has room for;")
+    assert why(store, job, clock).text.startswith("waiting: no host reports what it has room for;")
     said(store, clock, "web-1", cpu=90)
     wait(clock, 10 * SECOND, worker)
-    assert "no host says" in why(store, job, clock).text
+    assert "no host reports" in why(store, job, clock).text
 
 
 def test_light_job_is_told_nothing_of_hosts(store: Store, clock: FakeClock) -> None:

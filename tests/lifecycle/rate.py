@@ -45,7 +45,7 @@ class Kept:
         """The share by which it was missed."""
         return abs(self.begun - self.allowed) / self.allowed
 
-    def said(self) -> str:
+    def summary(self) -> str:
         return (
             f"{self.begun} jobs began in {self.seconds:g} s with {self.workers} workers, "
             f"{self.given_out} were given out, {self.allowed:g} were allowed ({self.off:.1%} off); "
@@ -97,7 +97,7 @@ def main() -> int:
         kept = measure(place, given.seconds, given.workers)
     finally:
         place.clear()
-    print(json.dumps({**asdict(kept), "off": kept.off, "said": kept.said()}))
+    print(json.dumps({**asdict(kept), "off": kept.off, "summary": kept.summary()}))
     return 0 if not kept.troubles else 1
 
 

@@ -53,7 +53,7 @@ class Found:
     seed: int = 0
     troubles: list[str] = field(default_factory=list)
 
-    def said(self) -> str:
+    def summary(self) -> str:
         return (
             f"{self.jobs} jobs, {self.workers} workers, {self.kills} kills (at the last one "
             f"{self.left_at_last_kill} jobs were left), all finished after "
@@ -181,7 +181,7 @@ def main() -> int:
         found = storm(place, given.jobs, given.workers, given.kills, given.seed, work)
     finally:
         place.clear()
-    print(json.dumps({**asdict(found), "said": found.said()}))
+    print(json.dumps({**asdict(found), "summary": found.summary()}))
     return 0 if not found.troubles else 1
 
 

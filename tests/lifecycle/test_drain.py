@@ -180,7 +180,7 @@ def test_a_session_that_is_swept_during_its_drain_ends_and_doubles_nothing(
     place.say("late")
     assert worker.wait(LEASE_SECONDS / 5 + EXIT_AFTER_SECONDS + allowance()) is not None, worker.log
     exited = time.time()
-    assert "the store says that it is dead" in worker.log
+    assert "the store answered that the session is dead" in worker.log
     assert [place.job(job).state for job in everyone] == [State.READY] * len(everyone)
 
     place.worker(settings=SETTINGS)

@@ -30,7 +30,7 @@ def test_never_two_of_a_key_at_once_and_its_order_kept_in_a_storm_of_kills(
     one_place: Place,
 ) -> None:
     found = storm(one_place, jobs=300, workers=3, kills=3, seed=11, work=Keyed(20))
-    assert found.troubles == [], found.said()
+    assert found.troubles == [], found.summary()
     assert found.succeeded == 300
     assert found.orphans > 0, "the kills hit nobody"
     assert found.left_at_last_kill > 0, "there was nothing left to kill"
@@ -40,7 +40,7 @@ def test_never_two_of_a_key_at_once_and_its_order_kept_in_a_storm_of_kills(
 @pytest.mark.timeout(240)
 def test_a_parent_runs_once_with_all_results_in_a_storm_of_kills(one_place: Place) -> None:
     found = storm(one_place, jobs=100, workers=3, kills=3, seed=12, work=Flow())
-    assert found.troubles == [], found.said()
+    assert found.troubles == [], found.summary()
     assert found.succeeded == 101
     assert found.orphans > 0, "the kills hit nobody"
     assert found.left_at_last_kill > 0, "there was nothing left to kill"
@@ -111,6 +111,6 @@ def test_a_rate_is_held_by_four_workers_together(one_place: Place) -> None:
     """That jobs begin at it, within a twentieth, is shown by `make prove` on a quiet machine."""
     kept = measure(one_place, seconds=3.0, workers=4)
     assert kept.troubles == []
-    assert kept.given_out >= 0.6 * kept.allowed, kept.said()
-    assert kept.given_out <= 1.05 * kept.allowed, kept.said()
+    assert kept.given_out >= 0.6 * kept.allowed, kept.summary()
+    assert kept.given_out <= 1.05 * kept.allowed, kept.summary()
     assert_no_orphans(one_place)

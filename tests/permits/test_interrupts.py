@@ -63,7 +63,7 @@ def none_is_left(store: Store, seconds: float = RENEWAL_SECONDS + 1.0) -> None:
     """All are given back; or found dead, as by whoever waits: a program may end in the moment after
     an interrupt that kept it from leaving.
     """
-    sweeper = Sweeper(store, None, proof, SystemClock(), told=forget)
+    sweeper = Sweeper(store, None, proof, SystemClock(), forget=forget)
     until = time.monotonic() + seconds * crowded()
     while left := [each.id for each in store.sessions() if each.name == NAME]:
         assert time.monotonic() < until, left

@@ -52,45 +52,45 @@ class Bare:
             on_zygote_death=self.ended.append,
             on_garbled_zygote=self.ended.append,
         )
-        self.crew = Executors(plan, SESSION, 0, 0, zygote)
-        self.crew._channel, self._zygote = socket.socketpair()
-        self.crew.expect_results(payload_limit)
+        self.executors = Executors(plan, SESSION, 0, 0, zygote)
+        self.executors._channel, self._zygote = socket.socketpair()
+        self.executors.expect_results(payload_limit)
         self.ledger = Ledger()
         page: Any = SimpleNamespace(over=False)
         line: Any = None
         self.dispatcher = Dispatcher(
             SessionScope(plan, SESSION, page, line, self.ledger),
             {"task": TaskFacts("task", False, False, False)},
-            self.crew,
-            Placement(self.crew, plan, 1_000),
+            self.executors,
+            Placement(self.executors, plan, 1_000),
             Demand(),
             requests,
         )
         self.dispatcher._placement.may_start = False
-        self.crew.listener = self.dispatcher
-        self.executor = Executor(1, LOOP, self.crew)
-        self.crew.executors[1] = self.executor
-        self.crew._number = 1
+        self.executors.listener = self.dispatcher
+        self.executor = Executor(1, LOOP, self.executors)
+        self.executors.by_number[1] = self.executor
+        self.executors._number = 1
         self._give()
 
     def _give(self) -> None:
         executor = self.executor
         gone = self.ledger.take([claimed(PAST)])
         executor.give(gone)
-        os.read(executor._permits, 1)
+        os.read(executor._start_tokens, 1)
         executor.ready = True
         self.dispatcher.on_done(executor, [Complete(PAST)])
         holds = self.ledger.take(map(claimed, (RUNNING, OTHER, STOPPING, WAITING)))
         executor.give(holds)
-        os.read(executor._permits, 3)
+        os.read(executor._start_tokens, 3)
         executor.look()
         holds[2].stop = Requested()
         executor._unsent.clear()
         self.ledger.next_batch()
-        self.ledger.told()
+        self.ledger.acknowledged()
 
     def hear(self, data: bytes) -> None:
-        self.executor._hear(data)
+        self.executor._receive(data)
 
     def hear_note(self, data: bytes) -> None:
         os.write(self.executor._note_writer, data[:4096])
@@ -112,15 +112,15 @@ class Bare:
         if executor._transport is not None:
             executor._transport.abort()
         for sock in (
-            executor._work, executor.theirs_work, executor.desk, executor.theirs_desk,
-            self.crew._channel, self._zygote,
+            executor._work, executor.theirs_work, executor.request_socket,
+            executor.theirs_request_socket, self.executors._channel, self._zygote,
         ):  # fmt: skip
             sock.close()
         if executor._next_note is not None:
             executor._next_note.cancel()
         asyncio.get_running_loop().remove_reader(executor._notes)
         for descriptor in (
-            executor._permits, executor._permit_writer, executor._notes, executor._note_writer,
+            executor._start_tokens, executor._token_writer, executor._notes, executor._note_writer,
         ):  # fmt: skip
             with contextlib.suppress(OSError):  # closed when it was connected
                 os.close(descriptor)

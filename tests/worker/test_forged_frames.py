@@ -83,7 +83,7 @@ def test_a_flood_of_reports_starves_nobody_and_takes_no_memory(place: Place) -> 
     assert not worker.log("session_over")
 
 
-@pytest.mark.parametrize("which", ["permits", "work"])
+@pytest.mark.parametrize("which", ["start_tokens", "work"])
 def test_a_job_that_reads_what_is_meant_for_its_lane_does_not_stall_it(
     place: Place, which: str
 ) -> None:
@@ -121,5 +121,5 @@ def test_an_app_that_garbles_its_zygote_is_refused_with_a_sentence(place: Place,
     worker = place.begin_worker(target=target)
     assert worker.wait() == 2
     (refused,) = worker.log("refused")
-    assert refused["message"].startswith("importing own:app spoilt the process (it said what")
+    assert refused["message"].startswith("importing own:app spoilt the process (it sent what")
     assert "Traceback" not in worker.text

@@ -44,7 +44,7 @@ def test_whoever_garbles_the_work_socket_loses_only_his_executor(
     assert results.add_async.enqueue(1, 2).result(timeout=10) == 3
 
 
-@pytest.mark.parametrize("which", ["desk", "notes"])
+@pytest.mark.parametrize("which", ["requests", "notes"])
 @pytest.mark.parametrize("task", TASKS, ids=["lane", "loop"])
 def test_whoever_garbles_another_way_to_the_supervisor_loses_only_his_executor(
     shared: Place, task: Task[Any, Any], which: str

@@ -24,13 +24,13 @@ class Lane:
 
     def __init__(self, folder: Path) -> None:
         ours, work = socket.socketpair()
-        self._desk, desk = socket.socketpair()
-        permits, self._permits = os.pipe()
+        self._requests, requests = socket.socketpair()
+        start_tokens, self._start_tokens = os.pipe()
         self._notes, notes = os.pipe()
         sheet = page.create()
         self.page = page.Page(sheet, writable=True)
-        self.page.moment = page.now() + 600_000_000
-        given = [work.fileno(), desk.fileno(), permits, notes]
+        self.page.lease_ends_at = page.now() + 600_000_000
+        given = [work.fileno(), requests.fileno(), start_tokens, notes]
         order = {
             "kind": "lane", "descriptors": given, "parent": os.getpid(), "page": sheet,
             "lock": os.open(os.devnull, os.O_RDONLY),
@@ -43,10 +43,10 @@ class Lane:
         kept = (*given, sheet, int(str(order["lock"])))
         command = [sys.executable, "-m", "limpet.worker.executor.executor"]
         self.process = subprocess.Popen(command, env=environment, pass_fds=kept)
-        for descriptor in (permits, notes, sheet, int(str(order["lock"]))):
+        for descriptor in (start_tokens, notes, sheet, int(str(order["lock"]))):
             os.close(descriptor)
         work.close()
-        desk.close()
+        requests.close()
         self._channel = frames.Channel(ours, frames.from_executor(1024))
         assert self._channel.receive() == frames.ReadyFrame()
 
@@ -70,7 +70,7 @@ class Lane:
             )
             for n, each in enumerate(seconds)
         ]
-        os.write(self._permits, b"." * len(jobs))
+        os.write(self._start_tokens, b"." * len(jobs))
         self._channel.send(frames.RunFrame(jobs, {}))
 
     def told(self, timeout: float) -> list[str]:
@@ -85,8 +85,8 @@ class Lane:
         self.process.kill()
         self.process.wait()
         self._channel.sock.close()
-        self._desk.close()
-        os.close(self._permits)
+        self._requests.close()
+        os.close(self._start_tokens)
         os.close(self._notes)
 
 
@@ -103,6 +103,6 @@ def test_a_lane_tells_each_outcome_before_the_next_job_begins(lane: Lane) -> Non
 
 
 def test_a_lane_starts_nothing_past_the_moment_of_the_lease(lane: Lane) -> None:
-    lane.page.moment = page.now() - 1
+    lane.page.lease_ends_at = page.now() - 1
     lane.give(0.0)
     assert lane.told(1.0) == []

@@ -76,7 +76,7 @@ def assert_only_it_was_ended(place: Place, job: Handle) -> None:
 
 @pytest.mark.parametrize("crafted", CRAFTED)
 def test_what_is_no_request_ends_the_executor_that_sent_it(shared: Place, crafted: str) -> None:
-    job = attacks.garbles.enqueue(shared.notes, "desk", CRAFTED[crafted].hex())
+    job = attacks.garbles.enqueue(shared.notes, "requests", CRAFTED[crafted].hex())
     assert_only_it_was_ended(shared, job)
     assert shared.store.job(JOB) is None
 
@@ -92,7 +92,7 @@ def test_a_job_cannot_have_the_supervisor_run_code(
     """A library that is loaded runs its own code; that it is loaded shows in the memory map."""
     library = shutil.copy(msgspec._core.__file__, tmp_path / "of_the_job.so")
     garbage = framed(pickled_call("limpet.storage.boot", "ctypes.CDLL", str(library))).hex()
-    which = () if task is attacks.garbles_as_another_user else ("desk",)
+    which = () if task is attacks.garbles_as_another_user else ("requests",)
     supervisor = shared.process("limpet-super")
     job = task.enqueue(shared.notes, *which, garbage)
 

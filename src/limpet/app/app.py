@@ -38,9 +38,9 @@ class App(Intake, Timetable, TaskHooks, AppPermits):
     `url`: where jobs live; else LIMPET_URL, else `limpet.toml`, else `sqlite:///limpet.db`.
     `queues`: caps, limits and retention of queues. `retention`: how long finished jobs are kept,
     by state. `payload_limit`: the most bytes of arguments. `store_patience`: how long `enqueue`
-    goes on trying where the store does not answer, before it raises. `vanished_schedules`: whether
-    a worker removes schedules that are no longer declared, or keeps them. Nothing is opened before
-    the first use.
+    tries again while the store does not answer, before it raises. `vanished_schedules`: whether
+    a worker removes schedules that are no longer declared, or keeps them. The app opens its store
+    at the first use.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class App(Intake, Timetable, TaskHooks, AppPermits):
             vanished_schedules, "vanished_schedules", get_args(Vanished)
         )
         self.registry = AppRegistry(found.url, queues or {}, clock, found.store_patience)
-        """What workers and command lines ask of an app."""
+        """What the app has registered, for workers and the command line."""
         self._hooks = self.registry.hooks
         _opened.add(self)
 
@@ -80,7 +80,7 @@ class App(Intake, Timetable, TaskHooks, AppPermits):
 
     # -- tasks
 
-    # As `MakeTask` has them.
+    # The same overloads as in `MakeTask`.
     @overload
     def task(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
@@ -103,11 +103,12 @@ class App(Intake, Timetable, TaskHooks, AppPermits):
     ) -> Any:
         """Register a function as a task, with its options: `@app.task(queue="email")`.
 
-        `isolation="process"` runs an async one in a process of its own. `version`: that of its
-        arguments, see `Task.upgrade`. `breaker`: what holds its jobs back, or the name of it.
-        `weight`: what each of its jobs takes of its host; or `heavy`: one at a time there, and only
-        while it is calm. `on_pressure="release"`: hand an attempt back when memory runs short. The
-        other options are those that a job may have for itself, see `Task.using`.
+        `isolation="process"` runs an async task in a process of its own. `version`: the version of
+        the task's arguments, see `Task.upgrade`. `breaker`: the breaker that holds its jobs back,
+        or the name of one. `weight`: what each of its jobs takes of a host; or `heavy`: one heavy
+        job at a time on a host, and only while the host is calm. `on_pressure="release"`: hand an
+        attempt back when memory runs short. A job may have the other options for itself, see
+        `Task.using`.
         """
         make = MakeTask(self, self.registry, options)
         return make if function is None else make(function)
@@ -138,25 +139,25 @@ class App(Intake, Timetable, TaskHooks, AppPermits):
         """As `job`, without blocking the event loop."""
         return await asyncio.to_thread(self.job, id)
 
-    # -- what can be said at run time
+    # -- changes at run time
 
     @property
     def queues(self) -> Queues:
-        """What can be said of queues at run time: limits, pause, hold, drain."""
+        """Changes of queues at run time: limit, pause, hold, drain."""
         return Queues(self.client)
 
     @property
     def keys(self) -> Keys:
-        """What can be said of keys at run time: limits."""
+        """Changes of keys at run time: limits."""
         return Keys(self.client)
 
     @property
     def breakers(self) -> AppBreakers:
-        """What can be said of breakers at run time: reset."""
+        """Changes of breakers at run time: reset."""
         return AppBreakers(self.client)
 
     def close(self) -> None:
-        """Close the store; the app can not be used any more."""
+        """Close the store; the app cannot be used after that."""
         self.registry.close()
 
     async def aclose(self) -> None:

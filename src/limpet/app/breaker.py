@@ -14,9 +14,9 @@ from limpet.domain.queue import checked_name
 class Breaker:
     """Holds jobs back while what they depend on fails.
 
-    It opens when, of at least `least` attempts that ended within one `window`, the share
-    `failure_rate` failed. Then no job of its tasks is begun for `probe_after`, and after that one
-    at a time, until one succeeds. Without a `name` it is of one task only.
+    The breaker opens when at least `least` attempts ended within one `window` and the share
+    `failure_rate` of them failed. Then no job of its tasks begins for `probe_after`; after that
+    one job begins at a time, until one succeeds. A breaker without a `name` is for one task only.
     """
 
     name: str | None
@@ -46,7 +46,7 @@ class Breaker:
         )
 
     def rules(self, name: str, tasks: frozenset[str]) -> BreakerRules:
-        """As the store is told."""
+        """The rules as the store keeps them."""
         return BreakerRules(
             name,
             tasks,
@@ -58,14 +58,14 @@ class Breaker:
 
 
 class BreakerDefinitions:
-    """The breakers of an app, by name, and the tasks that each of them holds back."""
+    """The breakers of an app, by name, and the tasks that each breaker holds back."""
 
     def __init__(self) -> None:
         self._defined: dict[str, Breaker] = {}
         self._tasks: dict[str, set[str]] = {}
 
     def define(self, breaker: Breaker, name: str | None = None) -> None:
-        """Keep a definition; raises `InvalidOption` for two of one name that differ."""
+        """Keep a definition; raises `InvalidOption` for two of the same name that differ."""
         named = Breaker(
             breaker.name or name,
             failure_rate=breaker.failure_rate,
@@ -83,7 +83,7 @@ class BreakerDefinitions:
             )
 
     def guard(self, task: str, breaker: "Breaker | str | None") -> None:
-        """Put a task behind a breaker, which may be defined later where only its name is given."""
+        """Put a task behind a breaker; a breaker given by its name may be defined later."""
         if breaker is None:
             return
         if isinstance(breaker, Breaker):
@@ -95,7 +95,7 @@ class BreakerDefinitions:
         self._tasks.setdefault(name, set()).add(task)
 
     def rules(self) -> tuple[BreakerRules, ...]:
-        """All that have tasks; raises `InvalidOption` where a task names one that is nowhere."""
+        """The rules of breakers that have tasks; raises `InvalidOption` for an undefined name."""
         for name, tasks in self._tasks.items():
             if name not in self._defined:
                 raise InvalidOption(

@@ -40,8 +40,8 @@ class MakeTask:
         of_jobs = {name: value for name, value in options.items() if name not in OF_A_TASK}
         self._options = JobOptions().changed(of_jobs, OF_A_TASK)
 
-    # A context in front is not among the arguments of a job; the worker gives it. An async function
-    # is also one that returns something: the first that fits counts.
+    # A leading context is not an argument of the job; the worker passes it. An async function fits
+    # the overloads of a plain function, too; the first overload that fits counts.
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]

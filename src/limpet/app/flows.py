@@ -1,4 +1,4 @@
-"""A flow: a job that waits for its children, which may be flows themselves."""
+"""A flow: a job that waits for its children, each a job or another flow."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,11 @@ Part: TypeAlias = "Call | Flow | Child"
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Flow:
-    """A job and those that it waits for.
+    """A job and the children that it waits for.
 
-    `failed` says what it does to the job when a child fails or is cancelled: "fail": it fails too,
-    at once, and the other children are cancelled. "skip": the child is left out of what the job
-    finds in `ctx.children`. "keep": the job finds the error there.
+    `failed`: what happens to the job when a child fails or is cancelled. "fail": the job fails too,
+    at once, and its other children are cancelled. "skip": the child is left out of `ctx.children`.
+    "keep": the job finds the child's error in `ctx.children`.
     """
 
     call: Call
@@ -33,8 +33,10 @@ class Flow:
 
     def __init__(self, call: Call, children: Iterable[Part], failed: Failed = "fail") -> None:
         if not isinstance(call, Call):
-            raise InvalidOption(f"a flow is made of calls, not of {_said(call)}; use task.call(…).")
-        set_fields(self, call=call, children=each_a_child(children, failed))
+            raise InvalidOption(
+                f"a flow is made of calls, not of {_described(call)}; use task.call(…)."
+            )
+        set_fields(self, call=call, children=as_children(children, failed))
 
     def __repr__(self) -> str:
         return f"<Flow {self.call.task.name} with {len(self.children)} children>"
@@ -42,7 +44,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Child:
-    """A child that differs from its siblings in what its failure does to the parent."""
+    """A child whose failure does something else to the parent than that of its siblings."""
 
     part: Call | Flow
     failed: Failed = "fail"
@@ -50,21 +52,21 @@ class Child:
     def __post_init__(self) -> None:
         if not isinstance(self.part, Call | Flow):
             raise InvalidOption(
-                f"a child is a call or a Flow, not {_said(self.part)}; use task.call(…)."
+                f"a child is a call or a Flow, not {_described(self.part)}; use task.call(…)."
             )
         choice(self.failed, "failed", get_args(Failed))
 
 
-def each_a_child(parts: Iterable[Part], failed: Failed = "fail") -> tuple[Child, ...]:
-    """The parts as children, with `failed` for those that do not say it themselves."""
+def as_children(parts: Iterable[Part], failed: Failed = "fail") -> tuple[Child, ...]:
+    """The parts as children; `failed` for those that are not a `Child` already."""
     if isinstance(parts, Call | Flow | Child):
-        raise InvalidOption("children is one of them; write a list: children=[…].")
-    return tuple(each if isinstance(each, Child) else Child(each, failed) for each in parts)
+        raise InvalidOption("children is a single child; write a list: children=[…].")
+    return tuple(part if isinstance(part, Child) else Child(part, failed) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class _FlowJob:
-    """One job of a flow: where its parent is among them, the top of its flow, and its children."""
+    """One job of a flow, with the places of its parent, of its root, and of its children."""
 
     child: Child
     above: int | None
@@ -78,7 +80,7 @@ class _FlowJob:
 
 
 class FlowLayout:
-    """The rows of flows, parents before their children, siblings in the order that was given."""
+    """The rows of flows: parents before their children, siblings in their given order."""
 
     def __init__(
         self,
@@ -88,15 +90,15 @@ class FlowLayout:
         parent: str | None = None,
         root: str | None = None,
     ) -> None:
-        """`parent`: a job that is there already and is to wait for `children`; `root`: its root."""
+        """`parent`: an existing job that will wait for `children`; `root`: the root of `parent`."""
         self._places = _level_by_level(children)
         self._tops = len(children)
         self._check(home)
         rows: list[NewJob] = []
-        for task, alike in groupby((each.call for each in self._places), itemgetter(0)):
+        for task, alike in groupby((place.call for place in self._places), itemgetter(0)):
             rows += task.new_jobs([call.packed for call in alike])
         self.jobs: list[NewJob] = []
-        """As the store takes them."""
+        """The new jobs, as the store takes them."""
         for row, place in zip(rows, self._places, strict=True):
             above = parent if place.above is None else rows[place.above].id
             in_flow = above is not None or place.below
@@ -113,23 +115,23 @@ class FlowLayout:
             )
 
     def _check(self, home: Home) -> None:
-        for task in {each.call.task for each in self._places}:
+        for task in {place.call.task for place in self._places}:
             fits(home, task, "a flow")
             if task.options.unique is not None:
                 raise InvalidOption(
-                    f"{task.name}: a job of a flow or a group cannot be unique, because the others "
-                    f"would wait for one that was not taken in; make the flow in a job that is."
+                    f"{task.name}: a job of a flow or a group cannot be unique, because the other "
+                    f"jobs would wait for one that was not taken in; make the flow in a unique job."
                 )
         for place in self._places:
             task = place.call.task
             if place.below and task.options.delay is not None:
                 raise InvalidOption(
                     f"{task.name}: a job with children begins when they are finished; give the "
-                    f"delay to them."
+                    f"delay to the children."
                 )
 
     def handles(self, receipts: Sequence[Receipt]) -> list[JobHandle[Any]]:
-        """Those of the jobs that were named first, each with its children."""
+        """The handles of the top jobs, each with its children."""
         made: list[JobHandle[Any]] = [
             place.call.task.handle(receipt)
             for place, receipt in zip(self._places, receipts, strict=True)
@@ -141,7 +143,7 @@ class FlowLayout:
 
 
 def _level_by_level(children: Sequence[Child]) -> list[_FlowJob]:
-    # Not by recursion: a chain is as deep as it is long.
+    # A loop, not recursion: a chain of 1,000 jobs is 1,000 levels deep.
     line: deque[tuple[Child, int | None, int]] = deque(
         (child, None, top) for top, child in enumerate(children)
     )
@@ -161,19 +163,19 @@ def _level_by_level(children: Sequence[Child]) -> list[_FlowJob]:
             lower = child.part.children
         first = here + 1 + len(line)
         places.append(_FlowJob(child, above, top, range(first, first + len(lower))))
-        line.extend((each, here, top) for each in lower)
+        line.extend((below, here, top) for below in lower)
     return places
 
 
 def fits(home: Home, task: Task[Any, Any], where: str) -> None:
-    """Refuse the calls of a task that cannot be handed in with others."""
+    """Raise `InvalidOption` for a task whose calls cannot be handed in together with others."""
     if task.home is not home:
         raise InvalidOption(f"{where}: the call of {task.name!r} belongs to another app.")
     if task.options.within is not None:
         raise InvalidOption(f"{where} takes no calls that were made with within=.")
     task.moments()
-    _ = task.shape  # refused where it contradicts itself
+    _ = task.shape  # raises where the options contradict each other
 
 
-def _said(value: object) -> str:
+def _described(value: object) -> str:
     return f"{type(value).__name__} {value!r}"

@@ -1,4 +1,4 @@
-"""What users may add around attempts: checked when it is registered, not when it is needed."""
+"""Functions that users add around attempts; they are checked when they are registered."""
 
 import ast
 import inspect
@@ -23,8 +23,8 @@ _CAUSE = "cause"
 class OrphanHook:
     """A function that gets the last run of a job that was lost too often.
 
-    It is given what it declares: `cause`, a parameter annotated with `Context`, the task's own
-    arguments by name, and with `**rest` all the others of them.
+    The function receives what it declares: `cause`, a parameter annotated with `Context`, the
+    task's own arguments by name, and with `**rest` all other arguments of the task.
     """
 
     function: Callable[..., Any]
@@ -35,7 +35,7 @@ class OrphanHook:
     defaults: Mapping[str, Any]
 
     def call(self, ctx: Context, cause: Cause, arguments: Mapping[str, Any]) -> Any:
-        """Run it with the task's `arguments` as unpacked; of an async one, the coroutine."""
+        """Call the function with the task's unpacked `arguments`; return what it returns."""
         known = {**self.defaults, **arguments}
         given = {
             name: value for name, value in known.items() if self.takes_rest or name in self.names
@@ -48,24 +48,26 @@ class OrphanHook:
 
 
 def orphan_hook(task: str, signature: Signature, function: Callable[..., Any]) -> OrphanHook:
-    """The hook, or a sentence that says why it could not be called."""
+    """The hook; raises `InvalidOption` where it could not be called."""
     if not callable(function) or is_generator(function):
         raise InvalidOption(f"task {task!r}: @{task}.on_orphaned is for plain or async functions.")
     contexts: list[str] = []
     names: set[str] = set()
     takes_rest = False
-    for each in inspect.signature(function).parameters.values():
-        if each.kind is each.VAR_KEYWORD:
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
             takes_rest = True
-        elif each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise InvalidOption(
-                f"task {task!r}: parameter {each.name!r} of its orphan hook cannot be given by "
-                f"name; make it an ordinary one."
+                f"task {task!r}: parameter {parameter.name!r} of its orphan hook cannot be passed "
+                f"by name; make it an ordinary parameter."
             )
-        elif each.annotation is not each.empty and is_context(function, each.annotation):
-            contexts.append(each.name)
+        elif parameter.annotation is not parameter.empty and is_context(
+            function, parameter.annotation
+        ):
+            contexts.append(parameter.name)
         else:
-            names.add(each.name)
+            names.add(parameter.name)
     unknown = sorted(names - signature.names - {_CAUSE})
     if unknown or len(contexts) > 1:
         raise InvalidOption(
@@ -87,15 +89,15 @@ def checked_moment(function: Callable[..., Any], name: str) -> None:
     """Check a function for `@app.on_start` or `@app.on_stop`: sync or async, no arguments."""
     if not callable(function) or is_generator(function):
         raise InvalidOption(f"@app.{name} is for plain or async functions without arguments.")
-    for each in inspect.signature(function).parameters.values():
-        optional = each.default is not each.empty or each.kind in (
-            each.VAR_POSITIONAL,
-            each.VAR_KEYWORD,
+    for parameter in inspect.signature(function).parameters.values():
+        optional = parameter.default is not parameter.empty or parameter.kind in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
         )
         if not optional:
             raise InvalidOption(
-                f"@app.{name}: {_name(function)} wants {each.name!r}, but it is called without "
-                f"arguments."
+                f"@app.{name}: {_name(function)} wants {parameter.name!r}, but it is called "
+                f"without arguments."
             )
 
 
@@ -142,8 +144,8 @@ def _yields(function: Callable[..., Any]) -> int | None:
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            continue  # a yield in there is another generator's
-        # `yield from` may come any number of times, so it is never one.
+            continue  # a yield in there belongs to another generator
+        # `yield from` may yield any number of times, so it counts as more than one.
         count += 2 if isinstance(node, ast.YieldFrom) else isinstance(node, ast.Yield)
         waiting += ast.iter_child_nodes(node)
     return count
@@ -155,7 +157,7 @@ def _name(function: object) -> str:
 
 @dataclass(slots=True)
 class Hooks:
-    """What runs around the tasks of an app, each in the order of its registration."""
+    """The hooks and middlewares of an app, in the order of their registration."""
 
     start: list[Callable[[], Any]] = field(default_factory=list)
     stop: list[Callable[[], Any]] = field(default_factory=list)
@@ -163,7 +165,7 @@ class Hooks:
 
 
 class TaskHooks:
-    """The part of an app that registers what runs around its tasks."""
+    """The part of an app that registers hooks and middlewares."""
 
     _hooks: Hooks
 
@@ -182,7 +184,8 @@ class TaskHooks:
     def middleware(self, function: Middleware) -> Middleware:
         """Wrap every attempt in a generator of one `yield`, at which the attempt runs or raises.
 
-        A sync one wraps every task, an async one the async tasks; the first one is outermost.
+        A sync middleware wraps every task, an async one the async tasks; the first registered is
+        the outermost.
         """
         checked_middleware(function)
         self._hooks.middlewares.append(function)

@@ -8,7 +8,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
-from limpet.app.flows import Child, Failed, Flow, FlowLayout, Part, each_a_child, fits
+from limpet.app.flows import Child, Failed, Flow, FlowLayout, Part, as_children, fits
 from limpet.app.task import Call
 from limpet.client.client import Client
 from limpet.client.group import GroupHandle
@@ -27,30 +27,30 @@ class Intake(ABC):
     @property
     @abstractmethod
     def client(self) -> Client:
-        """What hands in jobs and follows them."""
+        """The client, which hands in jobs and follows them."""
 
     # -- many
 
     def enqueue_many(self, calls: Iterable[Call]) -> list[JobHandle[Any]]:
-        """Hand in many jobs in few writes: chunks of 1,000, fewer where they are large, each
-        wholly or not at all.
+        """Hand in many jobs in few writes: chunks of 1,000 jobs, or fewer where they are large,
+        each written wholly or not at all.
 
-        If a chunk is refused, the error's `accepted` lists the handles of those before it. Calls
-        that a generator makes are made while those before are written.
+        If a chunk is refused, the error's `accepted` has the handles of the chunks before it. A
+        generator makes its next calls while the earlier ones are written.
         """
         if isinstance(calls, Sequence):
-            self._check(calls)  # nothing is handed in where one of them is wrong
+            self._check(calls)  # if one call is wrong, nothing is handed in
         given: deque[Call] = deque()
         handles: list[JobHandle[Any]] = []
         client = self.client
         try:
             for receipts in client.enqueue_many(self._chunks(calls, given)):
-                for each in receipts:
+                for receipt in receipts:
                     task = given.popleft().task
                     handles.append(
-                        JobHandle(client, each.job, task.name, each.state, task.signature)
-                        if each.outcome == "new"  # made here for every job
-                        else task.handle(each)
+                        JobHandle(client, receipt.job, task.name, receipt.state, task.signature)
+                        if receipt.outcome == "new"  # inline for speed: this runs for every job
+                        else task.handle(receipt)
                     )
         except LimpetError as error:
             error.accepted = tuple(handles)
@@ -80,17 +80,19 @@ class Intake(ABC):
     def flow(
         self, parent: Call | Flow, children: Iterable[Part] = (), failed: Failed = "fail"
     ) -> JobHandle[Any]:
-        """Hand in a job that runs when all its children have succeeded, and them, in one step.
+        """Hand in children and a job that runs when all of them have succeeded, in one step.
 
-        `children` are calls, or flows of their own. `failed` says what it does to the parent when
-        one of them fails or is cancelled: "fail", "skip" (it is left out) or "keep" (the parent
-        finds the error in `ctx.children`); `Child(call, failed="skip")` says it for one. When the
-        parent fails or is cancelled, all that belongs to it is cancelled.
+        `children` are calls, or flows of their own. `failed`: what happens to the parent when a
+        child fails or is cancelled: "fail", "skip" (the child is left out) or "keep" (the parent
+        finds the error in `ctx.children`); `Child(call, failed="skip")` sets it for one child.
+        When the parent fails or is cancelled, all of its descendants are cancelled.
         """
-        below = each_a_child(children, failed)
+        below = as_children(children, failed)
         if isinstance(parent, Flow):
             if below:
-                raise InvalidOption("this Flow has its children already; give them to one of both.")
+                raise InvalidOption(
+                    "this Flow has children already; give all to Flow(…), or all to app.flow(…)."
+                )
             whole = parent
         else:
             whole = Flow(parent, below)
@@ -103,10 +105,10 @@ class Intake(ABC):
         return await asyncio.to_thread(self.flow, parent, children, failed)
 
     def chain(self, *calls: Call) -> JobHandle[Any]:
-        """Hand in jobs of which each runs after the one before has succeeded, in one step.
+        """Hand in jobs that run one after the other has succeeded, in one step.
 
-        The handle is that of the last one. Each finds the result of the one before in
-        `ctx.children`; where one fails or is cancelled, so do those after it.
+        Returns the handle of the last job. Each job finds the result of the job before it in
+        `ctx.children`; where a job fails or is cancelled, so are the jobs after it.
         """
         if not calls:
             raise InvalidOption("a chain has at least one call: app.chain(first, second, …).")
@@ -120,8 +122,8 @@ class Intake(ABC):
         return await asyncio.to_thread(self.chain, *calls)
 
     def group(self, calls: Iterable[Call | Flow]) -> GroupHandle:
-        """Hand in jobs that are followed together, in one step: all of them, or none."""
-        return GroupHandle(self._hand_in(each_a_child(calls)))
+        """Hand in jobs in one step, all or none, and follow them with one handle."""
+        return GroupHandle(self._hand_in(as_children(calls)))
 
     async def agroup(self, calls: Iterable[Call | Flow]) -> GroupHandle:
         """As `group`, without blocking the event loop."""
@@ -130,8 +132,8 @@ class Intake(ABC):
     def batch(self, calls: Iterable[Part], then: Call, failed: Failed = "keep") -> JobHandle[Any]:
         """Hand in jobs, and one more that runs when all of them are finished, in one step.
 
-        The handle is that of `then`; its `children` are the jobs. By default it runs whatever
-        becomes of them, and finds their results and errors in `ctx.children`.
+        Returns the handle of `then`; its `children` are the jobs. By default `then` runs however
+        the jobs end, and finds their results and errors in `ctx.children`.
         """
         return self.flow(then, calls, failed)
 

@@ -10,11 +10,11 @@ from limpet.domain.errors import InvalidOption
 
 
 def load_app(name: str) -> App:
-    """Import "module:app"; the current folder is looked in first."""
+    """Import "module:app"; the current folder comes first on the import path."""
     module_name, separator, attribute = name.partition(":")
     if not separator or not module_name or not attribute:
         raise InvalidOption(f"app {name!r}: write module:app, as in shop.jobs:app.")
-    here = str(settings.here())
+    here = str(settings.current_folder())
     if here not in sys.path:
         sys.path.insert(0, here)
     module = _import(name, module_name)
@@ -34,15 +34,15 @@ def _import(name: str, module_name: str) -> ModuleType:
         missing = error.name or module_name
         if module_name == missing or module_name.startswith(missing + "."):
             raise InvalidOption(
-                f"app {name!r}: there is no module {missing!r} here ({settings.here()}) or on the "
-                f"Python path."
+                f"app {name!r}: there is no module {missing!r} here "
+                f"({settings.current_folder()}) or on the Python path."
             ) from error
         raise InvalidOption(
             f"app {name!r}: {module_name} needs the module {missing!r}, which is not installed."
         ) from error
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        said = " ".join(str(error).split())[:500].rstrip(".")
+        message = " ".join(str(error).split())[:500].rstrip(".")
         raise InvalidOption(
-            f"app {name!r}: importing {module_name} raised {type(error).__name__}: {said}. "
+            f"app {name!r}: importing {module_name} raised {type(error).__name__}: {message}. "
             f"(--debug shows where.)"
         ) from error

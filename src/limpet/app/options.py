@@ -20,10 +20,10 @@ from limpet.domain.weight import Weight
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# How long one attempt may take, and be silent; in the record as seconds.
+# The limits of one attempt: how long it may take, and go without progress; seconds in the record.
 _LIMITS = ("timeout", "stall_after")
 TRAVELLING = frozenset({*_LIMITS, "retry", "relaunch"})
-"""What goes with the job to whoever runs it; the others are for the store."""
+"""The options that travel with the job to the worker; the store uses the others."""
 
 Moment = Duration | datetime
 """A time from now, or a date and time with its time zone."""
@@ -32,7 +32,7 @@ KeyOrder = Literal["free", "strict"]
 
 
 class Shape(NamedTuple):
-    """What a job asks of the store beside being run; see `domain.rules`."""
+    """The key, unique name and rules by which the store shapes a job; see `domain.rules`."""
 
     key: str | None
     unique: str | None
@@ -40,18 +40,18 @@ class Shape(NamedTuple):
 
 
 class JobOptions(msgspec.Struct, frozen=True):
-    """What can be said of a job beside its arguments.
+    """The options of a job beside its arguments.
 
-    `key`: jobs of one key run one at a time, or `key_limit` of them, and begin no more often than
-    `key_rate`, in order; with `key_order="strict"` also while one waits for its next attempt.
-    `unique`: a text, or `Unique(…)`; other jobs of the task with the same are not taken in.
-    `delay`: not before. `expires`: dropped if not started by then. `deadline`: all its attempts
-    together end by then. `timeout`: the longest that one attempt may take. `stall_after`: the
-    longest that it may go without `ctx.progress`. `relaunch`: whether it is opened again by itself
-    after it failed. `within`: the user's own connection, with whose transaction the job is
-    committed.
+    `key`: jobs of one key run in order, one at a time or `key_limit` at a time, and begin no more
+    often than `key_rate`; with `key_order="strict"` the next job also waits while the job before it
+    waits for its next attempt. `unique`: a text, or `Unique(…)`; another job of the task with the
+    same name is not taken in. `delay`: do not start before. `expires`: drop the job if it has not
+    started by then. `deadline`: all attempts together end by then. `timeout`: the longest time of
+    one attempt. `stall_after`: the longest time that an attempt may go without `ctx.progress`.
+    `relaunch`: how a failed job opens its next round by itself. `within`: the user's own
+    connection; the job is committed with its transaction.
 
-    A struct, because a copy of one is made for each job that names its own key.
+    A struct, because a job that names its own key has its own copy.
     """
 
     queue: str = DEFAULT_QUEUE
@@ -71,9 +71,9 @@ class JobOptions(msgspec.Struct, frozen=True):
     within: object = None
 
     def changed(self, changes: Mapping[str, Any], beside: Iterable[str] = ()) -> "JobOptions":
-        """These options with some replaced, each checked.
+        """These options with some replaced; raises `InvalidOption` for a wrong name or value.
 
-        `beside`: what else may be said where these are, for whoever has misspelt something.
+        `beside`: other options that may stand beside these, for the error of a misspelt name.
         """
         for name, value in changes.items():
             check = _CHECKS.get(name)
@@ -86,21 +86,20 @@ class JobOptions(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **changes)
 
     def only_one(self) -> Unique | None:
-        """What `unique` says, in its full form."""
+        """The option `unique` in its full form."""
         return Unique(self.unique) if isinstance(self.unique, str) else self.unique
 
     def shape(self) -> Shape | None:
-        """What the store is asked for, or None where that is nothing.
+        """The shape of a job with these options; None for a plain job.
 
-        A task may say how its keys are limited, and each job name its key; so it is told only here
-        if one does not.
+        A task may limit keys that only its jobs name, so a missing key is an error only here.
         """
         if self.key is None:
             for name in ("key_limit", "key_rate", "key_order"):
                 if getattr(self, name) is not None:
                     raise InvalidOption(
                         f"{name} is {getattr(self, name)!r}, but the job has no key to which that "
-                        f'would apply; name it: using(key="…").'
+                        f'would apply; name one: using(key="…").'
                     )
         unique = self.only_one()
         if unique is None:
@@ -114,7 +113,7 @@ class JobOptions(msgspec.Struct, frozen=True):
         return Shape(self.key, unique.name, rules)
 
     def record(self, *, orphan_hook: bool = False, weight: Weight | None = None) -> str:
-        """What travels with the job to whoever runs it, as JSON; the weight for people to see."""
+        """What travels with the job to the worker, as JSON; the weight is there for people only."""
         travelling: dict[str, Any] = {"orphan_hook": True} if orphan_hook else {}
         for name in _LIMITS:
             value = getattr(self, name)

@@ -1,4 +1,4 @@
-"""What an app can say of its queues, keys and breakers at run time, to all workers at once."""
+"""Changes of queues, keys and breakers at run time; they hold for all workers at once."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from limpet.ops.breakers import reset_breaker
 
 
 class Queues:
-    """The queues of an app; what is said here stays until it is taken back."""
+    """The queues of an app; a change made here stays until it is taken back."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -25,9 +25,9 @@ class Queues:
         rate: str | Rate | None = None,
         weight: int | None = None,
     ) -> None:
-        """Set limits over those that the app declares, from the next claim on, for all workers.
+        """Set limits in place of those that the app declares, from the next claim on.
 
-        What is not named stays as it is.
+        A limit that is not named stays as it is.
         """
         rules = queue_rules(concurrency, rate, weight, what=f"queue {queue!r}")
         ops.limit_queue(self._client.store, queue, rules)
@@ -46,7 +46,7 @@ class Queues:
         )
 
     def unlimit(self, queue: str) -> None:
-        """Take back what `limit` set; what the app declares holds again."""
+        """Remove what `limit` set; what the app declares holds again."""
         ops.unlimit_queue(self._client.store, queue)
 
     async def aunlimit(self, queue: str) -> None:
@@ -54,7 +54,7 @@ class Queues:
         await asyncio.to_thread(self.unlimit, queue)
 
     def hold(self, queue: str, time: Duration) -> None:
-        """No job of it begins for that long; no time at all ends a hold."""
+        """Begin no job of the queue for `time`; a `time` of 0 ends a hold."""
         ops.hold_queue(self._client.store, queue, time, self._client.clock)
 
     async def ahold(self, queue: str, time: Duration) -> None:
@@ -62,7 +62,7 @@ class Queues:
         await asyncio.to_thread(self.hold, queue, time)
 
     def pause(self, queue: str) -> None:
-        """No job of it begins until `resume`; those that run go on."""
+        """Begin no job of the queue until `resume`; running jobs go on."""
         ops.pause_queue(self._client.store, queue)
 
     async def apause(self, queue: str) -> None:
@@ -70,7 +70,7 @@ class Queues:
         await asyncio.to_thread(self.pause, queue)
 
     def drain(self, queue: str) -> None:
-        """Take in no new jobs until `resume`; what it has goes on."""
+        """Take in no new jobs until `resume`; the jobs that the queue has go on."""
         ops.drain_queue(self._client.store, queue)
 
     async def adrain(self, queue: str) -> None:
@@ -78,7 +78,7 @@ class Queues:
         await asyncio.to_thread(self.drain, queue)
 
     def resume(self, queue: str) -> None:
-        """Take back `pause` and `drain`."""
+        """End `pause` and `drain`."""
         ops.resume_queue(self._client.store, queue)
 
     async def aresume(self, queue: str) -> None:
@@ -87,7 +87,7 @@ class Queues:
 
 
 class Keys:
-    """The keys of an app; what is said here stays until it is taken back."""
+    """The keys of an app; a change made here stays until it is taken back."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -95,12 +95,12 @@ class Keys:
     def limit(self, key: str, *, limit: int | None = None, rate: str | Rate | None = None) -> None:
         """Set how many jobs of a key may be under way, and how often one may begin.
 
-        It holds for all jobs of the key, instead of what they name themselves.
+        The limits hold for all jobs of the key, in place of those that the jobs declare.
         """
         if limit is None and rate is None:
             raise InvalidOption(
-                f"limit({key!r}) says nothing; name a limit or a rate, or use unlimit({key!r}) to "
-                f"go back to what the jobs say."
+                f"limit({key!r}) limits nothing; name a limit or a rate, or use unlimit({key!r}) "
+                f"to go back to what the jobs declare."
             )
         given = None if rate is None else rate_of(rate)
         ops.limit_key(self._client.store, key, limit, given)
@@ -112,7 +112,7 @@ class Keys:
         await asyncio.to_thread(self.limit, key, limit=limit, rate=rate)
 
     def unlimit(self, key: str) -> None:
-        """Take back what `limit` set; what the jobs name themselves holds again."""
+        """Remove what `limit` set; what the jobs declare holds again."""
         ops.limit_key(self._client.store, key)
 
     async def aunlimit(self, key: str) -> None:

@@ -44,14 +44,14 @@ class AppRegistry:
         self._clock = clock
         self._store_patience = store_patience
         self._inside_worker = False
-        # Opens nothing, but refuses a URL that cannot be right here and now.
+        # Opens nothing yet, but refuses a wrong URL at once.
         self._store = open_store(url, clock)
 
     # -- the store
 
     @cached_property
     def client(self) -> Client:
-        """What hands in jobs and follows them."""
+        """The client, which hands in jobs and follows them."""
         return Client(
             self._store,
             self._limits,
@@ -66,12 +66,12 @@ class AppRegistry:
         return None if found is None else found.signature
 
     def move_to(self, url: str) -> None:
-        """Use another store from now on; for command lines that name one."""
+        """Use another store from now on; for commands with `--url`."""
         self._use(open_store(url, self._clock), inside_worker=False)
         self.url = url
 
     def store_through(self, store: Store) -> None:
-        """Use this store from now on; for executors, which talk through their supervisor."""
+        """Use this store from now on; for executors, which reach it through their supervisor."""
         self._use(store, inside_worker=True)
 
     def _use(self, store: Store, *, inside_worker: bool) -> None:
@@ -87,7 +87,7 @@ class AppRegistry:
     # -- tasks
 
     def add(self, task: Task[Any, Any], breaker: Breaker | str | None) -> None:
-        """Register a task; raises `InvalidOption` where there is one of that name."""
+        """Register a task; raises `InvalidOption` where there already is one of that name."""
         other = self.tasks.get(task.name)
         if other is not None:
             where = other.function.__code__ if hasattr(other.function, "__code__") else None
@@ -107,12 +107,13 @@ class AppRegistry:
             raise UnknownTask(f"there is no task {name!r}; this app has: {known}.")
         return task
 
-    # -- what workers tell the store, and run around attempts
+    # -- what workers declare in the store, and run around attempts
 
     @property
     def queue_rules(self) -> dict[str, QueueRules]:
-        """What the app declares of its queues, for the workers to tell the store; also of those
-        that have no limits any more, which the store would keep else.
+        """The queue rules that workers declare in the store.
+
+        Queues without limits are included, because the store would keep their former limits.
         """
         return {name: limit.rules for name, limit in self._limits.items()}
 
@@ -129,7 +130,7 @@ class AppRegistry:
         return self.breakers.rules()
 
     def declared_schedules(self) -> list[Schedule]:
-        """What the code declares, for a worker to put; raises where arguments do not fit."""
+        """The schedules that the code declares; raises where arguments do not fit their task."""
         now = self.client.clock.wall()
         return [
             declared.plan.schedule(id_, declared.task.call(**declared.args), now)

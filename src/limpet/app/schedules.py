@@ -20,24 +20,24 @@ from limpet.maintenance.cron import next_after, timing_of
 from limpet.ops import schedules as ops
 
 CatchUpWord = Literal["none", "one", "all"]
-"""What becomes of ticks at whose time nobody was there; see `CatchUp`."""
+"""What happens to ticks that were missed because no worker ran; see `CatchUp`."""
 
 Vanished = Literal["remove", "keep"]
-"""What a worker does with schedules that the app declared before and that are in the code of no
-worker any more.
+"""What a worker does with schedules that the app declared before and that no worker's code has any
+more.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulePlan:
-    """When a schedule ticks, and what becomes of ticks that are missed or meet the last job."""
+    """When a schedule ticks, and what happens to a tick that is missed or overlaps the last job."""
 
     timing: Timing
     catch_up: CatchUp
     overlap: bool
 
     def schedule(self, id_: str, call: Call, now: int) -> Schedule:
-        """The schedule as it is put; its first tick is the next to come."""
+        """The schedule as the store takes it; its first tick is the next one after `now`."""
         first = next_after(self.timing, now)
         assert first is not None  # checked when the timing was read
         return Schedule(
@@ -59,7 +59,7 @@ def plan_of(
     catch_up: CatchUpWord = "one",
     overlap: bool = True,
 ) -> SchedulePlan:
-    """Read what a user wrote, or refuse it with a sentence."""
+    """Read the options of a schedule; raises `InvalidOption` for wrong ones."""
     missed = catch_up_of(catch_up)
     flag(overlap, "overlap")
     if missed is CatchUp.ALL and not overlap:
@@ -71,7 +71,7 @@ def plan_of(
 
 
 def _template(call: Call) -> NewJob:
-    """A job without an id, whose times count from the tick."""
+    """The job of a schedule: without an id, with times that count from the tick."""
     task, packed = call
     if task.options.within is not None:
         raise InvalidOption(
@@ -92,14 +92,14 @@ def _after_tick(task: Task[Any, Any], name: str) -> int | None:
         return None
     if isinstance(value, datetime):
         raise InvalidOption(
-            f"{task.name}: {name} is one moment, and a schedule comes again and again; write how "
-            f'long after each tick, as in {name}="10m".'
+            f"{task.name}: {name} is a single moment, but a schedule ticks again and again; write "
+            f'how long after each tick, as in {name}="10m".'
         )
     return microseconds(duration(value, what=name))
 
 
 class Schedules:
-    """The schedules of a store, as `app.schedules`; what is put here stays until it is removed."""
+    """The schedules of a store, as `app.schedules`; a schedule put here stays until removed."""
 
     def __init__(self, client: Client, declared: Mapping[str, object]) -> None:
         self._client = client
@@ -119,9 +119,9 @@ class Schedules:
         catch_up: CatchUpWord = "one",
         overlap: bool = True,
     ) -> Schedule:
-        """Put a schedule, or another one in its place: `what` is `task.call(…)`, or a task and its
-        `args` by name. The same again changes nothing; while the timing is the same, so is the
-        next tick.
+        """Put a schedule, or replace it: `what` is `task.call(…)`, or a task with `args` by name.
+
+        Putting the same schedule again changes nothing; an unchanged timing keeps the next tick.
         """
         if checked_schedule(id) in self._declared:
             raise InvalidOption(
@@ -156,7 +156,7 @@ class Schedules:
         )  # fmt: skip
 
     def remove(self, id: str) -> None:  # noqa: A002
-        """Let it tick no more; the jobs that it handed in stay. Raises `ScheduleNotFound`."""
+        """Remove a schedule; the jobs that it handed in stay. Raises `ScheduleNotFound`."""
         ops.remove_schedule(self._client.store, id)
 
     async def aremove(self, id: str) -> None:  # noqa: A002
@@ -164,7 +164,7 @@ class Schedules:
         await asyncio.to_thread(self.remove, id)
 
     def pause(self, id: str) -> None:  # noqa: A002
-        """Let it tick no more until `resume`; raises `ScheduleNotFound`."""
+        """Stop the ticks of a schedule until `resume`; raises `ScheduleNotFound`."""
         ops.pause_schedule(self._client.store, id)
 
     async def apause(self, id: str) -> None:  # noqa: A002
@@ -172,7 +172,7 @@ class Schedules:
         await asyncio.to_thread(self.pause, id)
 
     def resume(self, id: str) -> None:  # noqa: A002
-        """Let it tick again, from the next tick to come; raises `ScheduleNotFound`."""
+        """Let a schedule tick again, from its next tick on; raises `ScheduleNotFound`."""
         ops.resume_schedule(self._client.store, id, self._client.clock)
 
     async def aresume(self, id: str) -> None:  # noqa: A002
@@ -180,7 +180,7 @@ class Schedules:
         await asyncio.to_thread(self.resume, id)
 
     def trigger(self, id: str) -> str:  # noqa: A002
-        """Hand in one job now and return its id; the ticks stay as they are."""
+        """Hand in a job of the schedule now and return its id; the ticks stay as they are."""
         return ops.trigger_schedule(self._client.store, id, self._client.clock)
 
     async def atrigger(self, id: str) -> str:  # noqa: A002
@@ -188,7 +188,7 @@ class Schedules:
         return await asyncio.to_thread(self.trigger, id)
 
     def next_runs(self, id: str, number: int = ops.RUNS) -> list[datetime]:  # noqa: A002
-        """When it hands in jobs next, in its own time zone; raises `ScheduleNotFound`."""
+        """The next moments of a schedule, in its own time zone; raises `ScheduleNotFound`."""
         schedule = ops.find_schedule(self._client.store, id)
         return ops.next_runs(schedule, number, self._client.clock)
 
@@ -204,7 +204,7 @@ class Schedules:
         """As `get`, without blocking the event loop."""
         return await asyncio.to_thread(self.get, id)
 
-    # Above `list`, which hides the type of that name from what follows.
+    # Above `list`, which hides the built-in type of that name from the methods below it.
     async def alist(self) -> list[Schedule]:
         """As `list`, without blocking the event loop."""
         return await asyncio.to_thread(self.list)
@@ -221,7 +221,7 @@ def _call(what: object, args: Mapping[str, Any] | None) -> Call:
         return what
     if isinstance(what, Task):
         return what.call(**(args or {}))
-    raise InvalidOption(f"{what!r} is no task; write task.call(…), or the task and args={{…}}.")
+    raise InvalidOption(f"{what!r} is not a task; write task.call(…), or the task and args={{…}}.")
 
 
 class Declared(NamedTuple):
@@ -245,7 +245,7 @@ class Declarations:
         args: Mapping[str, Any] | None,
         plan: SchedulePlan,
     ) -> None:
-        """Declare one; without an id it has the name of its task."""
+        """Declare a schedule; its default id is the name of its task."""
         name = checked_schedule(id_ if id_ is not None else task.name)
         if name in self.found:
             raise InvalidOption(
@@ -256,7 +256,7 @@ class Declarations:
 
 
 def reporting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A scanner's function that returns nothing but a report."""
+    """Wrap a scanner's function: anything but a report as its result raises `TypeError`."""
     name = getattr(function, "__name__", "scanner")
 
     def checked(report: Any) -> ScanReport:

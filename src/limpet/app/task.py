@@ -39,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _Moments = tuple[int | None, int | None, int | None]
 _NO_MOMENTS: _Moments = (None, None, None)
-# What a single job cannot have for itself.
+# Options that a single job cannot have for itself.
 _OF_THE_TASK = ("weight", "heavy", "on_pressure")
 
 
@@ -65,7 +65,7 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class _Shared:
-    """What is registered of a task after it was made, and seen by all its copies."""
+    """What is registered after the task was made; all copies of the task share it."""
 
     orphan_hook: OrphanHook | None = None
     upgrades: Upgrades = field(default_factory=Upgrades)
@@ -75,10 +75,10 @@ class _Shared:
 class Task(Generic[P, R]):
     """A registered function. Calling it runs it here and now; `enqueue` hands in a job.
 
-    Each is a `SyncTask` or an `AsyncTask`, which differ in what a direct call returns.
-    `isolation="process"` runs an async one in a process of its own, one at a time. `version`: that
-    of its arguments, which new jobs carry. `weight`: what each of its jobs takes of its host.
-    `gives_way`: its attempts are handed back when the host is pressed for memory.
+    A task is a `SyncTask` or an `AsyncTask`, which differ in what a direct call returns.
+    `isolation="process"` runs an async task in a process of its own, one attempt at a time.
+    `version`: the version of its arguments, which new jobs carry. `weight`: what each of its jobs
+    takes of a host. `gives_way`: its attempts are handed back when the host runs short of memory.
     """
 
     name: str
@@ -143,7 +143,7 @@ class Task(Generic[P, R]):
 
     @property
     def in_lane(self) -> bool:
-        """Whether its attempts run alone in a process, one at a time, not on a shared loop."""
+        """Whether its attempts run alone in a lane, one at a time, not on a shared loop."""
         return not self.is_async or self.isolation == "process"
 
     @property
@@ -154,7 +154,8 @@ class Task(Generic[P, R]):
     def on_orphaned(self, function: F) -> F:
         """Register what gets the last run of a job that was lost too often: `@send.on_orphaned`.
 
-        It may declare `cause`, a parameter annotated with `Context`, and the task's arguments.
+        The function may declare `cause`, a parameter annotated with `Context`, and the task's
+        arguments.
         """
         if self._shared.orphan_hook is not None:
             raise InvalidOption(f"task {self.name!r} has an orphan hook already; keep one of them.")
@@ -167,8 +168,8 @@ class Task(Generic[P, R]):
         return self._shared.upgrades
 
     def upgrade(self, *, from_version: int) -> Callable[[F], F]:
-        """Register how the arguments of one version become those of the next, for jobs that older
-        code has enqueued: `@send.upgrade(from_version=1)`, a function from dict to dict.
+        """Register a function from dict to dict that turns arguments of one version into those of
+        the next, for jobs that older code has enqueued: `@send.upgrade(from_version=1)`.
         """
 
         def register(function: F) -> F:
@@ -196,7 +197,7 @@ class Task(Generic[P, R]):
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As `enqueue`, without blocking the event loop.
 
-        `within=connection` takes a connection whose calls are awaited, as of asyncpg.
+        `within=connection` takes a connection with async calls, such as that of asyncpg.
         """
         task, arguments = self._take_within(kwargs)
         client = self.home.client
@@ -210,7 +211,7 @@ class Task(Generic[P, R]):
         return task.handle(receipt)
 
     def handle(self, receipt: Receipt) -> JobHandle[R]:
-        """The handle on a job of this task that was handed in."""
+        """The handle on a job of this task, from the receipt of its enqueue."""
         made: JobHandle[R]
         made = JobHandle(self.home.client, receipt.job, self.name, receipt.state, self.signature)
         if receipt.outcome == "duplicate":
@@ -225,12 +226,12 @@ class Task(Generic[P, R]):
         return Call(self, self._pack(args, kwargs))
 
     def _take_within(self, kwargs: Any) -> "tuple[Self, dict[str, Any]]":
-        connection = kwargs.pop(RESERVED, None)  # of a call: nobody else has them
+        connection = kwargs.pop(RESERVED, None)  # these kwargs belong to this call only
         return (self if connection is None else self.using(within=connection)), kwargs
 
     @property
     def _record(self) -> str:
-        # Two, each kept once made, because a hook may be registered after the first job.
+        # Two cached records, because a hook may be registered after the first job was made.
         return self._hooked if self._shared.orphan_hook is not None else self._plain
 
     @cached_property
@@ -244,7 +245,7 @@ class Task(Generic[P, R]):
     def _pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
         packed = self.signature.pack(args, kwargs)
         limit = self.home.payload_limit
-        # A character is at most four bytes, so most payloads need not be measured.
+        # A character has at most four bytes, so most payloads need no exact count.
         size = len(packed.args) if len(packed.args) * 4 <= limit else len(packed.args.encode())
         if size > limit:
             raise PayloadTooLarge(
@@ -253,7 +254,7 @@ class Task(Generic[P, R]):
             )
         return packed
 
-    def new_jobs(self, every: Sequence[Packed]) -> list[NewJob]:
+    def new_jobs(self, payloads: Sequence[Packed]) -> list[NewJob]:
         """The rows of new jobs of this task."""
         name, queue, record, priority = (
             self.name,
@@ -262,23 +263,23 @@ class Task(Generic[P, R]):
             self.options.priority,
         )
         moments = self.moments()
-        ids = self.home.client.ids.many(len(every))
-        # By place, in the order of its fields: made for every job.
+        ids = self.home.client.ids.many(len(payloads))
+        # Positional arguments, in the order of the fields: faster, and this runs for every job.
         if self.shape is None and self.version == 1:
             return [
                 NewJob(id_, name, args, queue, record, secrets, priority, *moments)
-                for id_, (args, secrets) in zip(ids, every, strict=True)
+                for id_, (args, secrets) in zip(ids, payloads, strict=True)
             ]
         key, unique, rules = self.shape or (None, None, None)
         rest = (*moments, key, unique, None, None, None, self.version, rules)
         return [
             NewJob(id_, name, args, queue, record, secrets, priority, *rest)
-            for id_, (args, secrets) in zip(ids, every, strict=True)
+            for id_, (args, secrets) in zip(ids, payloads, strict=True)
         ]
 
     @cached_property
     def shape(self) -> Shape | None:
-        """What its jobs ask of the store beside being run, or None; refused where that is wrong."""
+        """The shape of the task's jobs; raises `InvalidOption` where the options contradict."""
         try:
             return self.options.shape()
         except InvalidOption as error:
@@ -290,7 +291,7 @@ class Task(Generic[P, R]):
         return not (options.delay is options.expires is options.deadline is None)
 
     def moments(self) -> _Moments:
-        """When a new job is due, and by when it must have started and ended."""
+        """When a new job is due, and until when it must have started and have ended."""
         if not self._is_timed:
             return _NO_MOMENTS
         now = self.home.client.clock.wall()
@@ -309,7 +310,7 @@ class Task(Generic[P, R]):
         return due, expires_at, deadline_at
 
 
-_FIELDS = tuple(each.name for each in fields(Task))
+_FIELDS = tuple(field.name for field in fields(Task))
 
 
 class SyncTask(Task[P, R]):

@@ -25,7 +25,7 @@ class Timetable(ABC):
     @property
     @abstractmethod
     def client(self) -> Client:
-        """What hands in jobs and follows them."""
+        """The client, which hands in jobs and follows them."""
 
     @property
     def schedules(self) -> Schedules:
@@ -43,8 +43,8 @@ class Timetable(ABC):
         catch_up: CatchUpWord = "one",
         overlap: bool = True,
     ) -> DeclareSchedule:
-        """Hand in a job each time that the period has passed: `@app.every("15m")` above
-        `@app.task(…)`, or above a plain function, which it makes a task.
+        """Hand in a job every `period`: `@app.every("15m")` above `@app.task(…)`, or above a plain
+        function, which becomes a task.
         """
         plan = plan_of(every=period, jitter=jitter, catch_up=catch_up, overlap=overlap)
         return DeclareSchedule(self, self.registry, id, args, plan)
@@ -62,7 +62,7 @@ class Timetable(ABC):
         overlap: bool = True,
     ) -> DeclareSchedule:
         """Hand in a job at the times of a cron line: `@app.cron("0 3 * * *", tz="Europe/Berlin")`
-        above `@app.task(…)`, or above a plain function. Without `tz` it is UTC.
+        above `@app.task(…)`, or above a plain function. The default of `tz` is UTC.
         """
         plan = plan_of(cron=line, tz=tz, jitter=jitter, catch_up=catch_up, overlap=overlap)
         return DeclareSchedule(self, self.registry, id, args, plan)
@@ -76,9 +76,9 @@ class Timetable(ABC):
         jitter: Duration = 0,
         **options: Unpack[ScannerOptions],
     ) -> DeclareScanner:
-        """A check that runs once for all workers, one attempt each time, never beside the one
-        before, and returns a `ScanReport`: `@app.scanner(every="15m")` above a plain function. The
-        options are those of a task.
+        """Declare a check that returns a `ScanReport`: `@app.scanner(every="15m")` above a plain
+        function. It runs once for all workers, in one attempt, and never overlaps its last run. It
+        takes the options of a task.
         """
         plan = plan_of(every=every, cron=cron, tz=tz, jitter=jitter, overlap=False)
         return DeclareScanner(self, self.registry, plan, options)

@@ -1,4 +1,4 @@
-"""The options that users write, as type checkers know them."""
+"""The options that users write, typed for type checkers."""
 
 from typing import Any, Literal, TypedDict
 
@@ -15,7 +15,7 @@ Isolation = Literal["auto", "process"]
 
 
 class _EveryJob(TypedDict, total=False):
-    """What a task may say of each of its jobs, and a job of itself; see `JobOptions`."""
+    """Options that a task sets for its jobs, or a job for itself; see `JobOptions`."""
 
     queue: str
     priority: int
@@ -33,7 +33,7 @@ class _EveryJob(TypedDict, total=False):
 
 
 class _EveryTask(_EveryJob, total=False):
-    """What only a task says; `name` is that of its function where it is left out."""
+    """Options that only a task has; the default `name` is that of its function."""
 
     name: str | None
     isolation: Isolation
@@ -58,7 +58,7 @@ class TaskOptions(_EveryTask, total=False):
 
 
 class ScannerOptions(_EveryTask, total=False):
-    """The options of `@app.scanner(…)` beside when it runs: a scanner has one attempt."""
+    """The options of `@app.scanner(…)` beside its timing; no `retry`: a scanner has one attempt."""
 
 
 class BreakerOptions(TypedDict, total=False):
@@ -71,4 +71,4 @@ class BreakerOptions(TypedDict, total=False):
 
 
 OF_A_TASK = ("name", "isolation", "version", "breaker", "weight", "heavy", "on_pressure")
-"""Those that a job cannot have for itself."""
+"""The options that a job cannot have for itself."""

@@ -1,4 +1,4 @@
-"""To be the only one: of the jobs of a task with the same name, one is taken in at a time."""
+"""Uniqueness: of the jobs of a task with the same unique name, one is taken in at a time."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -13,13 +13,14 @@ OnConflict = Literal["existing", "drop", "replace"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Unique:
-    """What holds off other jobs of the task with the same `name`, and what becomes of them.
+    """Keeps out other jobs of the task with the same `name`, and decides what happens to them.
 
     `until="started"`: while the job waits. "finished" (the default): until it is in a final state.
-    A time, such as "10m": for that long after it was enqueued, whatever becomes of it.
+    A time, such as "10m": for that long after it was enqueued, however it ends.
 
-    `on_conflict="existing"` gives the handle of the job that is there, "drop" one that only says
-    so, and "replace" takes the place of a job that still waits; one that runs goes on.
+    `on_conflict="existing"` returns the handle of the job that is there. "drop" returns a handle
+    whose methods raise `DuplicateJob`. "replace" takes the place of a job that still waits; a
+    running one goes on.
     """
 
     name: str
@@ -41,7 +42,8 @@ class Unique:
         if replaces and until != "started":
             raise InvalidOption(
                 f"Unique: until={until!r} cannot be kept with on_conflict='replace', which takes "
-                f"in every new job, also beside one that runs; leave it out, or keep the existing."
+                f"in every new job, even while another one runs; leave until out, or use "
+                f"on_conflict='existing'."
             )
         lasts: int | None = None
         if until in ("started", "finished"):

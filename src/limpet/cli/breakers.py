@@ -1,11 +1,11 @@
-"""`limpet breakers`: what holds the work of some tasks back."""
+"""`limpet breakers`: list the circuit breakers, and close one."""
 
 from typing import Annotated
 
 import typer
 
 from limpet.cli.command import command, group, without_action
-from limpet.cli.output import ago, say, say_json, show_table
+from limpet.cli.output import ago, print_json, print_line, show_table
 from limpet.cli.style import Column, Style, text
 from limpet.cli.target import Common, find_store
 from limpet.domain.breaker import BreakerState
@@ -25,27 +25,32 @@ _COLUMNS = (
 app = group(runs_alone=True)
 
 
-@without_action(app, "List the circuit breakers with what they saw. With reset, close one by hand.")
+@without_action(
+    app, "List the circuit breakers with what they counted. With reset, close one by hand."
+)
 def show(common: Common) -> int:
     """List the breakers."""
     breakers = list_breakers(find_store(common))
     if common.json:
-        say_json(breakers)
+        print_json(breakers)
     elif not breakers:
-        say("no breakers")
+        print_line("no breakers")
     else:
         rows = [
             (
-                text(each.breaker),
-                text(each.state, Style.PLAIN if each.state == BreakerState.CLOSED else Style.BAD),
-                text(each.failed),
-                text(each.succeeded),
-                text(f"{each.failure_rate:.0%} of {each.least} or more"),
-                text(ago(each.opened_at) or "-"),
-                text(ago(each.probe_at) or "-"),
-                text(", ".join(each.tasks)),
+                text(breaker.breaker),
+                text(
+                    breaker.state,
+                    Style.PLAIN if breaker.state == BreakerState.CLOSED else Style.BAD,
+                ),
+                text(breaker.failed),
+                text(breaker.succeeded),
+                text(f"{breaker.failure_rate:.0%} of {breaker.least} or more"),
+                text(ago(breaker.opened_at) or "-"),
+                text(ago(breaker.probe_at) or "-"),
+                text(", ".join(breaker.tasks)),
             )
-            for each in breakers
+            for breaker in breakers
         ]
         show_table(_COLUMNS, rows)
     return 0
@@ -55,14 +60,14 @@ def show(common: Common) -> int:
     app,
     "reset",
     "close a breaker",
-    about="Close a breaker, so that the work of its tasks goes on at once.",
+    about="Close a breaker: jobs of its tasks may begin again at once.",
 )
 def reset(name: Annotated[str, typer.Argument(metavar="NAME")], common: Common) -> int:
-    """Close one."""
+    """Close a breaker."""
     store = find_store(common)
     reset_breaker(store, name)
     if common.json:
-        say_json(next(each for each in list_breakers(store) if each.breaker == name))
+        print_json(next(breaker for breaker in list_breakers(store) if breaker.breaker == name))
     else:
-        say(f"breaker {name} is closed")
+        print_line(f"breaker {name} is closed")
     return 0

@@ -1,7 +1,7 @@
 """What every command has: options shared with others, errors as sentences, and an exit code.
 
-A parameter that is annotated with a dataclass stands for all of its fields: each is an option of
-the command, and the function gets them back as one value.
+A parameter that is annotated with a dataclass stands for all fields of that dataclass: each field
+is an option of the command, and the function receives the dataclass with the values.
 """
 
 import inspect
@@ -26,7 +26,10 @@ Run = TypeVar("Run", bound=Callable[..., int])
 
 
 def group(text: str = "", *, runs_alone: bool = False) -> typer.Typer:
-    """An app of one command, or of a command with actions; `runs_alone`: also without an action."""
+    """An app of one command, or of a command with actions.
+
+    `runs_alone`: the command also runs without an action.
+    """
     return typer.Typer(
         cls=Group,
         help=text,
@@ -47,10 +50,10 @@ def command(
     prints: bool = True,
     takes_words: bool = False,
 ) -> Callable[[Run], Run]:
-    """Add a command; `text` is its line in a list, `about` its help where that says more.
+    """Add a command; `text` is its line in lists, `about` its longer help, where it has one.
 
-    `prints`: whether what it prints is what it is run for. `takes_words`: all that follows its
-    first word belongs to the program that the command runs.
+    `prints`: the output is the purpose of the command, so a closed standard output is an error.
+    `takes_words`: every word after the first belongs to the program that the command runs.
     """
 
     def add(run: Run) -> Run:
@@ -69,7 +72,7 @@ def command(
 
 
 def without_action(app: typer.Typer, about: str) -> Callable[[Run], Run]:
-    """Add what a command does that is given no action; its options are the actions' too."""
+    """Add what a command does without an action; its actions take the same options."""
 
     def add(run: Run) -> Run:
         app.callback(help=about)(_callback(run, prints=True))
@@ -79,20 +82,26 @@ def without_action(app: typer.Typer, about: str) -> Callable[[Run], Run]:
 
 
 def _callback(run: Callable[..., int], *, prints: bool) -> Callable[..., int]:
-    """What typer calls: the options of all dataclasses, one by one."""
+    """The function that typer calls: it takes the fields of all dataclasses one by one."""
     parameters = inspect.signature(run).parameters
 
     def call(context: typer.Context, **given: Any) -> int:
         if context.invoked_subcommand is not None:
             _hand_down(context)
             return DONE
-        words = {name: _gathered(each.annotation, name, given) for name, each in parameters.items()}
+        words = {
+            name: _gathered(parameter.annotation, name, given)
+            for name, parameter in parameters.items()
+        }
         closed = prints and "stdout" in (context.obj or ())
         return answer(lambda: _run(run, words, closed=closed), debug=given["debug"])
 
-    options = [_context, *(option for each in parameters.values() for option in _options(each))]
+    options = [
+        _context,
+        *(option for parameter in parameters.values() for option in _options(parameter)),
+    ]
     call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    call.__annotations__ = {each.name: each.annotation for each in options}
+    call.__annotations__ = {option.name: option.annotation for option in options}
     call.__name__, call.__doc__ = run.__name__, run.__doc__
     return call
 
@@ -106,12 +115,14 @@ def _options(parameter: inspect.Parameter) -> list[inspect.Parameter]:
         return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
     return [
         inspect.Parameter(
-            each.name,
+            option_field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if each.default is MISSING else each.default,
-            annotation=each.type,
+            default=inspect.Parameter.empty
+            if option_field.default is MISSING
+            else option_field.default,
+            annotation=option_field.type,
         )
-        for each in fields(parameter.annotation)
+        for option_field in fields(parameter.annotation)
     ]
 
 
@@ -119,11 +130,13 @@ def _gathered(annotation: Any, name: str, given: Mapping[str, Any]) -> Any:
     if not is_dataclass(annotation):
         return given[name]
     made: Any = annotation
-    return made(**{each.name: given[each.name] for each in fields(annotation)})
+    return made(
+        **{option_field.name: given[option_field.name] for option_field in fields(annotation)}
+    )
 
 
 def _hand_down(context: typer.Context) -> None:
-    """What was written before an action is what the action has if it is not written again."""
+    """Make the options written before an action the defaults of the action."""
     assert context.invoked_subcommand is not None
     words = {name: value for name, value in context.params.items() if value not in (None, False)}
     context.default_map = {context.invoked_subcommand: words}
@@ -133,13 +146,13 @@ def _run(run: Callable[..., int], words: Mapping[str, Any], *, closed: bool) -> 
     if closed:
         raise InvalidOption(
             "standard output is closed, so that nothing could be printed; send it somewhere, "
-            "as with >/dev/null."
+            "such as >/dev/null."
         )
     return run(**words)
 
 
 def answer(run: Callable[[], int], *, debug: bool) -> int:
-    """Run a command; what goes wrong is one sentence, unless it is a defect or `debug`."""
+    """Run a command; an error is printed as one sentence, unless it is a defect or `debug`."""
     try:
         return run()
     except LimpetError as error:
@@ -148,7 +161,7 @@ def answer(run: Callable[[], int], *, debug: bool) -> int:
         complain(error)
         return WRONG_USAGE if isinstance(error, _USAGE_ERRORS) else NOT_WELL
     except BrokenPipeError:
-        return DONE  # whoever read our output has gone; there is nobody to tell
+        return DONE  # the reader of our output is gone, so nobody would see an error
     except CannotPrint as error:
         return _cannot_print(error.error)
     except Exception as error:

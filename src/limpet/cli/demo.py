@@ -19,7 +19,7 @@ from rich.text import Text
 from limpet import settings
 from limpet.cli.command import command, group
 from limpet.cli.live import Live
-from limpet.cli.output import say_json
+from limpet.cli.output import print_json
 from limpet.cli.style import Style, bar, beside, line, text
 from limpet.cli.target import Debug
 from limpet.demo import KEPT
@@ -56,7 +56,7 @@ def demo(
     json: Annotated[bool, typer.Option("--json", help="print the summary as JSON only")] = False,
     debug: Debug = False,
 ) -> int:
-    """Play, judge, tell."""
+    """Play the demo, judge it, and print the verdict."""
     if not SUPPORTED:
         raise InvalidOption(
             f"the demo runs workers, which need Linux or macOS, not {sys.platform}."
@@ -65,10 +65,10 @@ def demo(
 
     began = time.monotonic()
     with _folder(keep) as folder, Live(quiet=json) as live:
-        teller = Teller(live, began)
-        teller.begin()
+        narrator = TerminalNarrator(live, began)
+        narrator.begin()
         try:
-            evidence = perform(folder, teller)
+            evidence = perform(folder, narrator)
         except (KeyboardInterrupt, SystemExit):
             live.write(text("interrupted; all that was started has been ended", Style.WARN))
             raise
@@ -76,10 +76,10 @@ def demo(
     seconds = time.monotonic() - began
     kept = all(check.verdict is not Verdict.BROKEN for check in checks)
     if json:
-        say_json(_record(checks, evidence, seconds, folder if keep else None))
+        print_json(_record(checks, evidence, seconds, folder if keep else None))
     else:
-        for each in _summary(checks, seconds, live.width):
-            live.write(each)
+        for row in _summary(checks, seconds, live.width):
+            live.write(row)
         if keep:
             live.write(line((f"The folder was kept: {folder}", Style.PLAIN), wraps=True))
         elif not kept:
@@ -89,12 +89,12 @@ def demo(
 
 @contextmanager
 def _folder(keep: bool) -> Iterator[Path]:
-    """A folder to play in, as the current one; gone afterwards, whatever happens."""
-    home = settings.here()
+    """Make a temporary folder the current one; remove it afterwards, whatever happens."""
+    home = settings.current_folder()
     ending = (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, _interrupt) for number in ending}
     folder = Path(tempfile.mkdtemp(prefix="limpet-demo-")).resolve()
-    # The settings of the user's own store are not for the demo's.
+    # The user's settings are for another store than the demo's.
     others = [name for name in os.environ if name.startswith("LIMPET_") and name != KEPT]
     own = {name: os.environ.pop(name) for name in others}
     try:
@@ -103,7 +103,7 @@ def _folder(keep: bool) -> Iterator[Path]:
     finally:
         before[signal.SIGINT] = signal.getsignal(signal.SIGINT)
         for number in before:
-            signal.signal(number, signal.SIG_IGN)  # it takes a moment only
+            signal.signal(number, signal.SIG_IGN)  # the cleanup takes only a moment
         os.environ.update(own)
         os.chdir(home)
         if not keep:
@@ -116,8 +116,8 @@ def _interrupt(number: int, frame: object) -> None:
     sys.exit(128 + number)
 
 
-class Teller:
-    """Tells the story: a line for each thing that happens, the jobs below it."""
+class TerminalNarrator:
+    """Prints the story: a line for each event, and the jobs below."""
 
     def __init__(self, live: Live, began: float) -> None:
         self._live = live
@@ -130,29 +130,29 @@ class Teller:
             "Nothing may be lost, run twice at once, or be left behind."
         )
         self._live.write(text("limpet demo", Style.HEAD))
-        for each in wrap(story, self._live.width):
-            self._live.write(text(each))
+        for part in wrap(story, self._live.width):
+            self._live.write(text(part))
         self._live.write(text(""))
 
-    def tell(self, what: str, words: str) -> None:
-        """One line, or more where the terminal is narrow."""
+    def report(self, what: str, words: str) -> None:
+        """Print one event; it takes more lines where the terminal is narrow."""
         clock = f"{time.monotonic() - self._began:5.1f} s  "
         indent = len(clock) + _LABEL_CELLS
         first, *rest = wrap(words, max(20, self._live.width - indent)) or [""]
         label = (f"{what:<{_LABEL_CELLS}}", _LABELS.get(what, Style.HEAD))
         self._live.write(line((clock, Style.FAINT), label, (first, Style.PLAIN)))
-        for each in rest:
-            self._live.write(text(" " * indent + each))
+        for part in rest:
+            self._live.write(text(" " * indent + part))
 
     def show(self, rows: "Sequence[StoryRow]") -> None:
-        """How far the jobs are: bars on a terminal, now and then a line elsewhere."""
+        """Show the progress of the jobs: bars on a terminal, elsewhere a line now and then."""
         if self._live.is_terminal:
             self._live.show([text(""), *(_row(row, self._live.width) for row in rows)])
         elif time.monotonic() - self._last_shown >= _PLAIN_EVERY_SECONDS:
             self._last_shown = time.monotonic()
             open_ = [row for row in rows if row.state not in (State.SUCCEEDED, State.FAILED)]
             if open_:
-                self.tell("progress", ", ".join(f"{row.name} {_percent(row)}" for row in open_))
+                self.report("progress", ", ".join(f"{row.name} {_percent(row)}" for row in open_))
 
 
 def _percent(row: "StoryRow") -> str:
@@ -162,7 +162,7 @@ def _percent(row: "StoryRow") -> str:
 
 
 def _row(row: "StoryRow", width: int) -> RenderableType:
-    """A bar with its words, as `limpet top` would draw it."""
+    """The bar of a job and its note, as `limpet top` draws them."""
     done, failed = row.state is State.SUCCEEDED, row.state is State.FAILED
     fraction = 1.0 if done else 0.0 if failed else row.fraction or 0.0
     style = Style.GOOD if done else Style.BAD if failed else Style.PLAIN
@@ -187,17 +187,17 @@ def _summary(checks: Sequence[Check], seconds: float, width: int) -> Iterator[Te
     label = max(len(check.promise) for check in checks) + 1
     for check in checks:
         sign, style = _SIGNS[check.verdict]
-        room = width - label - 4
-        if room >= 36:
-            first, *rest = wrap(check.figure, room) or [""]
+        cells = width - label - 4
+        if cells >= 36:
+            first, *rest = wrap(check.figure, cells) or [""]
             indent = label + 4
         else:
             first, rest, indent = "", wrap(check.figure, max(20, width - 4)), 4
         look = Style.FAINT if style is Style.GOOD else style
         name = (f"{check.promise:<{label}}", Style.PLAIN)
         yield line((f"  {sign} ", style), name, (first, look))
-        for each in rest:
-            yield text(" " * indent + each, look)
+        for part in rest:
+            yield text(" " * indent + part, look)
     yield text("")
     took = (f"{seconds:.1f} s", Style.FAINT)
     if broken:
@@ -214,18 +214,18 @@ def _record(
         "kept": all(check.verdict is not Verdict.BROKEN for check in checks),
         "seconds": round(seconds, 3),
         "checks": [
-            {"promise": each.promise, "verdict": str(each.verdict), "figure": each.figure}
-            for each in checks
+            {"promise": item.promise, "verdict": str(item.verdict), "figure": item.figure}
+            for item in checks
         ],
         "recoveries": [
             {
-                "killed": each.killed,
-                "jobs": each.jobs,
-                "promised_seconds": each.promised_seconds,
-                "ready_seconds": list(each.ready),
-                "running_seconds": list(each.running),
+                "killed": item.killed,
+                "jobs": item.jobs,
+                "promised_seconds": item.promised_seconds,
+                "ready_seconds": list(item.ready),
+                "running_seconds": list(item.running),
             }
-            for each in evidence.recoveries
+            for item in evidence.recoveries
         ],
         "jobs": len(evidence.jobs),
         "folder": None if folder is None else str(folder),

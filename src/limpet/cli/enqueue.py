@@ -7,7 +7,7 @@ import typer
 
 from limpet.cli.command import command, group
 from limpet.cli.json_input import json_object
-from limpet.cli.output import say, say_json
+from limpet.cli.output import print_json, print_line
 from limpet.cli.target import Common, find_app
 
 
@@ -17,7 +17,7 @@ def _option(name: str, metavar: str, text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the job."""
+    """The options of the new job."""
 
     queue: Annotated[str | None, _option("--queue", "NAME", "another queue than the task's")] = None
     priority: Annotated[int | None, _option("--priority", "N", "higher is sooner")] = None
@@ -30,10 +30,10 @@ class Options:
     ] = None
     key: Annotated[
         str | None,
-        _option("--key", "KEY", "one at a time of those with this key, as in customer:42"),
+        _option("--key", "KEY", "jobs of one key run one at a time, as in customer:42"),
     ] = None
     unique: Annotated[
-        str | None, _option("--unique", "TEXT", "not while another job of the task has it")
+        str | None, _option("--unique", "TEXT", "not while another job of the task has this name")
     ] = None
 
 
@@ -62,8 +62,8 @@ def enqueue(
     if common.json:
         from limpet.ops.inspect import show_job
 
-        say_json(show_job(found.client.store, job.id))
+        print_json(show_job(found.client.store, job.id))
     else:
         there = "" if job.accepted else "; it was there before, and nothing was handed in"
-        say(f"{job.id}  {bound.name} is {job.state} on queue {bound.options.queue}{there}")
+        print_line(f"{job.id}  {bound.name} is {job.state} on queue {bound.options.queue}{there}")
     return 0

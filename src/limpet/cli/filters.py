@@ -16,7 +16,7 @@ from limpet.ops.selection import Selection
 
 _STATES = ", ".join(state.value for state in State)
 _TIMES = ("created_since", "created_until", "finished_since", "finished_until")
-_SECTION = "Which jobs (a time is 2h, so long ago, or 2026-01-31T08:00, in UTC)"
+_SECTION = "Which jobs (a time is 2h, meaning 2 hours ago, or 2026-01-31T08:00, in UTC)"
 
 
 def _option(name: str, metavar: str, text: str, **more: Any) -> Any:
@@ -36,7 +36,7 @@ def _states(incomplete: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """All but the state."""
+    """Every filter but the state."""
 
     queue: Annotated[str | None, _option("--queue", "NAME", "of that queue")] = None
     task: Annotated[str | None, _option("--task", "NAME", "of that task")] = None
@@ -61,7 +61,7 @@ class Filters:
     root: Annotated[str | None, _option("--root", "ID", "all below that job")] = None
 
     def selection(self, now: int | None = None) -> Selection:
-        """The jobs that the command line names, each word checked."""
+        """The jobs that the command line selects; raises `InvalidOption` for a wrong value."""
         moment = SystemClock().wall() if now is None else now
         times = {
             name: None if (text := getattr(self, name)) is None else _moment(text, name, moment)
@@ -71,8 +71,8 @@ class Filters:
             since, until = times[first], times[last]
             if since is not None and until is not None and since >= until:
                 raise InvalidOption(
-                    f"{_written(first)} does not come before {_written(last)}; no job can be in "
-                    f"between."
+                    f"{_written(first)} is not before {_written(last)}, so no job can match; "
+                    f"exchange the two."
                 )
         return Selection(
             queue=self.queue and checked_name(self.queue),
@@ -90,7 +90,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class StateFilters(Filters):
-    """All of them."""
+    """Every filter, the state too."""
 
     state: Annotated[
         State | None,
@@ -98,7 +98,7 @@ class StateFilters(Filters):
     ] = None
 
     def selection(self, now: int | None = None) -> Selection:
-        """The jobs that the command line names, each word checked."""
+        """The jobs that the command line selects; raises `InvalidOption` for a wrong value."""
         return replace(Filters.selection(self, now), state=self.state)
 
 

@@ -1,4 +1,4 @@
-"""`limpet gate`: whether this host has room for heavy work, and commands that wait for it."""
+"""`limpet gate`: show whether this host has room for heavy work; run commands that wait for it."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from limpet.cli.command import command, group
-from limpet.cli.output import complain, say, say_json, show
+from limpet.cli.output import complain, print_json, print_line, show
 from limpet.cli.target import Common, Target, find_store
 from limpet.cli.terminal import columns
 from limpet.domain.clock import SystemClock
@@ -24,10 +24,10 @@ from limpet.domain.weight import Weight
 from limpet.ops.host_answer import GateStatus
 
 _WATCH_SECONDS = 1.0
-# Why it waits is said so often at the most.
-_TELL_SECONDS = 5.0
+# Shortest time between two lines that say why the command waits.
+_REASON_SECONDS = 5.0
 _NO_SUCH_COMMAND = 127
-# By itself, not in a name or an id.
+# A number by itself, not in a name or an id.
 _NUMBER = re.compile(r"(?<![\w.-])\d+(\.\d+)?(?![\w.-])")
 
 
@@ -49,12 +49,13 @@ app = group("The gate lets weighted work begin only where there is room for it."
 @command(
     app,
     "status",
-    "say whether weighted work may begin here",
-    about="Say whether weighted work may begin on this host, and why not. Where no worker's "
-    "monitor tells of it, it is measured for about a second. Exit code 1 when it is not ready.",
+    "show whether weighted work may begin here",
+    about="Show whether weighted work may begin on this host, and why not. Where no worker "
+    "monitors the host, this command measures it for about a second. Exit code 1 when the host is "
+    "not ready.",
 )
 def status(common: Common, server_id: ServerId = None) -> int:
-    """Say it once."""
+    """Print the state of the gate once."""
     from limpet.gate.gauge import Gauge
     from limpet.gate.this_host import here
     from limpet.ops.gate import gate_status
@@ -62,7 +63,7 @@ def status(common: Common, server_id: ServerId = None) -> int:
     store, host = find_store(common), here(server_id)
     found = gate_status(store, Gauge(store, host).look(), SystemClock().wall())
     if common.json:
-        say_json(found)
+        print_json(found)
     else:
         from limpet.cli.host_picture import status_picture
 
@@ -73,12 +74,12 @@ def status(common: Common, server_id: ServerId = None) -> int:
 @command(
     app,
     "watch",
-    "say it again whenever it changes",
-    about="Say whether weighted work may begin on this host, one line per change, until Ctrl-C. "
+    "print a line whenever that changes",
+    about="Show whether weighted work may begin on this host, one line per change, until Ctrl-C. "
     "With --json, one object per line.",
 )
 def watch(common: Common, server_id: ServerId = None) -> int:
-    """Say it again and again."""
+    """Print a line for each change of the gate."""
     from limpet.gate.gauge import Gauge
     from limpet.gate.this_host import here
     from limpet.ops.gate import gate_status
@@ -100,24 +101,24 @@ def watch(common: Common, server_id: ServerId = None) -> int:
             failing = False
             if (seen := _seen(found)) != before:
                 before = seen
-                _tell(found, as_json=common.json)
+                _print_change(found, as_json=common.json)
         time.sleep(_WATCH_SECONDS)
 
 
 def _seen(status: GateStatus) -> Any:
-    """What a change of is worth a line: a busy host has another number each second."""
+    """The facts whose change is worth a line; not numbers, which change every second."""
     reason = _NUMBER.sub("", status.reason)
     return status.ready, reason, status.warning, status.permits
 
 
-def _tell(status: GateStatus, *, as_json: bool) -> None:
+def _print_change(status: GateStatus, *, as_json: bool) -> None:
     if as_json:
-        say_json(status, indent=None)
+        print_json(status, indent=None)
     else:
         from limpet.cli.host_picture import status_text
 
         at = datetime.fromisoformat(status.at).astimezone()
-        say(f"{at:%H:%M:%S}  {status_text(status)}")
+        print_line(f"{at:%H:%M:%S}  {status_text(status)}")
     sys.stdout.flush()
 
 
@@ -126,15 +127,17 @@ def _tell(status: GateStatus, *, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How much room a command takes, and how it waits for it."""
+    """How much room a command takes, and how it waits for that room."""
 
     cpu: Annotated[
         float | None,
-        typer.Option("--cpu", metavar="CORES", help="how many cores it takes (else 1)"),
+        typer.Option("--cpu", metavar="CORES", help="how many cores the command takes (else 1)"),
     ] = None
     memory: Annotated[
         str | None,
-        typer.Option("--memory", metavar="SIZE", help="how much memory it takes, as in 2GiB"),
+        typer.Option(
+            "--memory", metavar="SIZE", help="how much memory the command takes, as in 2GiB"
+        ),
     ] = None
     heavy: Annotated[
         bool,
@@ -153,10 +156,10 @@ class Wanted:
     ] = None
 
     def weight(self) -> Weight:
-        """The room, checked."""
+        """The room that the options name; raises `InvalidOption` for a wrong value."""
         memory = 0 if self.memory is None else self.memory
         size(memory, what="--memory")
-        # Whoever names something else than cores need not name those.
+        # One core is the default only where no other option names a weight.
         plain = self.memory is None and not self.heavy
         cpu = self.cpu if self.cpu is not None else float(plain)
         return Weight(cpu, memory, heavy=self.heavy)
@@ -166,12 +169,12 @@ class Wanted:
     app,
     "run",
     "run a command when there is room",
-    about="Wait for room on this host, hold a permit while the command runs, and leave nothing of "
-    "its process tree behind: not when it ends, nor when it is interrupted, nor when this program "
-    "is killed. The first signal of each kind goes to the command, the same one a second time "
-    "ends the whole tree. That is also ended when the permit is lost because the store could not "
-    "be reached for the lease of 10 s, or this program was stopped (Ctrl-Z) for so long: then it "
-    "is killed, and does not go on when it is continued.",
+    about="Wait for room on this host, hold a permit while the command runs, and leave no process "
+    "of the command behind: not when it ends, not when it is interrupted, not when this program "
+    "is killed. The first signal of each kind goes to the command; the same signal a second time "
+    "ends its whole process tree. The tree is also ended when the permit is lost: because the "
+    "store could not be reached for the lease of 10 s, or because this program was stopped "
+    "(Ctrl-Z) for that long; the tree then does not go on when it is continued.",
     epilog="Exit codes: that of the command, 128 + n if signal n ended it, 127 if there is no "
     "such command, 1 if there was no room before --timeout, or the permit was lost.",
     prints=False,
@@ -194,10 +197,10 @@ def run(
     if not words:
         raise InvalidOption("which command? Write limpet gate run --cpu 1 -- COMMAND ….")
     if marks.MARK in os.environ:
-        # It would wait for the end of what it is a part of, and keep its host reserved meanwhile.
+        # This command would wait until the job around it ends, with the host reserved meanwhile.
         raise InvalidOption(
-            "limpet gate run is inside of a job, or of another limpet gate run; let the task say "
-            "what it weighs, @app.task(weight=Weight(…)), or the outer one: --cpu, --memory."
+            "limpet gate run is inside of a job, or of another limpet gate run; name the weight "
+            "in the task, @app.task(weight=Weight(…)), or in the outer command: --cpu, --memory."
         )
     if not processes.SUPPORTED:
         raise InvalidOption(f"limpet gate run cannot contain a command on {sys.platform}.")
@@ -205,41 +208,41 @@ def run(
     timeout = None if wanted.timeout is None else duration(wanted.timeout, what="--timeout")
     if shutil.which(words[0]) is None:
         if "/" in words[0] and os.path.exists(words[0]):
-            complain(f"{words[0]} is no program that may be run.")
+            complain(f"{words[0]} is not a program that may be run.")
             return CANNOT_BE_RUN
         complain(f"there is no command {words[0]!r} to run.")
         return _NO_SUCH_COMMAND
     store = find_store(target)
-    lease, asked = PermitLease(), Interruption()
+    lease, interruption = PermitLease(), Interruption()
     permit = Permit(
         store,
         lambda: here(server_id),
         weight,
         name=wanted.name or as_name(os.path.basename(words[0])),
         timeout=timeout,
-        on_wait=_Teller(),
+        on_wait=_ReasonPrinter(),
         on_renewed=lease.renewed,
         on_lost=lease.lost,
-        stop=asked.stop,
+        stop=interruption.stop,
     )
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, asked.hear)
-    store.info()  # one that is not there is not made: nobody else would keep to its room
+            signal.signal(number, interruption.handle)
+    store.info()  # raises where there is no store: in a new one the permit would bind nobody else
     try:
         with permit:
-            return run_contained(permit, lease, words, asked, complain)
+            return run_contained(permit, lease, words, interruption, complain)
     except Stopped:
-        return asked.code
+        return interruption.code
 
 
-class _Teller:
-    """Says on standard error why the command does not begin yet."""
+class _ReasonPrinter:
+    """Prints on standard error why the command does not begin yet."""
 
     def __init__(self) -> None:
         self._next = 0.0
 
     def __call__(self, reason: str) -> None:
         if time.monotonic() >= self._next:
-            self._next = time.monotonic() + _TELL_SECONDS
+            self._next = time.monotonic() + _REASON_SECONDS
             complain(reason)

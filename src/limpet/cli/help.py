@@ -1,4 +1,4 @@
-"""How a command is found and explained: near words, and help in sections."""
+"""How a command is found and explained: suggestions for misspelt words, help in sections."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from limpet.cli.terminal import is_coloured
 
-# Of every command; inherited by the commands below it.
+# Settings of every command; the commands below a command inherit them.
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -63,7 +63,7 @@ class Group(TyperGroup):
 
 @contextmanager
 def _of(context: Any) -> Iterator[None]:
-    """Let an error know of which command it is: not all are raised with it."""
+    """Add the command to an error that was raised without one."""
     try:
         yield
     except typer.TyperException as error:
@@ -93,7 +93,7 @@ def _write_usage(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def _piece(text: str) -> str:
-    """A part of a usage line: {TASK} is a TASK, and what follows -- is not said to be optional."""
+    """A part of a usage line: {TASK} becomes TASK; what follows -- is not shown as optional."""
     if text.startswith("[-- "):
         return text[1:-1]
     return text.lower() if text == "[OPTIONS]" else text.strip("{}")
@@ -108,7 +108,7 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
         if param.param_type_name == "option":
             words, text = param.get_help_record(ctx)
             rows = sections.setdefault(param.rich_help_panel or "Options", [])
-            # Those of typer are whole sentences; ours are not.
+            # Texts of typer are whole sentences; ours are not.
             rows.append((words, text[:1].lower() + text[1:-1] if text.endswith(".") else text))
     last = sections.setdefault(next(reversed(sections), "Options"), [])
     last.append((helping.get_help_record(ctx)[0], "show this and exit"))

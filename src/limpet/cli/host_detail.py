@@ -1,4 +1,4 @@
-"""What is shown of one host: its numbers, its past as lines of blocks, who is there; no I/O."""
+"""The picture of one host: numbers, history as blocks, permits and executors; does no I/O."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -31,14 +31,14 @@ from limpet.ops.host_answer import (
 )
 
 _INDENT = 12
-# How wide the past is where nobody says how wide the paper is.
+# Width of the history where the output has no width.
 _PAPER_COLUMNS = 100
-# For how long samples are kept, and how long each is.
+# Per line of history: its label, its samples, how long samples are kept, how long one sample is.
 _SPANS = (
     ("last 15m", "seconds", timedelta(minutes=15), timedelta(seconds=1)),
     ("last 7d", "minutes", timedelta(days=7), timedelta(minutes=1)),
 )
-# A cell has at least two samples in it, else those that come a little late leave gaps.
+# A cell covers at least two samples, else a sample that comes a little late leaves a gap.
 _SAMPLES_PER_CELL = 2
 _MOST_EXECUTORS = 10
 _MOST = "  most 100 %"
@@ -61,7 +61,7 @@ _EXECUTORS = (
 def detail_picture(
     host: HostAnswer, width: int | None, now: datetime | None = None
 ) -> list[RenderableType]:
-    """One host, as wide as that."""
+    """One host, `width` columns wide."""
     now = now or datetime.now(UTC)
     measured = host if isinstance(host, MeasuredHost) else None
     parts: list[RenderableType] = [_head(host)]
@@ -101,7 +101,7 @@ def _head(host: HostAnswer) -> Text:
     return line((f"{host.server}: ", Style.HEAD), state_of(host), (by, Style.FAINT))
 
 
-# -- the past
+# -- history
 
 
 def _past(
@@ -112,13 +112,13 @@ def _past(
     threshold = _threshold(host, name)
     for head, kept, span, step in _SPANS:
         samples = host.history.seconds if kept == "seconds" else host.history.minutes
-        room = min(
+        count = min(
             (width or _PAPER_COLUMNS) - _INDENT - len(_MOST), span // step // _SAMPLES_PER_CELL
         )
-        cells = _cells(samples, name, now - span, span, max(1, room))
-        known = [each for each in cells if each is not None]
+        cells = _cells(samples, name, now - span, span, max(1, count))
+        known = [cell for cell in cells if cell is not None]
         if not known:
-            yield labelled(head, text("nothing is known", Style.FAINT))
+            yield labelled(head, text("no samples", Style.FAINT))
             continue
         most = (f"  most {max(known):.0f} %", Style.FAINT)
         yield labelled(head, line(*_coloured(cells, threshold), most))
@@ -138,19 +138,19 @@ def _cells(
     span: timedelta,
     count: int,
 ) -> list[float | None]:
-    """The largest value in each of so many equal parts of a span; None where none is known."""
+    """The largest value in each of `count` equal parts of a span; None without a sample."""
     cells: list[float | None] = [None] * count
-    for each in samples:
-        place = int((datetime.fromisoformat(each.at) - since) / span * count)
-        value = each.cpu_percent if name == "cpu" else each.memory_percent
+    for sample in samples:
+        place = int((datetime.fromisoformat(sample.at) - since) / span * count)
+        value = sample.cpu_percent if name == "cpu" else sample.memory_percent
         if 0 <= place <= count and value is not None:
-            place = min(place, count - 1)  # of this very moment
+            place = min(place, count - 1)  # a sample of this very moment
             cells[place] = max(value, cells[place] or 0.0)
     return cells
 
 
 def _coloured(cells: Sequence[float | None], threshold: float | None) -> Iterator[Span]:
-    """Runs of cells of one style: those at the threshold show."""
+    """Runs of cells of one style; cells at or above the threshold have a style of their own."""
     begin = 0
     for place in range(1, len(cells) + 1):
         over = _is_over(cells[begin], threshold)
@@ -163,7 +163,7 @@ def _is_over(value: float | None, threshold: float | None) -> bool:
     return value is not None and threshold is not None and value >= threshold
 
 
-# -- who is there
+# -- permits and executors
 
 
 def _permits(
@@ -171,12 +171,12 @@ def _permits(
 ) -> list[RenderableType]:
     rows: list[Row] = [
         [
-            text(each.what),
-            text(weight_text(each)),
-            text(_since(each.at, now)),
-            text(_holder(each), Style.FAINT),
+            text(permit.what),
+            text(weight_text(permit)),
+            text(_since(permit.at, now)),
+            text(_holder(permit), Style.FAINT),
         ]
-        for each in permits
+        for permit in permits
     ]
     return [table(_PERMITS, rows, width, _INDENT)] if rows else []
 
@@ -193,22 +193,24 @@ def _holder(permit: PermitAnswer) -> str:
 
 
 def _executors(executors: Sequence[ExecutorAnswer], width: int | None) -> Iterator[RenderableType]:
-    busiest = sorted(executors, key=lambda each: (-each.cpu_percent, -each.memory_bytes))
+    busiest = sorted(
+        executors, key=lambda executor: (-executor.cpu_percent, -executor.memory_bytes)
+    )
     rows: list[Row] = [
         [
-            text(each.name or "of no session here"),
-            text(each.pid, Style.FAINT),
-            text(f"{each.cpu_percent / 100:.2f}"),
-            text(spoken_size(each.memory_bytes)),
-            text(each.session, Style.FAINT),
+            text(executor.name or "of no session here"),
+            text(executor.pid, Style.FAINT),
+            text(f"{executor.cpu_percent / 100:.2f}"),
+            text(spoken_size(executor.memory_bytes)),
+            text(executor.session, Style.FAINT),
         ]
-        for each in busiest[:_MOST_EXECUTORS]
+        for executor in busiest[:_MOST_EXECUTORS]
     ]
     if not rows:
         yield labelled("executors", text(0, Style.FAINT))
         return
-    cores = sum(each.cpu_percent for each in executors) / 100
-    memory = spoken_size(sum(each.memory_bytes for each in executors))
+    cores = sum(executor.cpu_percent for executor in executors) / 100
+    memory = spoken_size(sum(executor.memory_bytes for executor in executors))
     yield labelled("executors", text(f"{len(executors)}: {cores:.2f} cores, {memory}"))
     yield table(_EXECUTORS, rows, width, _INDENT)
     if (more := len(busiest) - len(rows)) > 0:

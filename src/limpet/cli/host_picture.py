@@ -1,4 +1,4 @@
-"""What is shown of hosts: bars in a table, one host in some lines, or in one; does no I/O."""
+"""The pictures of hosts: bars in a table, one host in several lines or in one; does no I/O."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -14,7 +14,7 @@ from limpet.domain.size import in_unit, spoken_size
 from limpet.ops.host_answer import GateStatus, HostAnswer, MeasuredHost, PermitAnswer
 
 _BAR_CELLS = 10
-# From here on to the threshold a bar is a warning.
+# A bar is a warning from this part of the threshold on.
 _NEAR = 0.85
 
 _HOSTS = (
@@ -34,26 +34,28 @@ def hosts_picture(hosts: Sequence[HostAnswer], width: int | None) -> list[Render
     """A table of all hosts, with bars."""
     rows: list[Row] = [
         [
-            text(each.server),
-            cpu_share(each),
-            memory_share(each),
-            _pressure(each),
-            permits_text(each),
-            text(each.reserved_for or "-", Style.WARN if each.reserved_for else Style.FAINT),
-            text(each.monitor or "none", Style.PLAIN if each.monitor else Style.WARN),
-            text("-" if each.age_seconds is None else age_text(each.age_seconds), Style.FAINT),
-            text(*state_of(each)),
+            text(host.server),
+            cpu_share(host),
+            memory_share(host),
+            _pressure(host),
+            permits_text(host),
+            text(host.reserved_for or "-", Style.WARN if host.reserved_for else Style.FAINT),
+            text(host.monitor or "none", Style.PLAIN if host.monitor else Style.WARN),
+            text("-" if host.age_seconds is None else age_text(host.age_seconds), Style.FAINT),
+            text(*state_of(host)),
         ]
-        for each in hosts
+        for host in hosts
     ]
-    # Why not is a sentence, for which no column is wide enough.
-    reasons = [text(f"  {each.reason}", Style.BAD) for each in hosts if each.reason]
+    # A reason is a sentence, for which no column is wide enough.
+    reasons = [text(f"  {host.reason}", Style.BAD) for host in hosts if host.reason]
     return [table(_HOSTS, rows, width), *left_out(_HOSTS, rows, width), *reasons]
 
 
 def status_picture(status: GateStatus) -> list[RenderableType]:
-    """One host, a line for each thing that counts."""
-    permits = [labelled("", text(f"{each.what}: {weight_text(each)}")) for each in status.permits]
+    """One host, a line for each thing that the gate looks at."""
+    permits = [
+        labelled("", text(f"{permit.what}: {weight_text(permit)}")) for permit in status.permits
+    ]
     return [
         line((f"{status.server}: ", Style.HEAD), state_of(status)),
         *([text(f"  {status.reason}", Style.BAD)] if status.reason else []),
@@ -69,7 +71,7 @@ def status_picture(status: GateStatus) -> list[RenderableType]:
 
 
 def labelled(label: str, *parts: RenderableType) -> Table:
-    """A line that begins with what it is about."""
+    """A line that begins with a label."""
     return beside(text(f"  {label:<10}", Style.FAINT), *parts)
 
 
@@ -94,7 +96,7 @@ def cpu_share(host: HostAnswer | GateStatus) -> RenderableType:
 
 
 def memory_share(host: HostAnswer | GateStatus) -> RenderableType:
-    """The memory, the same."""
+    """The memory, as a bar beside its threshold."""
     if not isinstance(host, GateStatus) or host.memory.used_percent is None:
         return text("unknown", Style.FAINT)
     total, free = host.memory.total_bytes, host.memory.free_bytes
@@ -120,7 +122,7 @@ def _pressure(host: HostAnswer) -> Text:
 
 
 def cpu_beside(host: GateStatus) -> Text:
-    """What the CPU is made of."""
+    """The figures behind the CPU bar."""
     words = f"  now {percent(host.cpu_raw_percent)}, smoothed {percent(host.cpu_ema_percent)}"
     if host.cpu_others_percent is not None:
         words += f", others than permits {percent(host.cpu_others_percent)}"
@@ -131,7 +133,7 @@ def cpu_beside(host: GateStatus) -> Text:
 
 
 def pressure_text(host: GateStatus) -> Text:
-    """All three; those that keep work off beside their thresholds."""
+    """The pressure of CPU, memory and disk, beside the thresholds of those that hold work back."""
     return line(*_pressures(host))
 
 
@@ -155,17 +157,17 @@ def permits_text(host: HostAnswer | GateStatus) -> Text:
         return text(0, Style.FAINT)
     room = host.room if isinstance(host, GateStatus) else None
     of = "" if room is None else f" of {room.cores:g}"
-    parts = [f"{sum(each.cores for each in host.permits):g}{of} cores"]
-    if memory := sum(each.memory_bytes for each in host.permits):
+    parts = [f"{sum(permit.cores for permit in host.permits):g}{of} cores"]
+    if memory := sum(permit.memory_bytes for permit in host.permits):
         most = None if room is None else room.memory_bytes
         of = "" if most is None or most >= UNBOUNDED else f" of {spoken_size(most)}"
         parts.append(spoken_size(memory) + of)
-    parts += ["heavy"] if any(each.heavy for each in host.permits) else []
+    parts += ["heavy"] if any(permit.heavy for permit in host.permits) else []
     return text(f"{len(host.permits)}: {', '.join(parts)}")
 
 
 def _room(status: GateStatus) -> Text:
-    """What one more may take there."""
+    """What one more job may take on the host."""
     if not status.ready:
         return text("for nothing", Style.BAD)
     left = status.left
@@ -187,7 +189,7 @@ def weight_text(permit: PermitAnswer) -> str:
 
 
 def state_of(host: HostAnswer | GateStatus) -> Span:
-    """Whether weighted work may begin there."""
+    """Whether weighted work may begin on the host."""
     if host.ready is None:
         return "not measured", Style.WARN
     return ("ready", Style.GOOD) if host.ready else ("not ready", Style.BAD)
@@ -195,7 +197,7 @@ def state_of(host: HostAnswer | GateStatus) -> Span:
 
 def percent(value: float | None) -> str:
     """A share in words."""
-    # Rounded down, so that what is below a threshold never looks as if it had reached it.
+    # Rounded down, so that a value below a threshold never looks as if it had reached it.
     return "unknown" if value is None else f"{int(value)} %"
 
 

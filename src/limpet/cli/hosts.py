@@ -1,4 +1,4 @@
-"""`limpet hosts`: what the machines carry, and what they have given away."""
+"""`limpet hosts`: the load of the hosts, and the permits that were given on them."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from limpet.cli.command import command, group
 from limpet.cli.host_detail import detail_picture
 from limpet.cli.host_picture import hosts_picture
-from limpet.cli.output import say_json, show
+from limpet.cli.output import print_json, show
 from limpet.cli.style import Style, text
 from limpet.cli.target import Common, find_store
 from limpet.cli.terminal import columns, is_terminal
@@ -24,10 +24,10 @@ app = group()
     "hosts",
     "show what hosts carry and have room for, or one of them in detail",
     about="Show each host that runs workers or has given permits: CPU (the greater of now and "
-    "smoothed) and memory beside their thresholds, pressure of the memory, permits, the job or "
-    "caller for which it is reserved, and how old the reading of its monitor is. With SERVER that "
+    "smoothed) and memory beside their thresholds, memory pressure, permits, the job or caller "
+    "for which the host is reserved, and the age of its monitor's reading. With SERVER, show that "
     "host alone: the largest use of CPU and memory in each part of the last 15 minutes and of the "
-    "last 7 days, all pressures, load, disk, who holds its permits and since when, and what "
+    "last 7 days, all pressures, load, disk, who holds its permits and since when, and what its "
     "executors use.",
 )
 def hosts(
@@ -37,7 +37,7 @@ def hosts(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="live, until q or Ctrl-C")] = False,
 ) -> int:
-    """Print the hosts, or one, or watch."""
+    """Print all hosts or one, once or live."""
     store = find_store(common)
     view = _All(store) if server is None else _One(store, server)
     if watch:
@@ -49,7 +49,7 @@ def hosts(
         return 0
     view.look()
     if common.json:
-        say_json(view.seen)
+        print_json(view.seen)
     else:
         show(*view.picture(columns()), width=columns())
     return 0
@@ -65,7 +65,7 @@ class _All:
         self.seen: list[HostAnswer] = []
 
     def look(self) -> None:
-        from limpet.ops.hosts import list_hosts  # which needs what measures hosts
+        from limpet.ops.hosts import list_hosts  # loads what measures hosts
 
         self.seen = list_hosts(self._store)
 
@@ -76,7 +76,7 @@ class _All:
 
 
 class _One:
-    """One host in detail; less often, because its past is long."""
+    """One host in detail; looks less often, because the history is long."""
 
     every_seconds = 3.0
 
@@ -95,11 +95,11 @@ class _One:
 
 
 def _watch(view: _All | _One) -> None:
-    from limpet.cli.watch import watch  # only where there are such terminals
+    from limpet.cli.watch import watch  # imports what only Unix terminals have
 
     def page(width: int, height: int, trouble: str | None) -> RenderableType:
         old = [text(f"this is old: {trouble}", Style.BAD)] if trouble else []
         return Group(*old, *view.picture(width))
 
-    view.look()  # a store that cannot be read is said before the screen turns
+    view.look()  # an unreadable store raises here, before the screen is taken over
     watch(view.look, page, view.every_seconds)

@@ -1,4 +1,4 @@
-"""`limpet job`: everything about one job, and what can be done to it."""
+"""`limpet job`: show, explain and change one job."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from limpet.cli.command import command, group
 from limpet.cli.job_picture import job_picture
 from limpet.cli.json_input import json_object, named_value
-from limpet.cli.output import say, say_json, show
+from limpet.cli.output import print_json, print_line, show
 from limpet.cli.target import Common, find_app, find_store
 from limpet.domain.errors import InvalidOption
 from limpet.domain.ids import checked_id
@@ -29,7 +29,7 @@ def show_one(job_id: Id, common: Common) -> int:
     """Show a job."""
     job = show_job(find_store(common), checked_id(job_id))
     if common.json:
-        say_json(job)
+        print_json(job)
         return 0
     show(*job_picture(job))
     return 0
@@ -40,9 +40,9 @@ def why(job_id: Id, common: Common) -> int:
     """Explain a job."""
     reason = why_job(find_store(common), job_id)
     if common.json:
-        say_json({"id": job_id, **plain(reason)})
+        print_json({"id": job_id, **plain(reason)})
     else:
-        say(reason.text)
+        print_line(reason.text)
     return 0
 
 
@@ -85,7 +85,7 @@ def cancel(
     "repair",
     "let a quarantined job go on, with other arguments or as it is",
     about="Check arguments against the task of the app and let a quarantined job go on with them. "
-    "Without any it is checked as it is stored. *** where a secret is masked keeps that secret.",
+    "Without arguments, check the job as it is stored. *** in place of a secret keeps the secret.",
 )
 def repair(
     job_id: Id,
@@ -123,7 +123,7 @@ def repair(
 
 def _done(common: Common, job_id: str, store: Store, text: str) -> int:
     if common.json:
-        say_json(show_job(store, job_id))
+        print_json(show_job(store, job_id))
     else:
-        say(text)
+        print_line(text)
     return 0

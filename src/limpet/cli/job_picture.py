@@ -38,7 +38,7 @@ def job_picture(job: JobDetail) -> Iterator[RenderableType]:
 
 
 def _facts(job: JobDetail, facts: dict[str, Any]) -> Table:
-    """What is not as it usually is, a line or more for each."""
+    """Every fact that differs from the usual value, on one or more lines each."""
     rows = Table.grid()
     rows.add_column(width=_LABEL_CELLS, no_wrap=True)
     rows.add_column(overflow="fold")
@@ -80,7 +80,7 @@ def _timeline(job: JobDetail) -> Padding:
 
 
 def _more(event: EventAnswer) -> Text:
-    """Who held the job, and what came of it."""
+    """Who held the job, and the cause."""
     gap = "  " if event.cause else ""
     holder = f"session {event.session} token {event.token}{gap}" if event.session else ""
     words = line((holder, Style.FAINT), wraps=True)
@@ -89,14 +89,14 @@ def _more(event: EventAnswer) -> Text:
 
 def _log(job: JobDetail) -> Padding:
     rows = _columns(2)
-    for each in job.log:
-        level = line((f"{each.level}: ", Style.PLAIN), wraps=True)
-        rows.add_row(_time(each.at), level.append_text(block(each.message)))
+    for entry in job.log:
+        level = line((f"{entry.level}: ", Style.PLAIN), wraps=True)
+        rows.add_row(_time(entry.at), level.append_text(block(entry.message)))
     return _indented(rows)
 
 
 def _columns(count: int) -> Table:
-    """So many columns, of which the last one may take several lines."""
+    """A grid of `count` columns; the last one may take several lines."""
     rows = Table.grid(padding=(0, 2, 0, 0))
     for _ in range(count - 1):
         rows.add_column(no_wrap=True)

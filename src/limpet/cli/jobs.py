@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from limpet.cli.asking import Consent, carry_out
 from limpet.cli.command import command, group, without_action
+from limpet.cli.consent import Consent, carry_out
 from limpet.cli.filters import StateFilters
-from limpet.cli.output import ago, say, say_json, shortened, show_table
+from limpet.cli.output import ago, print_json, print_line, shortened, show_table
 from limpet.cli.page import Paging
 from limpet.cli.style import Column, Style, state_text, text
 from limpet.cli.target import Common, find_store
@@ -44,10 +44,10 @@ def show(paging: Paging, which: StateFilters, common: Common) -> int:
     found = which.selection()
     page = list_jobs(find_store(common), found, paging.cursor, paging.limit)
     if common.json:
-        say_json(page)
+        print_json(page)
         return 0
     if not page.jobs:
-        say("no jobs")
+        print_line("no jobs")
         return 0
     rows = [
         (
@@ -64,7 +64,7 @@ def show(paging: Paging, which: StateFilters, common: Common) -> int:
     ]
     show_table(_COLUMNS, rows)
     if page.cursor:
-        say(f"more: --cursor {page.cursor}")
+        print_line(f"more: --cursor {page.cursor}")
     return 0
 
 
@@ -107,7 +107,7 @@ def retry(consent: Consent, which: StateFilters, common: Common) -> int:
         consent,
         "retry",
         "retried",
-        lambda dry, tell: retry_many(store, chosen, dry_run=dry, tell=tell),
+        lambda dry, on_progress: retry_many(store, chosen, dry_run=dry, on_progress=on_progress),
         json=common.json,
     )
 
@@ -134,7 +134,9 @@ def discard(
         consent,
         "discard",
         "discarded",
-        lambda dry, tell: discard_many(store, chosen, reason, dry_run=dry, tell=tell),
+        lambda dry, on_progress: discard_many(
+            store, chosen, reason, dry_run=dry, on_progress=on_progress
+        ),
         json=common.json,
     )
 
@@ -158,7 +160,9 @@ def move(
         consent,
         f"move to {to}",
         f"moved to {to}",
-        lambda dry, tell: requeue_many(store, chosen, to, dry_run=dry, tell=tell),
+        lambda dry, on_progress: requeue_many(
+            store, chosen, to, dry_run=dry, on_progress=on_progress
+        ),
         json=common.json,
     )
 

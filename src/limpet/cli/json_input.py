@@ -1,4 +1,4 @@
-"""Arguments of a job as a person types them."""
+"""Reads the arguments of a job as a person types them."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def named_value(text: str) -> tuple[str, Any]:
-    """NAME=VALUE, where the value is JSON, or else a text as it stands."""
+    """Split NAME=VALUE; a value that is not JSON is text."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise InvalidOption(f"{text!r}: write NAME=VALUE, as in to=a@b.c or count=5.")

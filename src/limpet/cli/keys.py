@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from limpet.cli.command import command, group
-from limpet.cli.output import say, say_json
+from limpet.cli.output import print_json, print_line
 from limpet.cli.rate import RateOptions
 from limpet.cli.target import Common, find_store
 from limpet.domain.errors import InvalidOption
@@ -20,21 +20,21 @@ app = group("Limit the jobs of one key.")
     app,
     "limit",
     "how many at once, and how often",
-    about="Say for all jobs of a key how many may be under way and how often one begins, instead "
-    "of what they say themselves and of what was set before.",
+    about="Set for all jobs of a key how many may be under way and how often one may begin. This "
+    "replaces what the jobs declare themselves, and what was set before.",
 )
 def limit(
     key: Key,
     rates: RateOptions,
     common: Common,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", metavar="N", help="so many at once")
+        int | None, typer.Option("--concurrency", metavar="N", help="this many at once")
     ] = None,
 ) -> int:
     """Limit a key."""
     rate = rates.checked()
     if concurrency is None and rate is None:
-        raise InvalidOption("say what to limit: --concurrency, --rate, or both.")
+        raise InvalidOption("nothing to limit; name --concurrency, --rate, or both.")
     limits = limit_key(find_store(common), key, concurrency, rate)
     parts = [] if concurrency is None else [f"{concurrency} at once"]
     parts += [str(rate)] if rate else []
@@ -44,18 +44,18 @@ def limit(
 @command(
     app,
     "unlimit",
-    "as the jobs say themselves",
+    "back to what the jobs declare",
     about="Take back what limpet keys limit has set.",
 )
 def unlimit(key: Key, common: Common) -> int:
-    """Take the limits of a key back."""
+    """Remove the limits of a key."""
     limits = limit_key(find_store(common), key)
-    return _done(common, limits, "as its jobs say themselves")
+    return _done(common, limits, "as its jobs declare")
 
 
 def _done(common: Common, limits: KeyLimits, text: str) -> int:
     if common.json:
-        say_json(limits)
+        print_json(limits)
     else:
-        say(f"key {limits.key}: {text}")
+        print_line(f"key {limits.key}: {text}")
     return 0

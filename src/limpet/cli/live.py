@@ -1,4 +1,4 @@
-"""Lines that scroll, with a few below them that are drawn again and again."""
+"""Lines that scroll, and below them a few lines that are drawn again and again."""
 
 import contextlib
 import sys
@@ -12,14 +12,14 @@ from rich.text import Text
 from limpet.cli.output import show
 from limpet.cli.terminal import columns, console, is_terminal, size_of
 
-# Where nobody says how wide the paper is.
+# Width where the output has none.
 _PAPER_COLUMNS = 100
 
 
 class Live:
-    """Standard output: `write` adds a line for good, `show` replaces what is below.
+    """Standard output: `write` adds a line that stays, `show` replaces the lines below.
 
-    On what is no terminal only `write` prints anything; `quiet` prints nothing at all.
+    Where the output is not a terminal, only `write` prints; `quiet` prints nothing at all.
     """
 
     def __init__(self, quiet: bool = False) -> None:
@@ -40,7 +40,7 @@ class Live:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # What was shown last stays, as the last lines that were written.
+        # The lines that were shown last stay, as if they had been written.
         if self.is_terminal:
             with contextlib.suppress(OSError):
                 self._drawing.stop()
@@ -55,7 +55,7 @@ class Live:
         return size_of(sys.stdout) or (_PAPER_COLUMNS, 24)
 
     def write(self, line: Text) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         if self._quiet:
             return
         if not self.is_terminal:
@@ -66,7 +66,7 @@ class Live:
         self._drawing.console.print(Group(line))
 
     def show(self, parts: Sequence[RenderableType]) -> None:
-        """What is so now."""
+        """Replace the lines below those that stay."""
         if self.is_terminal:
             self._drawing.console.size = self._size
             self._drawing.update(Group(*parts), refresh=True)

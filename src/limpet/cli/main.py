@@ -1,4 +1,4 @@
-"""`limpet`: reads the command line, runs a command, says errors in one sentence."""
+"""`limpet`: reads the command line, runs a command, prints an error as one sentence."""
 
 import sys
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from limpet.host.streams import open_missing
 
 
 class _Entry(NamedTuple):
-    """Where a command is written, and what the list of commands says of it."""
+    """The module of a command, and its line in the list of commands."""
 
     place: str
     section: str
@@ -53,16 +53,16 @@ _COMMANDS = {
         "hosts:app", _STORE, "show what hosts carry and have room for, or one of them in detail"
     ),
     "gate": _Entry(
-        "gate:app", _STORE, "ask whether this host has room, or run a command when it has"
+        "gate:app", _STORE, "show whether this host has room, or run a command when it has"
     ),
     "migrate": _Entry("store:migrate_app", _STORE, "make the store, or bring it up to date"),
-    "fsck": _Entry("store:fsck_app", _STORE, "check what must always hold; exit 1 if it does not"),
+    "fsck": _Entry("store:fsck_app", _STORE, "check the invariants; exit 1 if one is broken"),
     "move": _Entry("move:app", _STORE, "take everything from one store to another"),
 }
 
 
 class _CommandLine(Group):
-    """The commands by name; lists and completions know them only by what is written above."""
+    """The commands by name; lists and completions use only the table above, and load nothing."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(_COMMANDS)
@@ -82,8 +82,8 @@ def _loaded(name: str) -> Any:
     return typer.main.get_command(getattr(import_module(f"limpet.cli.{module}"), attribute))
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"limpet {limpet.__version__}")
         raise typer.Exit
 
@@ -93,7 +93,7 @@ def command_line() -> Any:
     app = typer.Typer(
         cls=_CommandLine,
         help="Durable jobs that cannot be orphaned.",
-        epilog="Exit codes: 0 done, 1 the thing asked about is not well, 2 wrong usage.",
+        epilog="Exit codes: 0 done, 1 something is wrong with what was looked at, 2 wrong usage.",
         context_settings=SETTINGS,
         subcommand_metavar="COMMAND",
         rich_markup_mode=None,
@@ -104,7 +104,7 @@ def command_line() -> Any:
         version: Annotated[
             bool,
             typer.Option(
-                "--version", callback=_tell_version, is_eager=True, help="print the version"
+                "--version", callback=_print_version, is_eager=True, help="print the version"
             ),
         ] = False,
     ) -> None: ...

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from limpet.cli.command import command, group
-from limpet.cli.output import say, say_json
+from limpet.cli.output import print_json, print_line
 from limpet.cli.progress import ProgressLine
 from limpet.cli.target import Debug, Json
 from limpet.domain.duration import duration
@@ -21,7 +21,7 @@ from limpet.storage.registry import open_store, same_store
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The options of a command that names its stores itself."""
+    """The options of a command that takes its stores as arguments."""
 
     json: Json = False
     debug: Debug = False
@@ -34,10 +34,10 @@ app = group()
     app,
     "move",
     "take everything from one store to another",
-    about="Take every job of SOURCE to TARGET, an empty store: waiting and finished ones, with "
-    "their timelines, lines, results, paused queues and totals. SOURCE is closed first: clients "
-    "are told where it goes, running jobs are waited for, its workers end. Stopped halfway, it "
-    "goes on when it is run again. Afterwards SOURCE can be read, not written.",
+    about="Take every job of SOURCE to TARGET, an empty store: waiting and finished jobs, with "
+    "their timelines, places in line, results, paused queues and totals. SOURCE is closed first: "
+    "its clients learn the new URL, running jobs finish, its workers end. A move that was stopped "
+    "halfway goes on when it is run again. Afterwards SOURCE can be read, not written.",
 )
 def move(
     source: Annotated[
@@ -67,9 +67,9 @@ def move(
         raise InvalidOption("SOURCE and TARGET are the same store; name another.")
     old, new = open_store(source), open_store(target)
     try:
-        sweeper = Sweeper(old, None, proof, told=forget)
+        sweeper = Sweeper(old, None, proof, forget=forget)
         progress = ProgressLine(quiet=output.json)
-        mover = Mover(old, new, sweep=sweeper.sweep, tell=partial(_tell, progress))
+        mover = Mover(old, new, sweep=sweeper.sweep, on_progress=partial(_show, progress))
         return _abort(output, mover) if abort else _move(output, mover, progress, longest)
     finally:
         new.close()
@@ -77,7 +77,7 @@ def move(
 
 
 def _number(text: str) -> str | float:
-    """Seconds may be written without a unit."""
+    """Read a number without a unit as seconds."""
     try:
         return float(text)
     except ValueError:
@@ -89,29 +89,31 @@ def _move(output: Output, mover: Mover, progress: ProgressLine, wait: timedelta)
         done = mover.move(wait)
     jobs = number_of(done.jobs, "job")
     if output.json:
-        say_json(done)
+        print_json(done)
     elif done.already:
-        say(f"{done.source} was already moved to {done.target}, which has {jobs}")
+        print_line(f"{done.source} was already moved to {done.target}, which has {jobs}")
     else:
-        say(f"moved {jobs} from {done.source} to {done.target} in {done.seconds:.1f} s")
-        say("set LIMPET_URL, or the URL of the app, to the new place and start the workers there")
+        print_line(f"moved {jobs} from {done.source} to {done.target} in {done.seconds:.1f} s")
+        print_line(
+            "set LIMPET_URL, or the URL of the app, to the new place and start the workers there"
+        )
     return 0
 
 
 def _abort(output: Output, mover: Mover) -> int:
     done = mover.abort()
     if output.json:
-        say_json(done)
+        print_json(done)
     elif done.aborted:
-        say(f"gave up: {done.source} is open again; start its workers")
+        print_line(f"gave up: {done.source} is open again; start its workers")
     else:
-        say(f"{done.source} is not being moved there; nothing changed")
+        print_line(f"{done.source} is not being moved to TARGET; nothing changed")
     return 0 if done.aborted else 1
 
 
-def _tell(progress: ProgressLine, now: Moving) -> None:
+def _show(progress: ProgressLine, now: Moving) -> None:
     if now.running:
-        progress.tell(f"waiting for {number_of(now.running, 'running job')}")
+        progress.update(f"waiting for {number_of(now.running, 'running job')}")
     else:
         words = f"{now.arrived} of {number_of(now.jobs, 'job')}"
-        progress.tell(words, now.arrived, now.jobs)
+        progress.update(words, now.arrived, now.jobs)

@@ -25,36 +25,36 @@ class CannotPrint(Exception):
         self.error = error
 
 
-def say(text: str) -> None:
-    """Print one line to standard output; what a terminal would obey in it is written out.
+def print_line(text: str) -> None:
+    """Print one line to standard output; characters that a terminal would obey are escaped.
 
-    The only way from a command to there, beside `say_json`, `show` and the live views.
+    Commands print only with this, `print_json`, `show` and the live views.
     """
     _print(printable(text).rstrip())
 
 
-def say_json(value: Any, *, indent: int | None = 2) -> None:
-    """Print an answer, or plain data, as JSON, which no terminal obeys either."""
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """Print an answer, or plain data, as JSON; characters that a terminal obeys are escaped."""
     from limpet.ops.record import plain
 
     _print(printable_json(plain(value), indent))
 
 
 def show(*parts: "RenderableType", width: int | None = None) -> None:
-    """Print a picture; its texts are made by `limpet.cli.style`, which escapes them.
+    """Print a picture; its texts come from `limpet.cli.style`, which escapes them.
 
-    Without a width it is as wide as the terminal, and elsewhere no line is cut or wrapped.
+    Without a width it is as wide as the terminal; without a terminal no line is cut or wrapped.
     """
     from rich.console import Group
 
     paper = io.StringIO()
-    console(width, paper).print(Group(*parts))  # by itself a text would forget how it is cut
+    console(width, paper).print(Group(*parts))  # a text outside of a group would not be cut
     for line in paper.getvalue().removesuffix("\n").split("\n"):
         _print(line if is_terminal() else line.rstrip())
 
 
 def show_table(heads: Sequence["Column"], rows: Sequence["Row"], indent: int = 0) -> None:
-    """Print a table: on a terminal as wide as that, elsewhere as wide as it is."""
+    """Print a table: as wide as the terminal, elsewhere as wide as its texts."""
     from limpet.cli.style import left_out, table
 
     width = columns() if sys.stdout.isatty() else None
@@ -71,7 +71,7 @@ def note(text: str, end: str = "\n") -> None:
     try:
         print(printable(text), end=end, file=sys.stderr, flush=True)
     except OSError:
-        discard("stderr")  # nobody reads it, or it cannot be written: there is nowhere to say so
+        discard("stderr")  # nobody reads it, or it cannot be written: no place is left to report it
 
 
 def _print(text: str) -> None:
@@ -84,7 +84,7 @@ def _print(text: str) -> None:
 
 
 def ago(iso: str | None) -> str | None:
-    """A time as a person says it: "3m 20s ago", "in 10m"."""
+    """A time in words: "3m 20s ago", "in 10m"."""
     if iso is None:
         return None
     gap = datetime.now(UTC) - datetime.fromisoformat(iso)
@@ -96,6 +96,6 @@ def ago(iso: str | None) -> str | None:
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most so many characters, as it is printed."""
+    """A text of at most `most` characters, as it is printed."""
     text = printable(text)
     return text if len(text) <= most else text[: most - 1] + "…"

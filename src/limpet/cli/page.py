@@ -17,7 +17,7 @@ def _count(text: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """Where a page begins and how long it is."""
+    """Where a page begins, and how many jobs it has."""
 
     limit: Annotated[int, typer.Option("--limit", metavar="N", parser=_count, help="how many")] = 50
     cursor: Annotated[

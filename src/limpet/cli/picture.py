@@ -1,4 +1,4 @@
-"""The picture that `limpet top` draws of an overview; knows widths and heights, does no I/O."""
+"""The picture that `limpet top` draws of an overview; fits it to a width and a height, no I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,9 +58,9 @@ _EVENTS = (
 
 @dataclass
 class _Section:
-    """Rows of a table, of which fewer are shown where the terminal is low.
+    """Rows of a table; fewer of them are shown where the terminal is low.
 
-    `hidden`: how many more there are than rows. `least`: how many lines are kept at the least.
+    `hidden`: how many more rows exist than `rows` has. `least`: the fewest lines to keep.
     """
 
     title: Text
@@ -84,11 +84,11 @@ class _Section:
         return (1 + len(self.rows) if self.rows else 0) + bool(self.note) + bool(self.hidden)
 
     def height(self, gap: int) -> int:
-        """With its title, and what is empty before that."""
+        """Lines, with the title and the empty lines before it."""
         return self.lines + 1 + gap if self.lines else 0
 
     def parts(self, width: int | None) -> list[RenderableType]:
-        """The title and what is below it."""
+        """The title, and the rows or the note below it."""
         if self.note is not None:
             return [self.title, self.note]
         whole = self.lines == self._wanted
@@ -108,7 +108,7 @@ def picture(
     height: int | None = None,
     trouble: str | None = None,
 ) -> Group:
-    """One look at the store; `trouble` is why it is an old one."""
+    """One look at the store; `trouble`: why a newer look failed."""
     now = datetime.fromisoformat(seen.at)
     parts: list[RenderableType] = list(_head(seen, width, now, trouble))
     sections = [_workers(seen), _queues(seen, rates), _running(seen), _events(seen, now)]
@@ -140,37 +140,37 @@ def _title(name: str, count: int) -> Text:
 def _workers(seen: Overview) -> _Section:
     rows: list[Row] = [
         [
-            text(each.name),
-            text(each.host),
-            text(each.state, _STATES.get(each.state, Style.PLAIN)),
-            text(each.holds),
-            text(f"{_age(each.heard_seconds_ago)} ago"),
-            text(_age(each.lease_seconds), Style.FAINT),
-            text(each.pid, Style.FAINT),
+            text(worker.name),
+            text(worker.host),
+            text(worker.state, _STATES.get(worker.state, Style.PLAIN)),
+            text(worker.holds),
+            text(f"{_age(worker.heard_seconds_ago)} ago"),
+            text(_age(worker.lease_seconds), Style.FAINT),
+            text(worker.pid, Style.FAINT),
         ]
-        for each in seen.workers
+        for worker in seen.workers
     ]
     if rows:
         return _Section(_title("WORKERS", len(rows)), _WORKERS, rows, 2)
-    none = text("  none: nothing is run; start one with limpet worker", Style.WARN)
+    none = text("  none: no job is run; start one with limpet worker", Style.WARN)
     return _Section(_title("WORKERS", 0), _WORKERS, [], 1, note=none)
 
 
 def _queues(seen: Overview, rates: Mapping[str, float] | None) -> _Section:
     rows: list[Row] = []
-    for each in seen.queues:
-        rate = None if rates is None else rates.get(each.queue)
+    for queue in seen.queues:
+        rate = None if rates is None else rates.get(queue.queue)
         rows.append(
             [
-                text(each.queue),
-                _number(each.ready),
-                _number(each.scheduled),
-                _number(each.running),
-                _number(each.blocked, Style.WARN),
-                _number(each.failed, Style.BAD),
+                text(queue.queue),
+                _number(queue.ready),
+                _number(queue.scheduled),
+                _number(queue.running),
+                _number(queue.blocked, Style.WARN),
+                _number(queue.failed, Style.BAD),
                 text("-" if rate is None else _rate(rate)),
-                _number(each.orphaned, Style.WARN),
-                _remark(each),
+                _number(queue.orphaned, Style.WARN),
+                _remark(queue),
             ]
         )
     return _Section(_title("QUEUES", len(rows)), _QUEUES, rows, 2)
@@ -186,15 +186,15 @@ def _remark(queue: QueueTotals) -> Text:
 def _running(seen: Overview) -> _Section:
     rows: list[Row] = [
         [
-            text(each.task),
-            text(each.id, Style.FAINT),
-            text(each.worker or "?"),
-            text(each.attempt, Style.PLAIN if each.attempt == 1 else Style.WARN),
-            text("-" if each.seconds is None else _age(each.seconds)),
-            _progress(each.progress),
-            _note(each),
+            text(job.task),
+            text(job.id, Style.FAINT),
+            text(job.worker or "?"),
+            text(job.attempt, Style.PLAIN if job.attempt == 1 else Style.WARN),
+            text("-" if job.seconds is None else _age(job.seconds)),
+            _progress(job.progress),
+            _note(job),
         ]
-        for each in seen.running
+        for job in seen.running
     ]
     hidden = seen.running_total - len(rows) if rows else 0
     title = _title("RUNNING", seen.running_total)
@@ -220,24 +220,21 @@ def _note(job: RunningJob) -> Text:
 def _events(seen: Overview, now: datetime) -> _Section:
     rows: list[Row] = [
         [
-            text(f"{_age((now - datetime.fromisoformat(each.at)).total_seconds())} ago",
+            text(f"{_age((now - datetime.fromisoformat(event.at)).total_seconds())} ago",
                  Style.FAINT),
-            text(each.event, Style.BAD if each.event in _BAD_EVENTS else Style.WARN),
-            text(each.task),
-            text(each.job, Style.FAINT),
-            text(each.cause.text if each.cause else ""),
+            text(event.event, Style.BAD if event.event in _BAD_EVENTS else Style.WARN),
+            text(event.task),
+            text(event.job, Style.FAINT),
+            text(event.cause.text if event.cause else ""),
         ]
-        for each in seen.events
+        for event in seen.events
     ]  # fmt: skip
     title = text("LAST EVENTS", Style.HEAD)
     return _Section(title, _EVENTS, rows, 0, counts_hidden=False)
 
 
 def _fit(sections: list[_Section], height: int) -> int:
-    """Take lines from the longest section until all fit.
-
-    The answer is how many empty lines there is room for before each section.
-    """
+    """Take lines from the longest section until all fit; return the empty lines before each."""
     events = sections[-1]
     gap = 1 if sum(section.height(1) for section in sections) <= height else 0
     while sum(section.height(gap) for section in sections) > height:

@@ -1,4 +1,4 @@
-"""How far something is that takes long, beside what is printed at its end."""
+"""The progress of a long command, on standard error."""
 
 import sys
 import time
@@ -16,9 +16,9 @@ _BAR_SECONDS = 0.1
 
 
 class ProgressLine:
-    """On standard error: a bar where that is a terminal, else a line once a second.
+    """A bar where standard error is a terminal, else a line once a second.
 
-    `at_once`: the first line does not wait for a second to pass.
+    `at_once`: print the first line without waiting for a second to pass.
     """
 
     def __init__(self, *, quiet: bool = False, at_once: bool = False) -> None:
@@ -38,8 +38,8 @@ class ProgressLine:
         if self._bar is not None:
             self._bar.stop()
 
-    def tell(self, words: str, done: int = 0, total: int = 0) -> None:
-        """It is here now; `total` where it is known how far it goes."""
+    def update(self, words: str, done: int = 0, total: int = 0) -> None:
+        """Show how much is done; `total`: of how much, 0 where that is unknown."""
         if self._quiet or time.monotonic() < self._next:
             return
         if total and is_terminal(sys.stderr):

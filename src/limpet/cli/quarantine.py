@@ -1,9 +1,9 @@
 """`limpet quarantine`: jobs whose arguments do not fit their task."""
 
-from limpet.cli.asking import Consent, carry_out
 from limpet.cli.command import command, group, without_action
+from limpet.cli.consent import Consent, carry_out
 from limpet.cli.filters import Filters
-from limpet.cli.output import ago, say, say_json, shortened, show_table
+from limpet.cli.output import ago, print_json, print_line, shortened, show_table
 from limpet.cli.page import Paging
 from limpet.cli.style import Column, Style, text
 from limpet.cli.target import Common, find_app, find_store
@@ -24,19 +24,21 @@ app = group(runs_alone=True)
 
 @without_action(
     app,
-    "Jobs whose arguments do not fit their task are put aside, because to run them again would "
+    "Jobs whose arguments do not fit their task are put aside, because running them again would "
     "not help. List them, newest first, with the reason. limpet job repair ID changes the "
     "arguments of one.",
 )
-@command(app, "list", "which, and why", about="List them, newest first, with the reason.")
+@command(
+    app, "list", "list them, with the reason", about="List them, newest first, with the reason."
+)
 def show(paging: Paging, which: Filters, common: Common) -> int:
-    """List what is quarantined."""
+    """List the quarantined jobs."""
     chosen = which.selection().within(State.QUARANTINED)
     page = list_jobs(find_store(common), chosen, paging.cursor, paging.limit)
     if common.json:
-        say_json(page)
+        print_json(page)
     elif not page.jobs:
-        say("nothing is quarantined")
+        print_line("nothing is quarantined")
     else:
         rows = [
             (
@@ -50,25 +52,27 @@ def show(paging: Paging, which: Filters, common: Common) -> int:
         ]
         show_table(_COLUMNS, rows)
         if page.cursor:
-            say(f"more: --cursor {page.cursor}")
+            print_line(f"more: --cursor {page.cursor}")
     return 0
 
 
 @command(
     app,
     "release",
-    "let go on what fits by now",
-    about="After the code was mended: check each as it is stored against the app, and let go on "
-    "what fits. What still does not fit stays, and is told with the reason.",
+    "let those go on that fit by now",
+    about="After the code was corrected: check each quarantined job against the app, and let those "
+    "go on that fit. A job that still does not fit stays, and is listed with the reason.",
 )
 def release(consent: Consent, which: Filters, common: Common) -> int:
-    """Release what fits."""
+    """Release the jobs that fit."""
     chosen, found = which.selection(), find_app(common)
     store = found.client.store
     return carry_out(
         consent,
         "release",
         "released",
-        lambda dry, tell: release_many(store, chosen, found, dry_run=dry, tell=tell),
+        lambda dry, on_progress: release_many(
+            store, chosen, found, dry_run=dry, on_progress=on_progress
+        ),
         json=common.json,
     )

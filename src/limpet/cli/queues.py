@@ -1,4 +1,4 @@
-"""`limpet queues`: how many jobs are where, and why; pause, drain, limit and hold a queue."""
+"""`limpet queues`: count jobs by queue and state; pause, drain, limit and hold a queue."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from limpet.cli.command import command, group, without_action
-from limpet.cli.output import ago, say, say_json, show_table
+from limpet.cli.output import ago, print_json, print_line, show_table
 from limpet.cli.progress import ProgressLine
 from limpet.cli.rate import RateOptions
 from limpet.cli.remark import limits_text, queue_remark
@@ -21,7 +21,7 @@ from limpet.ops.inspect import limits_of, list_queues
 from limpet.ops.record import iso
 from limpet.storage.contract.store import Store
 
-# At 80 columns of a terminal: what waits and runs, and what went wrong, before the rest.
+# Columns to keep on a terminal of 80: what waits, what runs and what went wrong, before the rest.
 _KEPT = {
     State.READY: 9,
     State.RUNNING: 8,
@@ -43,7 +43,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Which of the limits are meant; without any, all."""
+    """Which of the limits to remove; all of them if none is named."""
 
     concurrency: Annotated[bool, typer.Option("--concurrency", help="only the concurrency")] = False
     rate: Annotated[bool, typer.Option("--rate", help="only the rate")] = False
@@ -55,16 +55,16 @@ app = group(runs_alone=True)
 
 @without_action(
     app,
-    "List the queues with the number of jobs by state, their limits, and why nothing, or no more, "
-    "of them runs. The actions are for all workers, at once.",
+    "List the queues with the number of jobs by state, their limits, and why no job, or no further "
+    "job, of a queue runs. The actions hold for all workers, at once.",
 )
 def show(common: Common) -> int:
     """List the queues."""
     queues = list_queues(find_store(common))
     if common.json:
-        say_json(queues)
+        print_json(queues)
     elif not queues:
-        say("no queues")
+        print_line("no queues")
     else:
         rows = [
             (
@@ -84,12 +84,12 @@ def _count(number: int, state: State) -> Text:
     return text(number, OF_STATES.get(state, Style.PLAIN) if number else Style.FAINT)
 
 
-@command(app, "pause", "start nothing of it; it takes in jobs as before")
+@command(app, "pause", "start none of its jobs; it still takes in new ones")
 def pause(name: Name, common: Common) -> int:
     """Pause a queue."""
     store = find_store(common)
     ops.pause_queue(store, name)
-    return _done(common, name, store, "is paused: nothing of it starts until it is resumed")
+    return _done(common, name, store, "is paused: none of its jobs starts until it is resumed")
 
 
 @command(app, "resume", "start its jobs again and take in new ones, after pause or drain")
@@ -105,7 +105,7 @@ def resume(name: Name, common: Common) -> int:
     return _done(common, name, store, text)
 
 
-@command(app, "drain", "take in no new jobs; what it has goes on")
+@command(app, "drain", "take in no new jobs; those that it has go on")
 def drain(
     name: Name,
     common: Common,
@@ -123,7 +123,7 @@ def drain(
         left = ops.left_in(store, name)
         return _done(common, name, store, f"takes in no new jobs; {_left(left)}")
     with ProgressLine(quiet=common.json, at_once=True) as progress:
-        left = ops.wait_until_empty(store, name, longest, lambda left: progress.tell(_left(left)))
+        left = ops.wait_until_empty(store, name, longest, lambda left: progress.update(_left(left)))
     if not left.jobs:
         return _done(common, name, store, "is drained: it is empty, and takes in no new jobs")
     over = spoken(longest) if longest is not None else ""
@@ -138,13 +138,13 @@ def _left(left: ops.Left) -> str:
     return f"{text}, but it is paused: resume it to let them go on" if left.paused else text
 
 
-@command(app, "limit", "say how much of it may run in the whole cluster")
+@command(app, "limit", "limit how much of it may run in the whole cluster")
 def limit(
     name: Name,
     rates: RateOptions,
     common: Common,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", metavar="N", help="so many of its jobs at once")
+        int | None, typer.Option("--concurrency", metavar="N", help="this many of its jobs at once")
     ] = None,
     weight: Annotated[
         int | None,
@@ -160,9 +160,9 @@ def limit(
     return _done(common, name, store, f"is limited to {limits_text(limits_of(adjusted))}")
 
 
-@command(app, "unlimit", "take back what limit has set; what the app declares holds again")
+@command(app, "unlimit", "remove what limit has set; what the app declares holds again")
 def unlimit(name: Name, only: Only, common: Common) -> int:
-    """Take the limits of a queue back."""
+    """Remove the limits of a queue."""
     store = find_store(common)
     named = frozenset(rule for rule in ("concurrency", "rate", "weight") if getattr(only, rule))
     adjusted = ops.unlimit_queue(store, name, named)
@@ -173,7 +173,7 @@ def unlimit(name: Name, only: Only, common: Common) -> int:
     return _done(common, name, store, text)
 
 
-@command(app, "hold", "start nothing of it for a time")
+@command(app, "hold", "start none of its jobs for a time")
 def hold(
     name: Name,
     time_to_hold: Annotated[
@@ -189,9 +189,9 @@ def hold(
 
 
 def _done(common: Common, name: str, store: Store, text: str) -> int:
-    known = [each for each in list_queues(store) if each.queue == name]
+    known = [queue for queue in list_queues(store) if queue.queue == name]
     if common.json:
-        say_json(known[0] if known else {"queue": name})
+        print_json(known[0] if known else {"queue": name})
         return 0
-    say(f"queue {name} {text}" + ("" if known else " (it has had no jobs yet)"))
+    print_line(f"queue {name} {text}" + ("" if known else " (it has had no jobs yet)"))
     return 0

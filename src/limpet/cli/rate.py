@@ -1,4 +1,4 @@
-"""The options by which a command names a rate."""
+"""The options that name a rate."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,20 +11,20 @@ from limpet.domain.rate import Rate, rate_of
 
 @dataclass(frozen=True, slots=True)
 class RateOptions:
-    """A rate, and how it is meant."""
+    """A rate, and whether its jobs may begin all at once."""
 
     rate: Annotated[
         str | None,
-        typer.Option("--rate", metavar="RATE", help="so many in a time, as 100/m or 5/s"),
+        typer.Option("--rate", metavar="RATE", help="this many in a time, as 100/m or 5/s"),
     ] = None
     bursty: Annotated[
-        bool, typer.Option("--bursty", help="those of the rate may begin all at once")
+        bool, typer.Option("--bursty", help="the jobs of one period may begin all at once")
     ] = False
 
     def checked(self) -> Rate | None:
         """The rate that the command line names; None if there is none."""
         if self.rate is None:
             if self.bursty:
-                raise InvalidOption("--bursty says how a rate is meant; give it one: --rate 100/m.")
+                raise InvalidOption("--bursty needs a rate; add one, as in --rate 100/m.")
             return None
         return rate_of(self.rate, bursty=self.bursty, what="--rate")

@@ -1,4 +1,4 @@
-"""What stands beside a queue in a table: what a person should know of it."""
+"""The remark beside a queue in a table: why its jobs do not run, in few words."""
 
 from limpet.cli.output import ago
 from limpet.ops.inspect import QueueAnswer, QueueLimits
@@ -7,7 +7,7 @@ from limpet.ops.reason import BreakerReason, ConcurrencyReason, Kind, RateReason
 
 
 def queue_remark(queue: QueueAnswer | QueueTotals) -> str:
-    """Why nothing, or no more, of it runs; in few words."""
+    """Why no job, or no further job, of the queue runs."""
     parts = ["paused"] if queue.paused else []
     parts += ["draining"] if queue.draining else []
     if queue.why is not None and queue.why.kind is not Kind.PAUSED:
@@ -17,7 +17,7 @@ def queue_remark(queue: QueueAnswer | QueueTotals) -> str:
 
 
 def _blocked(reason: str, count: int) -> str:
-    """`3 wait for their children`, where each of them says `waits for its children`."""
+    """The reason of several jobs: `3 wait for their children`, from `waits for its children`."""
     if count > 1:
         reason = reason.replace("waits for its ", "wait for their ").replace("needs ", "need ", 1)
     return f"{count} {reason}"
@@ -40,7 +40,7 @@ def _short(why: Reason) -> str:
 
 
 def limits_text(limits: QueueLimits) -> str | None:
-    """What is limited, in few words; None where nothing is."""
+    """The limits in few words; None if there are none."""
     parts = [f"{limits.concurrency} at once"] if limits.concurrency is not None else []
     parts += [limits.rate] if limits.rate is not None else []
     parts += [f"weight {limits.weight}"] if limits.weight is not None else []

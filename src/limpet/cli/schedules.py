@@ -1,11 +1,11 @@
-"""`limpet schedules`: what is handed in again and again; pause, resume, trigger and remove one."""
+"""`limpet schedules`: list the schedules; show, pause, resume, trigger and remove one."""
 
 from typing import Annotated
 
 import typer
 
 from limpet.cli.command import command, group, without_action
-from limpet.cli.output import ago, say, say_json, show_table
+from limpet.cli.output import ago, print_json, print_line, show_table
 from limpet.cli.style import Column, Style, text
 from limpet.cli.target import Common, find_store
 from limpet.ops import schedules as ops
@@ -28,27 +28,29 @@ Id = Annotated[str, typer.Argument(metavar="ID")]
 app = group(runs_alone=True)
 
 
-@without_action(app, "List the schedules: when each ticks, and what became of its ticks so far.")
+@without_action(
+    app, "List the schedules: when each ticks, and how many ticks were fired or passed over."
+)
 def list_all(common: Common) -> int:
     """List the schedules."""
     schedules = ops.list_schedules(find_store(common))
     if common.json:
-        say_json(schedules)
+        print_json(schedules)
     elif not schedules:
-        say("no schedules")
+        print_line("no schedules")
     else:
         rows = [
             (
-                text(each.schedule),
-                text(each.task),
-                text(each.queue),
-                text(_when(each)),
-                text(_next(each) or "-", Style.WARN if each.paused else Style.PLAIN),
-                text(ago(each.last_at) or "-"),
-                text(each.fired),
-                text(each.passed),
+                text(schedule.schedule),
+                text(schedule.task),
+                text(schedule.queue),
+                text(_when(schedule)),
+                text(_next(schedule) or "-", Style.WARN if schedule.paused else Style.PLAIN),
+                text(ago(schedule.last_at) or "-"),
+                text(schedule.fired),
+                text(schedule.passed),
             )
-            for each in schedules
+            for schedule in schedules
         ]
         show_table(_COLUMNS, rows)
     return 0
@@ -65,24 +67,24 @@ def _next(schedule: ScheduleAnswer) -> str | None:
     return "paused" if schedule.paused else ago(schedule.next_at)
 
 
-@command(app, "show", "print one with its next five runs")
+@command(app, "show", "print a schedule with its next five runs")
 def show(schedule_id: Id, common: Common) -> int:
     """Show one."""
     schedule = ops.show_schedule(find_store(common), schedule_id)
     if common.json:
-        say_json(schedule)
+        print_json(schedule)
         return 0
     for name, value in plain(schedule).items():
         if name != "next_runs":
-            say(f"{name:<10}  {'-' if value is None else value}")
+            print_line(f"{name:<10}  {'-' if value is None else value}")
     for run in schedule.next_runs:
-        say(f"{'next run':<10}  {run}")
+        print_line(f"{'next run':<10}  {run}")
     if not schedule.next_runs:
-        say(f"{'next run':<10}  none while it is paused")
+        print_line(f"{'next run':<10}  none while it is paused")
     return 0
 
 
-@command(app, "pause", "let it tick no more until it is resumed")
+@command(app, "pause", "stop its ticks until it is resumed")
 def pause(schedule_id: Id, common: Common) -> int:
     """Pause one."""
     ops.pause_schedule(find_store(common), schedule_id)
@@ -98,31 +100,31 @@ def resume(schedule_id: Id, common: Common) -> int:
     return _done(common, schedule_id, f"goes on: its next tick is {ahead}")
 
 
-@command(app, "trigger", "hand in one job of it now; its ticks stay as they are")
+@command(app, "trigger", "hand in one of its jobs now; its ticks stay as they are")
 def trigger(schedule_id: Id, common: Common) -> int:
     """Trigger one."""
     job = ops.trigger_schedule(find_store(common), schedule_id)
     if common.json:
-        say_json({"schedule": schedule_id, "job": job})
+        print_json({"schedule": schedule_id, "job": job})
     else:
-        say(f"schedule {schedule_id} was triggered: job {job}")
+        print_line(f"schedule {schedule_id} was triggered: job {job}")
     return 0
 
 
-@command(app, "remove", "let it tick no more; the jobs that it handed in stay")
+@command(app, "remove", "remove a schedule; the jobs that it handed in stay")
 def remove(schedule_id: Id, common: Common) -> int:
     """Remove one."""
     ops.remove_schedule(find_store(common), schedule_id)
     if common.json:
-        say_json({"schedule": schedule_id, "removed": True})
+        print_json({"schedule": schedule_id, "removed": True})
     else:
-        say(f"schedule {schedule_id} is removed; its jobs stay")
+        print_line(f"schedule {schedule_id} is removed; its jobs stay")
     return 0
 
 
 def _done(common: Common, schedule_id: str, text: str) -> int:
     if common.json:
-        say_json(ops.show_schedule(find_store(common), schedule_id))
+        print_json(ops.show_schedule(find_store(common), schedule_id))
     else:
-        say(f"schedule {schedule_id} {text}")
+        print_line(f"schedule {schedule_id} {text}")
     return 0

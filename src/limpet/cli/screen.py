@@ -1,4 +1,4 @@
-"""A terminal taken over for a live view, and given back on every way out."""
+"""Takes the terminal over for a live view, and gives it back on every way out."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ STOP, RESIZED = "stop", "resized"
 
 
 class Screen:
-    """The whole terminal: `draw` a picture, `wait` for a key, a new size, or the next one."""
+    """The whole terminal: `draw` a picture, `wait` for a key, a new size or a timeout."""
 
     def __init__(self) -> None:
         self._live = Live(
@@ -54,10 +54,10 @@ class Screen:
     @property
     def size(self) -> tuple[int, int]:
         """Columns and lines."""
-        return size_of(sys.stdout) or (80, 24)  # of one that is gone the next write will tell
+        return size_of(sys.stdout) or (80, 24)  # gone: the next write fails
 
     def draw(self, picture: RenderableType) -> None:
-        """Show it from the top; what does not fit is left out."""
+        """Show a picture from the top; lines that do not fit are left out."""
         self._live.console.size = self.size
         self._live.update(picture, refresh=True)
 
@@ -77,7 +77,7 @@ class Screen:
 
     def _signalled(self) -> str | None:
         numbers = self._signals.read()
-        if any(each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) for each in numbers):
+        if any(number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) for number in numbers):
             return STOP
         if signal.SIGTSTP in numbers:
             self._suspend()
@@ -85,7 +85,7 @@ class Screen:
         return RESIZED if signal.SIGWINCH in numbers else None
 
     def _suspend(self) -> None:
-        """Stop as asked, with the terminal in order for the shell, and go on when continued."""
+        """Stop this process, with the terminal given back to the shell, until it is continued."""
         self._give_back()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
@@ -99,7 +99,7 @@ class Screen:
         self._live.start()
 
     def _give_back(self) -> None:
-        # A terminal that is gone needs nothing back.
+        # A terminal that is gone cannot be restored.
         with contextlib.suppress(OSError):
             self._live.stop()
         if self._keys is not None and self._mode is not None:

@@ -1,4 +1,4 @@
-"""`limpet migrate` and `limpet fsck`: the store itself."""
+"""`limpet migrate` and `limpet fsck`: create, upgrade, check and repair the store."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from limpet.cli.command import command, group
-from limpet.cli.output import say, say_json
+from limpet.cli.output import print_json, print_line
 from limpet.cli.target import Common, find_store
 from limpet.domain.plural import number_of
-from limpet.maintenance.scanner import mend
+from limpet.maintenance.scanner import repair_store
 
 migrate_app, fsck_app = group(), group()
 
@@ -21,40 +21,41 @@ def migrate(common: Common) -> int:
     applied = store.migrate()
     info = store.info()
     if common.json:
-        say_json({**asdict(info), "applied": applied})
+        print_json({**asdict(info), "applied": applied})
     else:
         for step in applied:
-            say(f"applied {step}")
+            print_line(f"applied {step}")
         state = "up to date" if applied else "already up to date"
-        say(f"{info.url} is {state}: schema {info.schema_version}, {info.durability}")
+        print_line(f"{info.url} is {state}: schema {info.schema_version}, {info.durability}")
     return 0
 
 
-@command(fsck_app, "fsck", "check what must always hold; exit 1 if it does not")
+@command(fsck_app, "fsck", "check the invariants; exit 1 if one is broken")
 def fsck(
     common: Common,
     repair: Annotated[
         bool,
         typer.Option(
             "--repair",
-            help="put right what can be told from the jobs themselves; no job is removed",
+            help="put right what can be derived from the jobs themselves; no job is removed",
         ),
     ] = False,
 ) -> int:
-    """Check the store."""
+    """Check the store, and repair it where that is wanted."""
     store = find_store(common)
-    mended, broken = mend(store) if repair else ((), store.invariants())
+    repaired, broken = repair_store(store) if repair else ((), store.invariants())
     if common.json:
-        record: Any = [asdict(each) for each in broken]
+        record: Any = [asdict(violation) for violation in broken]
         if repair:
-            record = {"mended": [asdict(each) for each in mended], "broken": record}
-        say_json(record)
+            record = {"mended": [asdict(violation) for violation in repaired], "broken": record}
+        print_json(record)
         return 1 if broken else 0
-    for done in mended:
-        say(f"{done.invariant}: put right {number_of(done.count, 'time')}")
+    for done in repaired:
+        print_line(f"{done.invariant}: put right {number_of(done.count, 'time')}")
     if not broken:
-        say(f"{store.info().url}: everything holds")
-    for each in broken:
-        say(f"{each.invariant}: broken {number_of(each.count, 'time')}, for example {each.example}")
-        say(f"    it must hold that {each.sentence}")
+        print_line(f"{store.info().url}: every invariant holds")
+    for violation in broken:
+        times = number_of(violation.count, "time")
+        print_line(f"{violation.invariant}: broken {times}, for example {violation.example}")
+        print_line(f"    it must hold that {violation.sentence}")
     return 1 if broken else 0

@@ -1,7 +1,7 @@
 """Texts, bars and tables as a terminal shows them.
 
-The text of a cell may be anybody's: what a terminal would obey in it is escaped before rich sees
-it, and rich gets it as a `Text`, in which nothing is markup.
+The text of a cell may come from anybody: characters that a terminal would obey are escaped before
+rich sees the text, and rich gets a `Text`, in which nothing is markup.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _GAP = 2  # between two columns
 
 
 class Style(StrEnum):
-    """What a text means; the value is how rich calls its look."""
+    """What a text means; the value is rich's name for its look."""
 
     PLAIN = ""
     FAINT = "dim"
@@ -48,12 +48,12 @@ Row = Sequence[RenderableType]
 
 
 def text(value: object, style: Style = Style.PLAIN) -> Text:
-    """A text in one line; what does not fit is cut, and that shows."""
+    """A text in one line; where it does not fit it is cut and ends with an ellipsis."""
     return Text(printable(value), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def line(*spans: Span, wraps: bool = False) -> Text:
-    """Texts of several styles in one line; `wraps`: or in more, where there is no room."""
+    """Texts of several styles in one line; `wraps`: in more lines where one is too short."""
     whole = Text() if wraps else text("")
     for value, style in spans:
         whole.append(printable(value), style=style.value)
@@ -61,12 +61,12 @@ def line(*spans: Span, wraps: bool = False) -> Text:
 
 
 def marked(value: object) -> Table:
-    """A text of several lines, each behind a mark, also where it takes more than one."""
+    """A text of several lines, each behind a mark; a long line is folded beside its mark."""
     rows = Table.grid()
     rows.add_column(no_wrap=True)
     rows.add_column(overflow="fold")
-    for each in printable_lines(value):
-        rows.add_row(MARK, Text(each))
+    for row_text in printable_lines(value):
+        rows.add_row(MARK, Text(row_text))
     return rows
 
 
@@ -94,7 +94,7 @@ def bar(fraction: float, cells: int, style: Style = Style.GOOD) -> ProgressBar:
 
 
 def beside(*parts: RenderableType) -> Table:
-    """Several things in one line; where there is no room the last one gives way."""
+    """Several things in one line; where they do not fit, the last one is cut."""
     row = Table.grid()
     for place in range(len(parts)):
         row.add_column(no_wrap=place < len(parts) - 1, overflow="ellipsis")
@@ -103,8 +103,8 @@ def beside(*parts: RenderableType) -> Table:
 
 
 def blocks(percents: Sequence[float | None]) -> str:
-    """A cell for each, as high as it is; blank where it is not known."""
-    return "".join(" " if each is None else _block(each) for each in percents)
+    """One cell per share, as high as the share; blank where the share is unknown."""
+    return "".join(" " if percent is None else _block(percent) for percent in percents)
 
 
 def _block(percent: float) -> str:
@@ -113,10 +113,10 @@ def _block(percent: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: those with the lowest `keep` go first when it is too wide.
+    """A column of a table; the column with the lowest `keep` goes first when the table is too wide.
 
-    `least`: a column that may be cut is cut to no less than this many cells; 0 means never cut.
-    `optional`: not shown where all its cells are empty.
+    `least`: the fewest cells to which the column may be cut; 0: it is never cut.
+    `optional`: the column is not shown where all its cells are empty.
     """
 
     head: str
@@ -129,7 +129,7 @@ class Column:
 def table(
     heads: Sequence[Column], rows: Sequence[Row], width: int | None, indent: int = 0
 ) -> RenderableType:
-    """A table that fits into so many columns of a terminal; whole where there is no width."""
+    """A table that fits into `width` columns of a terminal; whole where `width` is None."""
     made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=Style.FAINT.value)
     sizes = _sizes(heads, rows, width, indent)
     for place, size in sizes.items():
@@ -148,7 +148,7 @@ def table(
 def left_out(
     heads: Sequence[Column], rows: Sequence[Row], width: int | None, indent: int = 0
 ) -> list[Text]:
-    """Which columns of a table have no room, in a line below it."""
+    """A line below a table that names the columns that did not fit."""
     sizes = _sizes(heads, rows, width, indent)
     names = [heads[place].head for place in _filled(heads, rows) if place not in sizes]
     words = f"no room for {', '.join(names)}: a wider terminal or --json has them"
@@ -158,7 +158,7 @@ def left_out(
 def _sizes(
     heads: Sequence[Column], rows: Sequence[Row], width: int | None, indent: int
 ) -> dict[int, int]:
-    """The places of the columns that are shown, and how wide each is."""
+    """The width of each column that is shown, by its place."""
     natural = [
         max(len(head.head), *(_cells(row[place]) for row in rows), 1)
         for place, head in enumerate(heads)
@@ -192,7 +192,7 @@ def _cells(cell: RenderableType) -> int:
 def _cut(
     heads: Sequence[Column], natural: Sequence[int], shown: Sequence[int], width: int
 ) -> list[int] | None:
-    """How wide each column may be, or None if even the least is too much."""
+    """The width of each column, or None if even the smallest widths do not fit."""
     sizes = [natural[place] for place in shown]
     over = sum(sizes) + _GAP * (len(sizes) - 1) - width
     for at, place in reversed(list(enumerate(shown))):

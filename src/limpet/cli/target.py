@@ -1,4 +1,4 @@
-"""Which store and which app a command is about."""
+"""The store and the app that a command works on."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -20,7 +20,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="show tracebacks", rich_hel
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The options of a command that is about a store."""
+    """The options of a command that works on a store."""
 
     url: Annotated[
         str | None,
@@ -40,13 +40,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Common(Target):
-    """The options of a command whose answer can be had as JSON, too."""
+    """The options of a command that can print JSON."""
 
     json: Json = False
 
 
 def find_store(target: Target) -> Store:
-    """The store of `--url`, else that of the app, else what the settings name."""
+    """The store of `--url`, else of the app, else of the settings."""
     if target.url is not None:
         return open_store(target.url)
     found = settings.load(app=target.app)
@@ -54,7 +54,7 @@ def find_store(target: Target) -> Store:
 
 
 def find_app(target: Target) -> App:
-    """The app, on the store of `--url` where that is given."""
+    """The app, on the store of `--url` if that is given."""
     name = settings.load(app=target.app).app
     if name is None:
         raise InvalidOption(

@@ -1,4 +1,4 @@
-"""What the streams of a command can show: colours, how many columns, which letters."""
+"""What the streams of a command can show: colours, columns, letters."""
 
 import codecs
 import os
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Columns of a file or a pipe, where no line is cut and none is wrapped; and lines.
+# Columns and lines of a file or a pipe, where no line is cut or wrapped.
 _ENDLESS = 1 << 24
-# What stands for a letter that the encoding of a stream has not.
+# Replacements for letters that the encoding of a stream does not have.
 _PLAINER = {
     **dict(zip("▁▂▃▄▅▆▇█", "_.,:-=+#", strict=True)),
     **{"━": "=", "╸": "-", "╺": "-", "─": "-", "░": "-", "…": "~", "✓": "+", "✗": "x", "·": "-"},
@@ -20,18 +20,18 @@ _PLAINLY = "limpet-plainly"
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Whether somebody looks at a stream, by default the output, on a screen with a cursor."""
+    """Whether a stream, by default standard output, is a terminal with a cursor."""
     stream = sys.stdout if stream is None else stream
     return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def is_coloured(stream: TextIO | None = None) -> bool:
-    """Whether a stream shows colours, and nobody asked for none (https://no-color.org)."""
+    """Whether a stream shows colours, and NO_COLOR is not set (https://no-color.org)."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
 def size_of(stream: TextIO) -> tuple[int, int] | None:
-    """Columns and lines of a terminal; None for what is none."""
+    """Columns and lines of a terminal; None for any other stream."""
     try:
         size = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -40,7 +40,7 @@ def size_of(stream: TextIO) -> tuple[int, int] | None:
 
 
 def columns() -> int | None:
-    """How wide a picture may be: as the terminal, or as COLUMNS says; else as wide as it likes."""
+    """How wide a picture may be: the terminal's width, else COLUMNS, else None: no limit."""
     if (size := size_of(sys.stdout)) is not None:
         return size[0]
     wanted = os.environ.get("COLUMNS", "")
@@ -48,9 +48,9 @@ def columns() -> int | None:
 
 
 def console(width: int | None = None, file: TextIO | None = None) -> "Console":
-    """What lays out a picture for the output as it is, and writes it to `file`.
+    """A console that lays out a picture for standard output, and writes it to `file`.
 
-    Without a width it is as wide as the terminal, and elsewhere as wide as it likes.
+    Without a width it is as wide as the terminal; without a terminal it has no limit.
     """
     from rich.console import Console
 
@@ -69,7 +69,7 @@ def console(width: int | None = None, file: TextIO | None = None) -> "Console":
 
 
 def print_in_any_encoding() -> None:
-    """From now on a letter that a stream cannot show is replaced, not raised."""
+    """Replace letters that a stream cannot show, instead of raising, from now on."""
     codecs.register_error(_PLAINLY, _plainly)
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:

@@ -1,4 +1,4 @@
-"""`limpet top`: a store, live."""
+"""`limpet top`: watch a store live."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from limpet.cli.command import command, group
-from limpet.cli.output import say_json, show
+from limpet.cli.output import print_json, show
 from limpet.cli.target import Common, find_store
 from limpet.cli.terminal import columns, is_terminal
 from limpet.domain.duration import duration
@@ -24,8 +24,8 @@ app = group()
     app,
     "top",
     "watch workers, queues and running jobs live",
-    about="Watch a store live; q or Ctrl-C ends it. Where the output is no terminal, one picture "
-    "is printed.",
+    about="Watch a store live; q or Ctrl-C ends it. Where the output is not a terminal, one "
+    "picture is printed.",
 )
 def top(
     common: Common,
@@ -34,13 +34,13 @@ def top(
     ] = "1s",
     once: Annotated[bool, typer.Option("--once", help="print one picture and exit")] = False,
 ) -> int:
-    """Draw until somebody has seen enough."""
+    """Draw until the person quits."""
     pause = duration(every, what="--every")
     if pause < _SHORTEST:
         raise InvalidOption(f"--every is {every!r}; write 0.1s or more.")
     store = find_store(common)
     if common.json:
-        say_json(overview(store))
+        print_json(overview(store))
     elif once or not is_terminal():
         _print(store)
     else:
@@ -71,9 +71,9 @@ class _Looks:
 
 def _watch(store: Store, seconds: float) -> None:
     from limpet.cli.picture import picture
-    from limpet.cli.watch import watch  # only where there are such terminals
+    from limpet.cli.watch import watch  # imports what only Unix terminals have
 
-    looks = _Looks(store)  # a store that cannot be read is said before the screen turns
+    looks = _Looks(store)  # an unreadable store raises here, before the screen is taken over
     watch(
         looks.look,
         lambda width, height, trouble: picture(looks.seen, looks.rates, width, height, trouble),

@@ -1,4 +1,4 @@
-"""A picture that is drawn anew, now and then, until somebody has seen enough."""
+"""Draws a picture again and again, until the person quits."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def watch(
     picture: Callable[[int, int, str | None], RenderableType],
     every_seconds: float,
 ) -> None:
-    """Look and draw; a picture is told its width and height, and why it is an old one."""
+    """Look and draw; `picture` gets width, height, and why the last look failed, if it did."""
     trouble: str | None = None
     next_look = time.monotonic() + every_seconds
     with Screen() as screen:
@@ -29,7 +29,7 @@ def watch(
             if happened == STOP or happened in _KEYS_THAT_QUIT:
                 return
             if happened is not None:
-                continue  # a new size, or a key that means nothing
+                continue  # a new size, or a key without a meaning
             next_look = time.monotonic() + every_seconds
             try:
                 look()

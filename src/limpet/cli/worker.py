@@ -33,13 +33,13 @@ def _field(option: settings.WorkerOption) -> tuple[str, Any, Any]:
 if TYPE_CHECKING:
     Given = Any
 else:
-    # What is given of a worker's settings; checked where the variables and the file are, too.
+    # Settings given on the command line; `limpet.settings` checks them with those of other sources.
     Given = make_dataclass("Given", map(_field, settings.worker_options()), frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Logging:
-    """How the log looks."""
+    """How the log looks, and what is logged."""
 
     log: Annotated[
         Literal["pretty", "plain", "json"] | None,
@@ -50,7 +50,7 @@ class Logging:
 
     @property
     def level(self) -> str:
-        """From which level on lines are logged."""
+        """The lowest level that is logged."""
         return "debug" if self.verbose else "warning" if self.quiet else "info"
 
 
@@ -62,7 +62,7 @@ app = group()
     "worker",
     "run jobs",
     about="Run the jobs of an app until SIGTERM or Ctrl-C; a second one ends them at once. Jobs "
-    "that are not finished are handed back, uncharged.",
+    "that are not finished are handed back, and that charges them nothing.",
     prints=False,
 )
 def worker(
@@ -86,14 +86,14 @@ def worker(
 
 
 def become(plan: Plan) -> None:
-    """Go on, as the same process, as the guardian of that worker."""
+    """Replace this program, in the same process, by the guardian of the worker."""
     processes.hold_signals()
     environment = {**os.environ, **plan.environment()}
     os.execve(sys.executable, [*processes.BEGIN, "limpet.worker.guardian.guardian"], environment)
 
 
 def plan_of(name: str | None, given: Given, logging: Logging, target: Target) -> Plan:
-    """What the command line, the variables and the file ask for, checked."""
+    """The plan of a worker, from the command line, the environment and the file; checked."""
     app = settings.load(app=name).app
     if app is None:
         raise InvalidOption(
@@ -102,7 +102,7 @@ def plan_of(name: str | None, given: Given, logging: Logging, target: Target) ->
         )
     if target.url is not None:
         open_store(target.url).close()
-    # A switch that is not written is as if it had not been mentioned.
+    # A switch that was not written counts as not given, not as false.
     words = {name: None if value is False else value for name, value in asdict(given).items()}
     found = settings.load_worker(given=words)
     return Plan(

@@ -1,4 +1,4 @@
-"""`limpet workers`: who holds jobs."""
+"""`limpet workers`: list the workers, with how many jobs each holds."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from limpet.cli.command import command, group
-from limpet.cli.output import ago, say, say_json, show_table
+from limpet.cli.output import ago, print_json, print_line, show_table
 from limpet.cli.style import Column, Style, text
 from limpet.cli.target import Common, find_store
 from limpet.domain.session import SessionState
@@ -35,22 +35,22 @@ def show(
     """Print the sessions."""
     sessions = list_sessions(find_store(common), with_dead)
     if common.json:
-        say_json(sessions)
+        print_json(sessions)
     elif not sessions:
-        say("no workers")
+        print_line("no workers")
     else:
         rows = [
             (
-                text(each.session),
-                text(each.name),
-                text(each.host),
-                text(each.pid),
-                _state(each),
-                text(each.holds),
-                text(ago(each.renewed_at) or "-"),
-                text(_remark(each) or "-"),
+                text(session.session),
+                text(session.name),
+                text(session.host),
+                text(session.pid),
+                _state(session),
+                text(session.holds),
+                text(ago(session.renewed_at) or "-"),
+                text(_remark(session) or "-"),
             )
-            for each in sessions
+            for session in sessions
         ]
         show_table(_COLUMNS, rows)
     return 0
@@ -63,7 +63,7 @@ def _state(session: SessionAnswer) -> Text:
 
 
 def _remark(session: SessionAnswer) -> str | None:
-    """Why it ended, or what of its row cannot be read."""
+    """Why the session ended, or which fields of its row cannot be read."""
     if session.unreadable:
         return f"unreadable: {', '.join(session.unreadable)}"
     return session.cause.text if session.cause else None

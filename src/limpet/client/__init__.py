@@ -1,1 +1,1 @@
-"""What hands in work and follows it: from threads, async code, many processes, after a fork."""
+"""Hands in jobs and follows them: from threads, async code, many processes, and after a fork."""

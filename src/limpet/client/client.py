@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import ParamSpec, TypeVar
 
 from limpet.client.coalescer import Coalescer
-from limpet.client.staging import hand_in, without_room
+from limpet.client.staging import full_queue, hand_in
 from limpet.client.waiter import Waiter
 from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import (
@@ -31,14 +31,14 @@ from limpet.domain.state import FINAL, State
 from limpet.payload.signature import Signature
 from limpet.storage.contract.answers import Receipt
 from limpet.storage.contract.bounds import batches
-from limpet.storage.contract.store import CHUNK, AwaitedWithin, Store, at_once
+from limpet.storage.contract.store import CHUNK, AwaitedWithin, Store, write_at_once
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_FIRST_PAUSE = 0.01
-_LONGEST_PAUSE = 0.25
-# What may pass by itself: an outage, a failover, somebody who holds the lock.
+_FIRST_PAUSE_SECONDS = 0.01
+_LONGEST_PAUSE_SECONDS = 0.25
+# Errors that may pass by themselves: an outage, a failover, another holder of the write lock.
 _PASSING = (StoreUnreachable, StoreReadOnly, StoreBusy)
 
 
@@ -56,12 +56,12 @@ class Client:
         signature_of: Callable[[str], Signature | None] = lambda task: None,
     ) -> None:
         """`inside_worker`: enqueues of several callers are never one write, because each is fenced
-        by the attempt that it is made in. `store_patience`: how long an enqueue is tried again
-        where the store does not answer. `signature_of`: of a task by its name, so that results
-        come back as what the task returned.
+        by the attempt that makes it. `store_patience`: how long an enqueue is tried again while the
+        store does not answer. `signature_of`: the signature of a task by its name, which turns a
+        stored result back into what the task returned.
         """
         self.signature_of = signature_of
-        self._store_patience = store_patience.total_seconds()
+        self._retry_seconds = store_patience.total_seconds()
         self.inside_worker = inside_worker
         self.store = store
         self.clock = clock or SystemClock()
@@ -73,7 +73,7 @@ class Client:
         self._coalescer = Coalescer(self._write)
         self._waiter = Waiter(store)
 
-    # -- handing in
+    # -- enqueueing
 
     def enqueue(self, job: NewJob) -> Receipt:
         """Write one job; returns when it is durable. Raises `QueueFull`."""
@@ -82,9 +82,9 @@ class Client:
         if receipt.outcome == "new":
             return receipt
         if receipt.outcome == "full":
-            patience = _Patience(self._limits.get(job.queue))
+            retries = _FullQueueRetries(self._limits.get(job.queue))
             while receipt.outcome == "full":
-                time.sleep(patience.pause(job.queue, receipt))
+                time.sleep(retries.pause(job.queue, receipt))
                 receipt = write(job)
         return self._open(job, receipt)
 
@@ -95,9 +95,9 @@ class Client:
         if receipt.outcome == "new":
             return receipt
         if receipt.outcome == "full":
-            patience = _Patience(self._limits.get(job.queue))
+            retries = _FullQueueRetries(self._limits.get(job.queue))
             while receipt.outcome == "full":
-                await asyncio.sleep(patience.pause(job.queue, receipt))
+                await asyncio.sleep(retries.pause(job.queue, receipt))
                 receipt = await write(job)
         return self._open(job, receipt)
 
@@ -117,29 +117,33 @@ class Client:
         jobs: Sequence[NewJob],
         *,
         all_or_none: bool = False,
-        turn: Callable[[], None] = at_once,
+        before_write: Callable[[], None] = write_at_once,
     ) -> list[Receipt]:
-        return self._patiently(
-            self.store.enqueue, jobs, caps=self._caps, all_or_none=all_or_none, turn=turn
+        return self._with_retries(
+            self.store.enqueue,
+            jobs,
+            caps=self._caps,
+            all_or_none=all_or_none,
+            before_write=before_write,
         )
 
-    def _patiently(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        until, pause = time.monotonic() + self._store_patience, _FIRST_PAUSE
+    def _with_retries(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        until, pause = time.monotonic() + self._retry_seconds, _FIRST_PAUSE_SECONDS
         while True:
             try:
                 return verb(*args, **kwargs)
             except _PASSING:
-                # The ids stay the same: what was written although nobody heard of it is one job.
+                # The retry has the same ids, so a write whose answer was lost makes no second job.
                 if time.monotonic() + pause > until:
                     raise
             time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     def enqueue_many(self, chunks: Iterable[Sequence[NewJob]]) -> Iterator[list[Receipt]]:
-        """Write chunks one after the other, each wholly or not at all, up to one that is refused.
+        """Write chunks one after the other, each wholly or not at all; stop at one that is refused.
 
-        While one is written, the next is made ready to be sent, and `chunks` is asked for one more;
-        what it raises comes after the receipts of all that it gave.
+        While a chunk is written, the next one is prepared, and the one after that is taken from
+        `chunks`. An error of `chunks` is raised after the receipts of all earlier chunks.
         """
         under_way: deque[Future[list[Receipt]]] = deque()
         trouble: Exception | None = None
@@ -167,79 +171,82 @@ class Client:
     ) -> "Future[list[Receipt]]":
         future: Future[list[Receipt]] = Future()
 
-        def turn() -> None:
+        def before_write() -> None:
             if after is not None and after.exception() is not None:
                 raise _OneBeforeRefused
 
         def write() -> None:
             try:
-                future.set_result(self._chunk(chunk, turn))
+                future.set_result(self._chunk(chunk, before_write))
             except BaseException as error:
                 future.set_exception(error)
 
-        if self.inside_worker:  # fenced by the attempt, which is known in its own thread
+        if self.inside_worker:  # the fence needs the attempt, which only this thread knows
             write()
             return future
         try:
             threading.Thread(target=write, name="limpet-enqueue").start()
-        except RuntimeError:  # no thread to be had, or at the very end
+        except RuntimeError:  # no thread is left, or the interpreter is shutting down
             write()
         return future
 
-    def _chunk(self, jobs: Sequence[NewJob], turn: Callable[[], None]) -> list[Receipt]:
+    def _chunk(self, jobs: Sequence[NewJob], before_write: Callable[[], None]) -> list[Receipt]:
         self._check_caps(Counter(job.queue for job in jobs))
-        patience: _Patience | None = None
+        retries: _FullQueueRetries | None = None
         while True:
-            receipts = self._write(jobs, all_or_none=True, turn=turn)
-            odd = [each for each in zip(jobs, receipts, strict=True) if each[1].outcome != "new"]
+            receipts = self._write(jobs, all_or_none=True, before_write=before_write)
+            odd = [pair for pair in zip(jobs, receipts, strict=True) if pair[1].outcome != "new"]
             for job, receipt in odd:
                 self._open(job, receipt)
-            over = [each for each in odd if each[1].outcome == "full"]
+            over = [pair for pair in odd if pair[1].outcome == "full"]
             if not over:
                 return receipts
-            # The one that names a number is the one for which there was no room.
-            job, receipt = max(over, key=lambda each: each[1].waiting)
-            patience = patience or _Patience(self._limits.get(job.queue))
-            time.sleep(patience.pause(job.queue, receipt))
+            # Only the receipt of the queue that is full names how many jobs wait.
+            job, receipt = max(over, key=lambda pair: pair[1].waiting)
+            retries = retries or _FullQueueRetries(self._limits.get(job.queue))
+            time.sleep(retries.pause(job.queue, receipt))
 
-    def _check_caps(self, asked: Mapping[str, int]) -> None:
-        for queue, count in asked.items():
+    def _check_caps(self, wanted: Mapping[str, int]) -> None:
+        for queue, count in wanted.items():
             cap = (self._caps or {}).get(queue)
             if cap is not None and count > cap:
-                raise QueueFull(queue, 0, cap, asked=count)
+                raise QueueFull(queue, 0, cap, requested=count)
 
     def enqueue_whole(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Write jobs at one moment, all of them or none, however many; parents come first.
+        """Write jobs in one step, all or none, however many; parents come first.
 
-        Those that one write cannot take are staged and committed; then the receipts tell no state,
-        and caps are looked at before anything is staged and again by the commit.
+        Jobs that do not fit into one write are staged and committed. Then the receipts have no
+        state, and caps are checked before the staging and again by the commit.
         """
         if len(list(batches(jobs))) <= 1:
-            return self._chunk(jobs, at_once)
-        asked = Counter(job.queue for job in jobs)
-        self._check_caps(asked)
-        patience: dict[str, _Patience] = {}
-        while not self._hand_in(jobs, asked, patience):
+            return self._chunk(jobs, write_at_once)
+        wanted = Counter(job.queue for job in jobs)
+        self._check_caps(wanted)
+        retries: dict[str, _FullQueueRetries] = {}
+        while not self._hand_in(jobs, wanted, retries):
             pass
         return [Receipt(job.id, "new", None) for job in jobs]
 
     def _hand_in(
-        self, jobs: Sequence[NewJob], asked: Mapping[str, int], patience: "dict[str, _Patience]"
+        self,
+        jobs: Sequence[NewJob],
+        wanted: Mapping[str, int],
+        retries: "dict[str, _FullQueueRetries]",
     ) -> bool:
-        """Stage and commit; False after a pause where there was no room, and nothing is written."""
+        """Stage and commit. Where a queue is full: write nothing, pause, and return False."""
         outside = not self.inside_worker
-        over = without_room(self.store, asked, self._caps or {}, outside)
+        over = full_queue(self.store, wanted, self._caps or {}, outside)
         if over is None:
-            # For a job that runs, the supervisor of its worker writes out what is committed.
+            # Inside a worker, its supervisor writes out what was committed.
             try:
-                hand_in(self.store, jobs, self._patiently, caps=self._caps, writes_out=outside)
-            except QueueFull as full:  # somebody else took the room meanwhile
+                hand_in(self.store, jobs, self._with_retries, caps=self._caps, writes_out=outside)
+            except QueueFull as full:  # another client filled the queue meanwhile
                 over = full.queue, full.waiting
             else:
                 return True
         queue, waiting = over
-        tries = patience.setdefault(queue, _Patience(self._limits.get(queue)))
-        time.sleep(tries.pause(queue, Receipt("", "full", None, waiting), asked[queue]))
+        tries = retries.setdefault(queue, _FullQueueRetries(self._limits.get(queue)))
+        time.sleep(tries.pause(queue, Receipt("", "full", None, waiting), wanted[queue]))
         return False
 
     def enqueue_within(self, connection: object, job: NewJob) -> Receipt:
@@ -247,7 +254,7 @@ class Client:
         return self._taken(job, self.store.enqueue_within(connection, [job], caps=self._caps)[0])
 
     async def aenqueue_within(self, connection: object, job: NewJob) -> Receipt:
-        """As `enqueue_within`, on a connection whose calls are awaited."""
+        """As `enqueue_within`, on a connection with async calls."""
         if not isinstance(self.store, AwaitedWithin):
             raise TransactionRefused(
                 "within= works in the thread of the connection's transaction; use enqueue(), which "
@@ -271,7 +278,7 @@ class Client:
         return found
 
     def children_of(self, job: str) -> Iterator[Job]:
-        """The jobs whose parent it is, oldest first."""
+        """The children of a job, oldest first."""
         cursor: str | None = None
         while True:
             page = self.store.children(job, cursor, CHUNK)
@@ -293,7 +300,7 @@ class Client:
             finally:
                 self._waiter.forget(job, watch)
             found = self.job(job)
-            if found.state in FINAL:  # else somebody has just begun a new round
+            if found.state in FINAL:  # else a new round was opened just now
                 return found
 
     async def await_(self, job: str, timeout: timedelta | None) -> Job:
@@ -323,11 +330,11 @@ class Client:
         )
 
     def cancel(self, job: str, reason: str) -> State:
-        """Cancel the job, or ask its holder to."""
+        """Cancel a waiting job, or request that the holder of a running one stops it."""
         return self.store.cancel(job, reason)
 
     def retry(self, job: str) -> State:
-        """Open a new round of a finished job; said twice, it is done once."""
+        """Open a new round of a finished job; a repeated call opens only one."""
         self.store.retry(job, self.job(job).round)
         return self.job(job).state
 
@@ -339,19 +346,19 @@ class _OneBeforeRefused(Exception):
     """A chunk was not written because the one before it was not."""
 
 
-class _Patience:
-    """How long to go on trying while a queue is full."""
+class _FullQueueRetries:
+    """Pauses between the tries of an enqueue while its queue is full."""
 
     def __init__(self, limit: QueueLimit | None) -> None:
         self._limit = limit
         self._until = time.monotonic() + (limit.patience.total_seconds() if limit else 0)
-        self._pause = _FIRST_PAUSE
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
 
-    def pause(self, queue: str, receipt: Receipt, asked: int = 1) -> float:
-        """Seconds to wait before the next try, or `QueueFull`."""
+    def pause(self, queue: str, receipt: Receipt, wanted: int = 1) -> float:
+        """Seconds to wait before the next try; raises `QueueFull` where there is no next try."""
         limit = self._limit
         if limit is None or limit.when_full == "refuse" or time.monotonic() > self._until:
             cap = limit.cap or 0 if limit else 0
-            raise QueueFull(queue, receipt.waiting, cap, asked)
-        self._pause = min(self._pause * 1.5, _LONGEST_PAUSE)
-        return self._pause
+            raise QueueFull(queue, receipt.waiting, cap, wanted)
+        self._pause_seconds = min(self._pause_seconds * 1.5, _LONGEST_PAUSE_SECONDS)
+        return self._pause_seconds

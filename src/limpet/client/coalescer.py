@@ -1,8 +1,8 @@
 """Concurrent enqueues of a process, gathered into shared writes.
 
-A lone caller writes by itself, without a detour. Whoever comes while a write is under way joins
-the next one, which a thread of the coalescer makes for all who wait, threads and coroutines alike.
-Coroutines of one loop are woken together, because waking a loop costs more than a row.
+A lone caller writes in its own thread. A caller that comes while a write is under way joins the
+next write, which a thread of the coalescer makes for all callers that wait, threads and coroutines.
+Coroutines of one loop are woken together, because waking a loop costs more than writing a row.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Coalescer:
         anew_in_child(self)
 
     def start_anew(self) -> None:
-        """Forget the write under way and who waits for it: in a child they are the parent's."""
+        """Forget the write under way and its callers: in a forked child they are the parent's."""
         self._wanted = threading.Condition()
         self._busy = False
         self._waiting: list[_Waiting] = []
@@ -67,7 +67,7 @@ class Coalescer:
         return await future
 
     def _join(self, waiting: _Waiting) -> None:
-        """Be part of the next shared write."""
+        """Add a job to the next shared write."""
         if not self._busy:
             self._wake()
         self._waiting.append(waiting)
@@ -87,34 +87,34 @@ class Coalescer:
                 self._busy = True
                 batch, self._waiting = self._waiting[:CHUNK], self._waiting[CHUNK:]
             # A coroutine that was cancelled before its write began has enqueued nothing.
-            batch = [each for each in batch if not each.future.cancelled()]
+            batch = [waiting for waiting in batch if not waiting.future.cancelled()]
             answers: list[Answer]
             try:
-                answers = list(self._write([each.job for each in batch])) if batch else []
+                answers = list(self._write([waiting.job for waiting in batch])) if batch else []
             except BaseException as error:
                 answers = [copy.copy(error) for _ in batch]
             with self._wanted:
                 self._busy = False
-            _tell(batch, answers)
+            _distribute(batch, answers)
 
 
-def _tell(batch: list[_Waiting], answers: list[Answer]) -> None:
+def _distribute(batch: list[_Waiting], answers: list[Answer]) -> None:
     loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Receipt], Answer]]] = {}
-    for each, answer in zip(batch, answers, strict=True):
-        if isinstance(each.future, Future):
-            _resolve(each.future, answer)
+    for waiting, answer in zip(batch, answers, strict=True):
+        if isinstance(waiting.future, Future):
+            _resolve(waiting.future, answer)
         else:
-            loops.setdefault(each.future.get_loop(), []).append((each.future, answer))
-    for loop, told in loops.items():
+            loops.setdefault(waiting.future.get_loop(), []).append((waiting.future, answer))
+    for loop, answered in loops.items():
         try:
-            loop.call_soon_threadsafe(_resolve_all, told)
+            loop.call_soon_threadsafe(_resolve_all, answered)
         except RuntimeError:
-            continue  # the loop was closed while its coroutine waited: nobody is left to tell
+            continue  # the loop was closed while its coroutine waited: nobody needs the answer
 
 
-def _resolve_all(told: "list[tuple[asyncio.Future[Receipt], Answer]]") -> None:
-    for future, answer in told:
-        if not future.done():  # a coroutine that was cancelled no longer wants to know
+def _resolve_all(answered: "list[tuple[asyncio.Future[Receipt], Answer]]") -> None:
+    for future, answer in answered:
+        if not future.done():  # a coroutine that was cancelled no longer waits for the answer
             _resolve(future, answer)
 
 

@@ -1,4 +1,4 @@
-"""A group: jobs that were handed in at one moment, and are followed together."""
+"""A group: jobs that were handed in together and are followed with one handle."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from limpet.domain.state import State
 
 
 class GroupHandle:
-    """The jobs of a group, in the order in which they were given."""
+    """The jobs of a group, in their given order."""
 
     def __init__(self, jobs: Sequence[JobHandle[Any]]) -> None:
         self.jobs = tuple(jobs)
@@ -28,9 +28,9 @@ class GroupHandle:
         return iter(self.jobs)
 
     def results(self, timeout: Duration | None = None) -> list[Any]:
-        """What each task returned, once all have; the time is for all of them together.
+        """The result of each job, once all have one; `timeout` is for all jobs together.
 
-        Raises what `JobHandle.result` raises, for the first of them that did not succeed.
+        Raises what `JobHandle.result` raises, for the first job that did not succeed.
         """
         left = _Countdown(timeout)
         return [job.result(left.now()) for job in self.jobs]
@@ -41,7 +41,7 @@ class GroupHandle:
         return [await job.aresult(left.now()) for job in self.jobs]
 
     def cancel(self, reason: str = "") -> list[State]:
-        """Cancel every job; the answer is the state of each after it."""
+        """Cancel every job; returns the state of each job afterwards."""
         return [job.cancel(reason) for job in self.jobs]
 
     async def acancel(self, reason: str = "") -> list[State]:
@@ -50,7 +50,7 @@ class GroupHandle:
 
 
 class _Countdown:
-    """What is left of a time that several waits share."""
+    """The time that is left of a timeout that several waits share."""
 
     def __init__(self, timeout: Duration | None) -> None:
         limit = None if timeout is None else duration(timeout, what="timeout")

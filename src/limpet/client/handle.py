@@ -1,4 +1,4 @@
-"""A handle on a job: its id, what was last seen of it, and what can be done to it."""
+"""A handle on a job: its id, its state as last seen, and its methods."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ R = TypeVar("R")
 
 
 class JobHandle(Generic[R]):
-    """A job that was handed in; `state` is as last seen, `refresh()` looks again.
+    """A job that was handed in; `state` is as last seen, `refresh()` reads it again.
 
-    `accepted` is False where another job holds its `unique`: the handle is on that one. If the job
-    was to be dropped then, whatever is asked of it raises `DuplicateJob`.
+    `accepted` is False where another job has the same unique name: the handle is on that other
+    job. With `on_conflict="drop"` every method of the handle raises `DuplicateJob` then.
     """
 
     accepted: bool = True
@@ -45,7 +45,7 @@ class JobHandle(Generic[R]):
 
     @property
     def state(self) -> State:
-        """The state as last seen; the store is asked where none was seen yet."""
+        """The state as last seen; read from the store where none was seen yet."""
         return self._state if self._state is not None else self.refresh().state
 
     async def astate(self) -> State:
@@ -54,7 +54,7 @@ class JobHandle(Generic[R]):
 
     @property
     def details(self) -> Job:
-        """Everything the store knows of the job, as last seen; else the store is asked."""
+        """All that the store has of the job, as last seen; read from the store the first time."""
         return self._details if self._details is not None else self._seen(self._client.job(self.id))
 
     async def adetails(self) -> Job:
@@ -62,9 +62,9 @@ class JobHandle(Generic[R]):
         return await asyncio.to_thread(lambda: self.details)
 
     def refresh(self) -> "JobHandle[R]":
-        """Look again; raises `JobNotFound` for a job that was pruned."""
+        """Read the job again; raises `JobNotFound` for a job that was pruned."""
         self._seen(self._client.job(self.id))
-        self._children = None  # a job that fanned out has more than it was handed in with
+        self._children = None  # a job that fanned out has more children than it was enqueued with
         return self
 
     async def arefresh(self) -> "JobHandle[R]":
@@ -72,7 +72,7 @@ class JobHandle(Generic[R]):
         return await asyncio.to_thread(self.refresh)
 
     def result(self, timeout: Duration | None = None) -> R:
-        """What the task returned, once it has.
+        """Wait for what the task returns.
 
         Raises `JobFailed`, `JobCancelled`, or `ResultTimeout` when the time is up first.
         """
@@ -85,7 +85,7 @@ class JobHandle(Generic[R]):
         return self._outcome(await self._client.await_(self.id, limit))
 
     def cancel(self, reason: str = "") -> State:
-        """Cancel the job; a running one is asked to stop. The answer is the state after it."""
+        """Cancel the job, or request that its running attempt stops; returns the state then."""
         self._state = self._client.cancel(self.id, reason)
         return self._state
 
@@ -118,7 +118,7 @@ class JobHandle(Generic[R]):
         if self._children is not None:
             return self._children
         return tuple(
-            JobHandle._of(self._client, each) for each in self._client.children_of(self.id)
+            JobHandle._of(self._client, child) for child in self._client.children_of(self.id)
         )
 
     async def achildren(self) -> "tuple[JobHandle[Any], ...]":
@@ -148,19 +148,19 @@ class JobHandle(Generic[R]):
 
 
 def mark_dropped(handle: JobHandle[Any], error: DuplicateJob) -> None:
-    """Have a handle tell nothing more, because its job was not taken in."""
+    """Make every method of a handle raise `error`, because its job was not taken in."""
     handle._client, handle._state = cast("Client", _Nobody(error)), None
 
 
 def remember_children(handle: JobHandle[Any], children: Sequence[JobHandle[Any]]) -> None:
-    """Keep the children that a job was handed in with, so that nobody has to ask the store for
-    them before the next `refresh`.
+    """Keep the children that a job was handed in with, so that `children` does not read the store
+    before the next `refresh`.
     """
     handle._children = tuple(children)
 
 
 class _Nobody:
-    """In place of a client, for a job that was not taken in: there is nothing to be asked."""
+    """Stands in for the client of a job that was not taken in: every use raises `DuplicateJob`."""
 
     def __init__(self, error: DuplicateJob) -> None:
         self._error = error

@@ -1,4 +1,4 @@
-"""Waits for jobs to finish: one thread and one question for all who wait in a process."""
+"""Waits for jobs to finish: one thread and one query for all waiters of a process."""
 
 import contextlib
 import copy
@@ -12,13 +12,13 @@ from limpet.domain.fork import anew_in_child
 from limpet.domain.state import FINAL
 from limpet.storage.contract.store import CHUNK, Bell, Store, Topic
 
-# The bell does the waking; this is for a ring that was missed.
+# The bell wakes the thread; this poll is for a ring that was missed.
 _SLOW_POLL = timedelta(seconds=1)
 _POLL_WITHOUT_BELL = timedelta(milliseconds=100)
 
 
 class Waiter:
-    """Tells when a job has reached a final state, or is gone."""
+    """Resolves futures when their jobs have reached a final state, or are gone."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -26,13 +26,13 @@ class Waiter:
         anew_in_child(self)
 
     def start_anew(self) -> None:
-        """Forget who waits: in a child they are the parent's threads."""
+        """Forget all waiters: in a forked child they are the parent's threads."""
         self._lock = threading.Lock()
         self._waiting: dict[str, set[Future[None]]] = {}
         self._thread: threading.Thread | None = None
 
     def watch(self, job: str) -> "Future[None]":
-        """A future that is done when the job is; give it back with `forget`."""
+        """A future that is done when the job is; the caller gives it back with `forget`."""
         future: Future[None] = Future()
         with self._lock:
             if self._thread is None:
@@ -43,11 +43,11 @@ class Waiter:
         return future
 
     def look(self, job: str) -> None:
-        """Ask about one job now, because the thread may be asleep until the next ring."""
-        self._ask([job])
+        """Check one job now, because the thread may be asleep until the next ring."""
+        self._check([job])
 
     def forget(self, job: str, future: "Future[None]") -> None:
-        """Stop waiting."""
+        """Stop waiting for a job with this future."""
         with self._lock:
             waiting = self._waiting.get(job)
             if waiting is not None:
@@ -59,11 +59,11 @@ class Waiter:
         try:
             self._serve()
         except BaseException as error:
-            # Whoever waits is told, rather than left to wait for a thread that is gone.
+            # Every waiter gets the error, instead of waiting for a thread that is gone.
             with self._lock:
                 self._thread = None
                 waiting, self._waiting = self._waiting, {}
-            for future in [each for futures in waiting.values() for each in futures]:
+            for future in [future for futures in waiting.values() for future in futures]:
                 if future.set_running_or_notify_cancel():
                     future.set_exception(copy.copy(error))
 
@@ -76,10 +76,10 @@ class Waiter:
             except StoreError:
                 bell = None
             while True:
-                # Ask after the bell is there, so that nothing can finish unnoticed in between.
+                # Check only once the bell is there, so that no job finishes unnoticed in between.
                 with self._lock:
                     jobs = list(self._waiting)
-                self._ask(jobs)
+                self._check(jobs)
                 with self._lock:
                     if not self._waiting:
                         self._thread = None
@@ -89,15 +89,15 @@ class Waiter:
                 else:
                     time.sleep(_POLL_WITHOUT_BELL.total_seconds())
 
-    def _ask(self, jobs: list[str]) -> None:
+    def _check(self, jobs: list[str]) -> None:
         for start in range(0, len(jobs), CHUNK):
             some = jobs[start : start + CHUNK]
             states = self._store.states(some)
             for job in some:
                 if job not in states or states[job] in FINAL:
-                    self._tell(job)
+                    self._notify(job)
 
-    def _tell(self, job: str) -> None:
+    def _notify(self, job: str) -> None:
         with self._lock:
             futures = self._waiting.pop(job, set())
         for future in futures:

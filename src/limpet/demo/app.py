@@ -1,6 +1,6 @@
-"""The app of `limpet demo`: the kinds of jobs that people have, each keeping a diary.
+"""The app of `limpet demo`: the kinds of jobs that people have, each with a diary.
 
-Tasks return their token, so that it can be told whose result was kept.
+Every task returns its token, which shows whose result the store kept.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ async def greet(ctx: Context) -> int:
 
 @app.task
 async def download(ctx: Context, seconds: float, size: int) -> int:
-    """Slow: waits on a network, as it were."""
+    """Slow: sleeps, as if it waited for a network."""
     with run_of(ctx) as pen:
         for share in _shares(seconds):
             ctx.progress(share * size, size, f"{share * size:.0f} of {size} MB")
@@ -37,7 +37,7 @@ async def download(ctx: Context, seconds: float, size: int) -> int:
 
 @app.task
 def resize(ctx: Context, seconds: float, photos: int) -> int:
-    """Slow: a step at a time."""
+    """Slow: works step by step."""
     with run_of(ctx) as pen:
         for share in _shares(seconds):
             ctx.progress(share * photos, photos, f"photo {share * photos:.0f} of {photos}")
@@ -49,7 +49,7 @@ def resize(ctx: Context, seconds: float, photos: int) -> int:
 
 @app.task
 def render(ctx: Context, seconds: float) -> int:
-    """CPU-bound: counts primes, and never waits for anything."""
+    """CPU-bound: counts primes without a pause."""
     with run_of(ctx) as pen:
         found, number = 0, 1
         for share in _shares(seconds):
@@ -89,13 +89,13 @@ async def pay(ctx: Context) -> int:
 
 @app.task
 def refund(ctx: Context) -> int:
-    """Fails, and says that trying again is no use."""
+    """Fails with an error that forbids another attempt."""
     with run_of(ctx):
         raise Unrecoverable("there is no such order")
 
 
 def _shares(seconds: float) -> Iterator[float]:
-    """From 0 up to 1, as the time goes by."""
+    """Shares from 0 up to 1, as `seconds` go by."""
     began = time.monotonic()
     while (share := (time.monotonic() - began) / seconds) < 1:
         yield share

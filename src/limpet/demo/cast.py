@@ -1,4 +1,4 @@
-"""The jobs of the demo, and what the script says should become of each."""
+"""The jobs of the demo, and how each should end by the script."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ QUICK_JOBS = 300
 
 @dataclass(slots=True)
 class DemoPart:
-    """A job with a name of its own; its fate is rewritten when a kill hits it."""
+    """A job with a name of its own; its expected fate changes when a kill hits the job."""
 
     name: str
     handle: JobHandle[Any]
@@ -26,7 +26,7 @@ class DemoPart:
 
 @dataclass(slots=True)
 class Cast:
-    """`parts` have a line each in the picture; `quick` are many and over at once."""
+    """The jobs: each of `parts` has a line in the picture; `quick` are many and end at once."""
 
     parts: list[DemoPart]
     quick: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ def hand_in(app: App) -> Cast:
 
 
 def hand_in_quick(app: App, cast: Cast, most: int) -> None:
-    """Some more quick ones, as long as not all are handed in."""
+    """Enqueue at most `most` more quick jobs, until all are handed in."""
     count = min(most, QUICK_JOBS - len(cast.quick))
     if count > 0:
         calls = [app.find("greet").call() for _ in range(count)]

@@ -1,6 +1,6 @@
-"""The judge of the demo: reads the evidence, and says of each promise whether it was kept.
+"""The judge of the demo: reads the evidence, and decides for each promise whether it was kept.
 
-It does nothing and asks nobody, so that a test can show it evidence of a broken promise.
+It does no I/O, so that a test can give it evidence of a broken promise.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,12 +12,12 @@ from limpet.demo.diary import Trace
 from limpet.domain.state import FINAL, State
 
 # How much longer than promised a recovery may take on a machine that is busy with other things.
-# Past that it is broken; in between it is told as late.
+# Within this time the promise counts as late, after it as broken.
 ALLOWANCE_SECONDS = 2.0
 
 
 class Verdict(StrEnum):
-    """Late: kept, but not in the time of an idle machine."""
+    """The verdict on a promise; late: kept, but slower than on an idle machine."""
 
     KEPT = "kept"
     LATE = "late"
@@ -26,7 +26,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One promise: what it is, whether it was kept, and the figure that says so."""
+    """One promise, the verdict on it, and the figure that proves the verdict."""
 
     promise: str
     verdict: Verdict
@@ -35,7 +35,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What should become of a job, by the script and by the kills that hit it."""
+    """How a job should end, by the script and by the kills that hit it."""
 
     state: State = State.SUCCEEDED
     failures: int = 0
@@ -45,11 +45,11 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job after the show, beside what should have become of it.
+    """A job at the end of the demo, beside the fate that was expected.
 
-    `final_events`: how often its timeline says that it ended. `kept_token`: whose result was kept.
-    `fate`: None for a job too quick to say whether the kill hit it. `finished_at` is BOOTTIME in
-    microseconds.
+    `final_events`: how many final events its timeline has. `kept_token`: the token whose result the
+    store kept. `fate`: None for a job so quick that nobody knows whether the kill hit it.
+    `finished_at`: BOOTTIME in microseconds.
     """
 
     id: str
@@ -67,7 +67,7 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The jobs that one kill hit; seconds from the kill until each was ready, and ran, again."""
+    """The jobs that one kill hit; seconds from the kill until each was ready and ran again."""
 
     killed: str
     promised_seconds: float
@@ -78,12 +78,12 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that the judge is given.
+    """All that the judge reads.
 
     `left_behind`: processes that were alive when they should not have been, as text. `processes`:
-    how many were looked for. `late_words`: what was said in the name of the dead worker;
-    `refused`: how much of it the store refused. `broken`: invariants of the store that do not hold.
-    `stuck`: what was waited for in vain.
+    how many processes were looked for. `late_words`: how many writes were tried in the name of the
+    dead worker; `refused`: how many of them the store refused. `broken`: invariants of the store
+    that do not hold. `stuck`: what the demo waited for in vain.
     """
 
     jobs: Sequence[JobFacts]
@@ -98,10 +98,10 @@ class Evidence:
 
 
 def judge(evidence: Evidence) -> list[Check]:
-    """Every promise, in the order in which they are told."""
+    """Every promise, in the order in which they are printed."""
     stuck = [] if evidence.stuck is None else [Check("to the end", Verdict.BROKEN, evidence.stuck)]
     if stuck and not evidence.jobs:
-        return stuck  # it did not even begin
+        return stuck  # the demo did not even begin
     return [
         *stuck,
         _nothing_lost(evidence.jobs),
@@ -113,7 +113,7 @@ def judge(evidence: Evidence) -> list[Check]:
         _check(
             "sound store",
             "every invariant holds",
-            [f"broken: {each}" for each in evidence.broken],
+            [f"broken: {invariant}" for invariant in evidence.broken],
         ),
     ]
 
@@ -145,10 +145,10 @@ def _nothing_lost(jobs: Sequence[JobFacts]) -> Check:
 
 
 def overlaps(traces: Iterable[Trace]) -> tuple[list[tuple[Trace, Trace]], int | None]:
-    """Pairs of runs of one job of which the later began before the last sign of the earlier.
+    """Pairs of runs of one job where the later run began before the last mark of the earlier.
 
-    A run is alive from the first to the last mark of the job and of every program it started.
-    Also the shortest gap between two runs, in microseconds, None if no job ran twice.
+    A run is alive from the first to the last mark of the job and of every program it started. Also
+    returns the shortest gap between two runs, in microseconds; None if no job ran twice.
     """
     runs: dict[str, dict[int, list[Trace]]] = {}
     for trace in traces:
@@ -159,7 +159,7 @@ def overlaps(traces: Iterable[Trace]) -> tuple[list[tuple[Trace, Trace]], int | 
         lives = [by_token[token] for token in sorted(by_token)]
         for at, (earlier, later) in enumerate(pairwise(lives)):
             # Against all the runs before, because a daemon may outlive more than one.
-            last = max((each for run in lives[: at + 1] for each in run), key=lambda t: t.last)
+            last = max((trace for run in lives[: at + 1] for trace in run), key=lambda t: t.last)
             first = min(later, key=lambda trace: trace.begin)
             gaps.append(first.begin - max(trace.last for trace in earlier))
             if first.begin <= last.last:
@@ -202,7 +202,7 @@ def _quick(recovery: Recovery) -> Check:
 
 
 def _nothing_left(evidence: Evidence) -> Check:
-    troubles = [f"still alive: {each}" for each in evidence.left_behind]
+    troubles = [f"still alive: {process}" for process in evidence.left_behind]
     jobs = {job.id: job for job in evidence.jobs}
     programs = [trace for trace in evidence.traces if trace.who != "job"]
     for trace in programs:
@@ -227,7 +227,7 @@ def _charged_right(jobs: Sequence[JobFacts], traces: Sequence[Trace]) -> Check:
         if job.fate is not None:
             expected = (job.fate.failures, job.fate.orphans, job.fate.strikes)
             runs = job.failures + job.orphans + (job.state is State.SUCCEEDED)
-            # One that somebody killed has a strike only if nothing else ran in its worker.
+            # A job whose process was killed has a strike only if it ran alone in its worker.
             if counted[:2] != expected[:2] or job.strikes > job.fate.strikes:
                 troubles.append(f"{job.name} has {_charges(*counted)}, not {_charges(*expected)}")
             elif runs != len(begun.get(job.id, ())):
@@ -252,6 +252,6 @@ def _late_words_refused(evidence: Evidence) -> Check:
     accepted = evidence.late_words - evidence.refused
     troubles = [f"{accepted} of {evidence.late_words} late words were accepted"] if accepted else []
     if not evidence.late_words:
-        troubles.append("nothing was said in the dead worker's name, so nothing was shown")
+        troubles.append("nothing was written in the dead worker's name, so nothing was shown")
     figure = f"{evidence.refused} of {evidence.late_words} in the name of the dead worker"
     return _check("late words refused", figure, troubles)

@@ -1,8 +1,8 @@
-"""What runs writes down that it does, by the one clock that all processes of a machine share.
+"""The diary of the demo: every process that runs marks when it is alive.
 
 Each run, and each program that it starts, has a file of its own: `begin`, `alive` about every
-10 ms, `end`, each with its CLOCK_BOOTTIME. What was killed has no `end`, and its last mark is the
-last moment at which it is known to have lived.
+10 ms, `end`, each with its CLOCK_BOOTTIME, the clock that all processes of a machine share. A
+killed process has no `end`: its last mark is the last moment at which it is known to have lived.
 """
 
 import os
@@ -14,7 +14,8 @@ from pathlib import Path
 from limpet.domain.clock import SystemClock
 from limpet.payload.context import Context
 
-# Names the demo's folder to its workers and all below them; who carries it belongs to the demo.
+# Names the demo's folder in the environment of its workers and of all processes below them; a
+# process that has the variable belongs to the demo.
 VARIABLE = "LIMPET_DEMO_FOLDER"
 SAMPLE_SECONDS = 0.01
 _DIARY = "diary"
@@ -34,12 +35,12 @@ class Pen:
         self._mark("begin")
 
     def alive(self) -> None:
-        """Leave a mark, but not more often than every 10 ms."""
+        """Write a mark, but no more often than every 10 ms."""
         if _clock.boot() - self._marked >= SAMPLE_SECONDS * 1e6:
             self._mark("alive")
 
     def end(self) -> None:
-        """The last mark."""
+        """Write the last mark."""
         self._mark("end")
         os.close(self._file)
 
@@ -50,7 +51,7 @@ class Pen:
 
 @contextmanager
 def run_of(context: Context) -> Iterator[Pen]:
-    """The marks of a run, from its first line to its last, however it ends."""
+    """Mark the begin and the end of a run, however the run ends."""
     pen = Pen(context.job.id, context.token, "job")
     try:
         yield pen
@@ -60,9 +61,9 @@ def run_of(context: Context) -> Iterator[Pen]:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What one process wrote of one run; times are microseconds of BOOTTIME.
+    """The diary of one process for one run; times are microseconds of BOOTTIME.
 
-    `who`: "job", "program" or "daemon". `pid`: as that process saw itself, maybe in a namespace.
+    `who`: "job", "program" or "daemon". `pid`: as the process saw it, maybe inside a namespace.
     """
 
     job: str
@@ -80,7 +81,7 @@ def read(folder: Path) -> list[Trace]:
     found = []
     for path in sorted((folder / _DIARY).glob("*.*.*.*")):
         job, token, who, pid = path.name.split(".")
-        # A line without its end is still being written.
+        # A last line without a newline is still being written.
         lines = [line.split() for line in path.read_text().split("\n")[:-1]]
         if lines:
             times = [int(line[1]) for line in lines]

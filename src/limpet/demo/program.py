@@ -1,7 +1,7 @@
 """The program that the demo's `convert` starts, as a job would start ffmpeg.
 
-It behaves badly on purpose: it leaves a daemon behind, two forks away and in a session of its own,
-that would write on for a minute if nobody ended it.
+It behaves badly on purpose: it leaves a daemon behind, two forks away and in a session of its own.
+The daemon would write on for a minute if nobody ended it.
 """
 
 import os
@@ -14,7 +14,7 @@ _DAEMON_SECONDS = 60.0
 
 
 def main(job: str, token: int, seconds: float) -> None:
-    """Work for so long, and leave a daemon behind."""
+    """Work for `seconds`, and leave a daemon behind."""
     pen = Pen(job, token, "program")
     if os.fork() == 0:
         os.setsid()

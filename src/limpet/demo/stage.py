@@ -1,4 +1,4 @@
-"""The demo's workers: started, killed, looked at, and all ended when the curtain falls."""
+"""The demo's workers: starts, kills and inspects them, and ends all of them at the end."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from limpet.host import processes
 _LANES = 8
 _DRAIN_SECONDS = 5.0
 _APP = "limpet.demo.app:app"
-# The command line `limpet`, which stops even if the demo itself is killed with -9.
+# Runs the command line `limpet`, which stops even if the demo itself is killed with -9.
 _TIED = """
 import signal, sys
 from limpet.host.processes import die_with_parent
@@ -35,7 +35,7 @@ class Worker:
     log: Path
 
     def tree(self) -> dict[int, str]:
-        """Its own processes, without the programs that jobs started: pid → name, the root first."""
+        """The worker's processes, without programs of its jobs: pid → name, the root first."""
         pids = [self.process.pid, *sorted(processes.descendants(self.process.pid))]
         named = {pid: name_of(pid) for pid in pids}
         own = {pid: name for pid, name in named.items() if name.startswith("limpet-")}
@@ -47,7 +47,7 @@ class Worker:
 
 
 class DemoStage:
-    """A folder with a store, workers on it, and the promise to leave nothing of them."""
+    """A folder with a store, and workers on it; leaving the stage ends all their processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class DemoStage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Nothing may interrupt this; it takes a second at most.
+        # No signal may interrupt the cleanup, which takes a second at most.
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
         try:
@@ -78,7 +78,7 @@ class DemoStage:
                 signal.signal(number, handler)
 
     def start(self, name: str) -> Worker:
-        """Start `limpet worker` as anybody would."""
+        """Start `limpet worker` as a user would."""
         command = [sys.executable, "-c", _TIED, "worker", _APP, "--url", self.url]
         options = {"name": name, "lanes": _LANES, "drain": f"{_DRAIN_SECONDS:g}s", "grace": "1s"}
         for option, value in options.items():
@@ -100,7 +100,7 @@ class DemoStage:
         return worker
 
     def stop(self, worker: Worker) -> int | None:
-        """Ask a worker to stop; its exit code, or None if it did not."""
+        """Send SIGTERM to a worker; returns its exit code, or None if it did not stop."""
         worker.process.send_signal(signal.SIGTERM)
         try:
             return worker.process.wait(_DRAIN_SECONDS + 5.0)
@@ -116,14 +116,14 @@ class DemoStage:
 
 
 def kill(pids: list[int]) -> None:
-    """With -9, all at once: stopped first, so that none sees another die."""
+    """Kill processes with -9, all at once: stop them first, so that none sees another die."""
     if len(pids) > 1:
         processes.kill(pids, signal.SIGSTOP)
     processes.kill(pids, signal.SIGKILL)
 
 
 def outer_pid(worker: Worker, inner: int) -> int | None:
-    """The pid by which we see a process of the worker that may see itself in a namespace."""
+    """The pid, outside of its pid namespace, of the worker's process that is `inner` inside."""
     for pid in worker.tree():
         if (_pid_inside(pid) if processes.LINUX else pid) == inner and pid != worker.process.pid:
             return pid
@@ -131,7 +131,7 @@ def outer_pid(worker: Worker, inner: int) -> int | None:
 
 
 def name_of(pid: int) -> str:
-    """The name of a process, or nothing if it is gone."""
+    """The name of a process; empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
@@ -169,5 +169,5 @@ def _carrying_by_ps(mark: str) -> dict[int, str]:
 
 
 def wait_a_moment() -> None:
-    """Between two looks."""
+    """Sleep between two looks."""
     time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""What happens in the demo, scene by scene, and the evidence that is gathered on the way."""
+"""Plays the demo, scene by scene, and gathers the evidence on the way."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ from limpet.domain.plural import number_of
 from limpet.domain.state import FINAL, State
 from limpet.storage.contract.store import Store
 
-# DESIGN section 4: how soon a job is ready again.
+# The promises (DESIGN, section 4): how soon a job is ready again after a kill.
 EXECUTOR_PROMISE_SECONDS = 0.1
 WORKER_PROMISE_SECONDS = 1.0
 
-_PATIENCE_SECONDS = 45.0
+_TIMEOUT_SECONDS = 45.0
 _LOOK_SECONDS = 0.08
 _QUICK_AT_ONCE = 5
 _FINAL_EVENTS = {EventName.SUCCEEDED, EventName.FAILED, EventName.CANCELLED}
@@ -31,7 +31,7 @@ _FINAL_EVENTS = {EventName.SUCCEEDED, EventName.FAILED, EventName.CANCELLED}
 
 @dataclass(frozen=True, slots=True)
 class StoryRow:
-    """A line of the picture; `fraction` is None for a job that does not say how far it is."""
+    """A line of the picture; `fraction` is None for a job that reports no progress."""
 
     name: str
     state: State
@@ -42,24 +42,24 @@ class StoryRow:
 
 
 class Narrator(Protocol):
-    """Who tells the story as it goes."""
+    """Prints the story as it goes."""
 
-    def tell(self, what: str, text: str) -> None:
-        """Something happened."""
+    def report(self, what: str, text: str) -> None:
+        """Print an event."""
         ...
 
     def show(self, rows: Sequence[StoryRow]) -> None:
-        """How the jobs are now."""
+        """Show the jobs as they are now."""
         ...
 
 
 class Stuck(Exception):
-    """What was waited for did not come."""
+    """The demo waited for something that did not come."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kill:
-    """A kill, by both clocks; `hit`: part → the token of the run that was cut off."""
+    """A kill, in microseconds of both clocks; `hit`: part → the token of the run it cut off."""
 
     boot: int
     wall: int
@@ -76,7 +76,7 @@ class Story:
         self._app = app
         self._narrator = narrator
         self._clock = SystemClock()
-        self._until = time.monotonic() + _PATIENCE_SECONDS
+        self._until = time.monotonic() + _TIMEOUT_SECONDS
         self._next_look = 0.0
         self._names: dict[str, str] = {}
         self._workers: dict[str, Worker] = {}
@@ -97,20 +97,20 @@ class Story:
 
     def _play(self) -> None:
         info = self._store.info()
-        self._narrator.tell("store", f"a new SQLite file; {info.durability.partition(' (')[0]}")
+        self._narrator.report("store", f"a new SQLite file; {info.durability.partition(' (')[0]}")
         for name in ("ann", "ben"):
             self._workers[name] = self._stage.start(name)
         for worker in self._workers.values():
             self._await(worker)
         self._cast = hand_in(self._app)
-        self._narrator.tell(
+        self._narrator.report(
             "jobs", f"{QUICK_JOBS} quick, 3 slow, 1 CPU-bound, 1 with a program, 2 failing"
         )
         self._kill_a_process()
         survivor = self._kill_a_worker()
         self._wait("all jobs to end", self._all_ended)
         self._look(at_once=True)
-        self._narrator.tell("done", "every job has ended")
+        self._narrator.report("done", "every job has ended")
         self._leave(survivor)
 
     # -- scenes
@@ -128,21 +128,21 @@ class Story:
         try:
             self._wait(f"worker {name} to start", ready)
         except Stuck as stuck:
-            raise Stuck(f"{stuck}; it says: {worker.last_words() or 'nothing'}") from stuck
+            raise Stuck(f"{stuck}; its log ends: {worker.last_words() or 'empty'}") from stuck
         log = worker.log.read_text(errors="replace")
         how = "in a pid namespace" if "a pid namespace" in log else "by its process tree"
-        self._narrator.tell(
+        self._narrator.report(
             "worker", f"{name} is ready, pid {worker.process.pid}; jobs are held {how}"
         )
 
     def _kill_a_process(self) -> None:
-        """Scene one: the process of one job dies, the worker does not."""
+        """Scene one: kill the process of one job, not the worker."""
         part = self._cast.part("resize")
         self._wait("resize to get going", lambda: self._share(part) > 0.3)
         job = self._job(part)
         trace = next(
-            each for each in diary.read(self._stage.folder)
-            if (each.job, each.token, each.who) == (part.id, job.token, "job")
+            trace for trace in diary.read(self._stage.folder)
+            if (trace.job, trace.token, trace.who) == (part.id, job.token, "job")
         )  # fmt: skip
         holder = self._workers[self._holder(job)]
         pid = outer_pid(holder, trace.pid)
@@ -152,16 +152,16 @@ class Story:
             self._clock.boot(), self._clock.wall(), {part.name: job.token}, EventName.ORPHANED
         )
         kill([pid])
-        self._narrator.tell("kill -9", f"the process that runs resize, pid {pid}")
+        self._narrator.report("kill -9", f"the process that runs resize, pid {pid}")
         part.fate = replace(part.fate, orphans=1, strikes=1)
         self._recovered("process", EXECUTOR_PROMISE_SECONDS, done)
 
     def _kill_a_worker(self) -> Worker:
-        """Scene two: all of a worker at once; the programs of its jobs are left to Limpet."""
+        """Scene two: kill all of a worker at once; Limpet must end the programs of its jobs."""
         self._wait("the jobs to be in the middle", self._in_the_middle)
         jobs = {part.name: self._job(part) for part in self._cast.parts}
         victim = self._workers[self._holder(jobs["convert"])]
-        survivor = next(each for each in self._workers.values() if each is not victim)
+        survivor = next(worker for worker in self._workers.values() if worker is not victim)
         session = jobs["convert"].session or ""
         held = {n: job for n, job in jobs.items() if job.session == session and job.begun}
         tree = victim.tree()
@@ -170,11 +170,11 @@ class Story:
         boot, wall = self._clock.boot(), self._clock.wall()
         kill(list(tree))
         victim.process.wait()
-        # What ended in the moment between the look and the kill was not hit.
+        # A job that ended between the look and the kill was not hit.
         states = self._store.states([job.id for job in held.values()])
         hit = {name: job.token for name, job in held.items() if states[job.id] not in FINAL}
         done = _Kill(boot, wall, hit, EventName.RECOVERED)
-        self._narrator.tell(
+        self._narrator.report(
             "kill -9",
             f"all {len(tree)} processes of worker {victim.name}, in the middle of "
             f"{number_of(len(hit), 'job')}",
@@ -185,14 +185,14 @@ class Story:
         self._recovered("worker", WORKER_PROMISE_SECONDS, done)
         left = programs & set(self._stage.alive())
         self._left += [f"pid {pid}, started by a job of {victim.name}" for pid in sorted(left)]
-        self._narrator.tell(
+        self._narrator.report(
             "gone", f"{len(programs) - len(left)} of the {len(programs)} programs of those jobs"
         )
         self._speak_for_the_dead([Lease(jobs[name].id, session, hit[name]) for name in hit])
         return survivor
 
     def _in_the_middle(self) -> bool:
-        """Whether a kill now would cut off what takes long, and nothing that has hardly begun."""
+        """Whether a kill now would hit the long jobs in the middle, and none that just began."""
         for part in self._cast.parts:
             job = self._job(part)
             if part.name == "convert" and job.state in FINAL:
@@ -203,7 +203,7 @@ class Story:
         return True
 
     def _speak_for_the_dead(self, leases: list[Lease]) -> None:
-        """Say what the dead worker might still have said, had it only been slow."""
+        """Write to the store what the dead worker would write if it were only slow."""
         self._late_words += len(leases)
         self._refused += len(self._store.release(leases[0].session, leases, Drained()))
 
@@ -222,7 +222,7 @@ class Story:
         found = self._recovery(what, promise, done, diary.read(self._stage.folder))
         who = done.hit.keys() if len(parts) == 1 else [f"{len(parts)} jobs"]
         holders = {self._holder(self._job(part)) for part in parts} - {""}
-        self._narrator.tell(
+        self._narrator.report(
             "recovered",
             f"{', '.join(who)}: ready after {max(found.ready, default=0):.2f} s, running on "
             f"{' and '.join(sorted(holders)) or 'a worker'} after {max(found.running):.2f} s",
@@ -232,9 +232,9 @@ class Story:
         self._processes += len(worker.tree())
         code = self._stage.stop(worker)
         if code != 0:
-            self._left.append(f"worker {worker.name}: asked to stop, it ended with {code}")
+            self._left.append(f"worker {worker.name} got SIGTERM and ended with {code}")
         self._left += [f"pid {pid} ({name})" for pid, name in self._stage.alive().items()]
-        self._narrator.tell("worker", f"{worker.name} was asked to stop, and did")
+        self._narrator.report("worker", f"{worker.name} got SIGTERM and stopped")
 
     # -- waiting and looking
 
@@ -246,7 +246,7 @@ class Story:
             wait_a_moment()
 
     def _look(self, at_once: bool = False) -> None:
-        """Draw the jobs, and hand in some quick ones."""
+        """Draw the jobs, and enqueue some more quick ones."""
         if time.monotonic() < self._next_look and not at_once:
             return
         self._next_look = time.monotonic() + _LOOK_SECONDS
@@ -278,9 +278,7 @@ class Story:
     def _all_ended(self) -> bool:
         ids = [*(part.id for part in self._cast.parts), *self._cast.quick]
         states = self._store.states(ids)
-        return len(self._cast.quick) == QUICK_JOBS and all(
-            states.get(each) in FINAL for each in ids
-        )
+        return len(self._cast.quick) == QUICK_JOBS and all(states.get(job) in FINAL for job in ids)
 
     def _job(self, part: DemoPart) -> Job:
         job = self._store.job(part.id)
@@ -301,29 +299,29 @@ class Story:
     def _evidence(self, stuck: str | None) -> Evidence:
         traces = diary.read(self._stage.folder)
         facts = [self._facts(part.id, part.name, part) for part in self._cast.parts]
-        facts += [self._facts(each, "a quick job", None) for each in self._cast.quick]
+        facts += [self._facts(job, "a quick job", None) for job in self._cast.quick]
         return Evidence(
             jobs=facts,
             traces=traces,
-            recoveries=[self._recovery(*each, traces) for each in self._kills],
+            recoveries=[self._recovery(*kill_, traces) for kill_ in self._kills],
             left_behind=self._left,
             processes=self._processes,
             late_words=self._late_words,
             refused=self._refused,
-            broken=[each.invariant for each in self._store.invariants()],
+            broken=[violation.invariant for violation in self._store.invariants()],
             stuck=stuck,
         )
 
     def _facts(self, id_: str, name: str, part: DemoPart | None) -> JobFacts:
         job = self._store.job(id_)
         assert job is not None
-        told = timeline(job, list(self._store.events(id_)))
+        entries = timeline(job, list(self._store.events(id_)))
         offset = self._clock.wall() - self._clock.boot()
         return JobFacts(
             id=id_,
             name=name,
             state=job.state,
-            final_events=sum(event.event in _FINAL_EVENTS for event in told),
+            final_events=sum(event.event in _FINAL_EVENTS for event in entries),
             token=job.token,
             kept_token=int(job.result) if job.result else None,
             failures=job.counters.failures,
@@ -354,7 +352,7 @@ class Story:
 
 
 def perform(folder: Path, narrator: Narrator) -> Evidence:
-    """Play the demo in a folder, which is the current one; nothing of it is alive afterwards."""
+    """Play the demo in the current folder; none of its processes is alive afterwards."""
     from limpet.demo.app import app  # bound to the current folder
 
     with DemoStage(folder) as stage:

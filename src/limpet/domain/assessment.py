@@ -1,4 +1,4 @@
-"""What is told of a host: what it has room for, and why something may not begin there."""
+"""The assessment of a host: what it has room for, and why a job may not begin there."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ from limpet.domain.permit import Room, Taken, fits
 from limpet.domain.size import in_unit, spoken_size
 from limpet.domain.weight import Weight
 
-# What cannot be known holds nothing back; a store's doubles are exact up to here.
+# Stands for a limit that cannot be known, which holds nothing back; doubles are exact up to here.
 UNBOUNDED = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a host has; `memory` is bytes, None if it cannot be known."""
+    """The cores and memory of a host; `memory` is bytes, None if it cannot be known."""
 
     cores: float
     memory: int | None
@@ -20,10 +20,10 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """Room on a host, and in words what keeps work off.
+    """Room on a host, and in words what keeps work off it.
 
-    `cpu_reason`, `memory_reason` and, for heavy work, `disk_reason`: which threshold does, "" if
-    none. `warning`: what could not be measured, "" if all was.
+    `cpu_reason`, `memory_reason` and, for heavy work, `disk_reason`: the threshold that keeps work
+    off, "" if none does. `warning`: what could not be measured, "" if all was.
     """
 
     room: Room
@@ -34,27 +34,27 @@ class Assessment:
 
     @property
     def reason(self) -> str:
-        """What keeps the host from being calm, "" if nothing does."""
+        """Why the host is not calm, "" if it is."""
         return self.cpu_reason or self.memory_reason or self.disk_reason
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """It may start; `warning` as in `Room`."""
+    """The job may begin; `warning` as in `Assessment`."""
 
     warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """It may not start now, and why; `never`: not on this host, as it is."""
+    """The job may not begin now, and why. `never`: this host is too small for it."""
 
     reason: str
     never: bool = False
 
 
 def admit(weight: Weight, host: Assessment, taken: Taken) -> Admitted | Waiting:
-    """Whether a job of this weight may begin beside what is admitted already, as `fits` decides."""
+    """Whether a job of this weight may begin beside the permits already given, by `fits`."""
     if fits(host.room, taken, weight):
         return Admitted(host.warning)
     reason = _impossible(weight, host.room)
@@ -81,7 +81,7 @@ def _reserved(weight: Weight, host: Assessment, taken: Taken) -> str:
         return host.reason
     if taken.cpu + weight.millicores > room.cpu:
         of = f"{_cores(taken.cpu)} of {_cores(room.cpu)} cores"
-        # Who asks for the least wants to know of any.
+        # A weight of one millicore is a probe: the need for it would be no news.
         needed = f", {_cores(weight.millicores)} needed" if weight.millicores > 1 else ""
         return f"waiting: {room.server} reserved {of}{needed}"
     if taken.memory + weight.memory > room.memory:
@@ -96,11 +96,11 @@ def _measured(weight: Weight, host: Assessment, taken: Taken) -> str:
     free_cpu, free_memory = room.free_cpu, room.free_memory or 0
     if weight.cpu and free_cpu is not None and taken.unseen_cpu >= free_cpu:
         idle, fresh = _cores(free_cpu), _cores(taken.unseen_cpu)
-        said = f"waiting: {room.server} CPU {idle} cores left by others, {fresh} admitted already"
-        return host.cpu_reason or said
+        reason = f"waiting: {room.server} CPU {idle} cores left by others, {fresh} admitted already"
+        return host.cpu_reason or reason
     amount, unit = in_unit(max(0, free_memory - taken.unseen_memory), weight.memory)
-    said = f"memory {amount} {unit} free, {spoken_size(weight.memory)} needed"
-    return host.memory_reason or f"waiting: {room.server} {said}"
+    reason = f"memory {amount} {unit} free, {spoken_size(weight.memory)} needed"
+    return host.memory_reason or f"waiting: {room.server} {reason}"
 
 
 def _cores(millicores: int) -> str:

@@ -1,4 +1,4 @@
-"""A circuit breaker: holds the work of some tasks back while what they depend on fails."""
+"""A circuit breaker: holds back the work of some tasks while what they depend on fails."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -8,10 +8,10 @@ from enum import StrEnum
 class BreakerRules:
     """When a breaker opens, and when it tries again; times are microseconds.
 
-    It opens when, of at least `least` attempts of its `tasks` that ended within one `window`, the
-    share `failure_rate` failed. Then none of them is given out for `probe_after`, and after that
-    one at a time: the first of these tries that succeeds closes it. What was under way when it
-    opened says nothing, whenever it ends.
+    It opens when at least `least` attempts of its `tasks` ended within one `window`, and at least
+    the share `failure_rate` of them failed. Then no job of these tasks is given out for
+    `probe_after`, and after that one at a time, as a try: the first try that succeeds closes the
+    breaker. Attempts that were under way when it opened do not count, whenever they end.
     """
 
     name: str
@@ -23,7 +23,7 @@ class BreakerRules:
 
 
 class BreakerState(StrEnum):
-    """`closed`: work flows. `open`: it is held back. `probing`: one attempt is being tried."""
+    """`closed`: work flows. `open`: work is held back. `probing`: a try is under way."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -40,10 +40,10 @@ MOST_TRIES = 100
 class BreakerStatus:
     """A breaker as the store has it.
 
-    `succeeded` and `failed`: attempts in the window that began at `window_at`. `opened_at`: since
-    when it is not closed. `probe_at`: when the next one may be tried. Wall time in microseconds.
-    `tries`: the attempts that were tried since and have not said how they ended, the newest
-    `MOST_TRIES`; more than one where a try takes longer than `probe_after`, or is lost.
+    Moments are wall time in microseconds. `succeeded` and `failed`: attempts in the window that
+    began at `window_at`. `opened_at`: since when it is not closed. `probe_at`: when the next try
+    may begin. `tries`: the newest `MOST_TRIES` tries whose end is not known yet; there is more than
+    one if a try takes longer than `probe_after`, or is lost.
     """
 
     rules: BreakerRules
@@ -58,9 +58,9 @@ class BreakerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """How attempts of a breaker's tasks ended, as their holder saw it.
+    """How attempts of a breaker's tasks ended, as their holder observed.
 
-    `attempts`: which they were (job, token), and whether each succeeded; among them may be tries.
+    `attempts`: the job and token of each, and whether it succeeded; some may be tries.
     """
 
     breaker: str
@@ -70,7 +70,7 @@ class Observed:
 
 
 def observed(breaker: BreakerStatus, what: Observed, now: int) -> BreakerStatus:
-    """The breaker after it was told how attempts ended."""
+    """The breaker after its observers reported how attempts ended."""
     rules = breaker.rules
     if breaker.state is not BreakerState.CLOSED:
         return _after_tries(breaker, what, now)
@@ -85,23 +85,24 @@ def observed(breaker: BreakerStatus, what: Observed, now: int) -> BreakerStatus:
 
 
 def _after_tries(breaker: BreakerStatus, what: Observed, now: int) -> BreakerStatus:
-    """The same for one that is not closed, where other attempts than the tries began before it
-    opened: they would let it flutter.
+    """The same for a breaker that is not closed: only its tries count.
+
+    All other attempts began before it opened; if they counted, it would flutter.
     """
     rules = breaker.rules
     ended = {(job, token): succeeded for job, token, succeeded in what.attempts}
-    of_tries = [ended[each] for each in breaker.tries if each in ended]
+    of_tries = [ended[attempt] for attempt in breaker.tries if attempt in ended]
     if any(of_tries):
         return BreakerStatus(rules, BreakerState.CLOSED, 0, 0, now, None, None)
     if of_tries:
         again_at = now + rules.probe_after
-        left = tuple(each for each in breaker.tries if each not in ended)
+        left = tuple(attempt for attempt in breaker.tries if attempt not in ended)
         return BreakerStatus(rules, BreakerState.OPEN, 0, 0, now, breaker.opened_at, again_at, left)
     return breaker
 
 
 def tried(breaker: BreakerStatus, attempt: Attempt, now: int) -> BreakerStatus:
-    """The breaker after one was given out to see how it ends."""
+    """The breaker after an attempt was given out as a try."""
     return replace(
         breaker,
         state=BreakerState.PROBING,

@@ -1,7 +1,7 @@
 """Why an attempt or a session ended: one class for each way of dying.
 
 A cause is an exception, so that it can be raised and chained, and a record, so that the job's
-timeline can keep it as JSON and say it as a sentence in another process.
+timeline can keep it as JSON and another process can show it as a sentence.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -17,7 +17,7 @@ from limpet.domain.plural import number_of
 class Cause(LimpetError):
     """A way of dying; its class name is its `kind` in the timeline."""
 
-    # Whether losing a job this way counts against it; deploys and outages do not.
+    # Whether a loss by this cause counts against the job; deploys and outages do not.
     charged: ClassVar[bool] = True
 
     @property
@@ -32,14 +32,14 @@ class Cause(LimpetError):
         return self.sentence()
 
     def record(self) -> dict[str, Any]:
-        """As the timeline keeps it."""
+        """The cause as the timeline keeps it."""
         return {"kind": self.kind, **asdict(self), "text": self.sentence()}
 
 
 def _when(wall: int) -> str:
     try:
         moment = datetime.fromtimestamp(wall / 1e6, UTC)
-    except (ValueError, ArithmeticError, OSError):  # no time that a calendar has
+    except (ValueError, ArithmeticError, OSError):  # beyond the calendar
         return f"{wall} microseconds after 1970"
     return moment.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
 
@@ -58,12 +58,12 @@ class WorkerKilled(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class WorkerVanished(Cause):
-    """The session's lease ran out with no word from it."""
+    """The session's lease ran out and nobody renewed it."""
 
     last_seen: int
 
     def sentence(self) -> str:
-        return f"the worker was last heard of at {_when(self.last_seen)} and its lease ran out"
+        return f"the worker was last seen at {_when(self.last_seen)} and its lease ran out"
 
 
 @dataclass(eq=True, unsafe_hash=True)
@@ -73,14 +73,12 @@ class WorkerGone(Cause):
     last_seen: int
 
     def sentence(self) -> str:
-        return (
-            f"every process of the worker is dead; it was last heard of at {_when(self.last_seen)}"
-        )
+        return f"every process of the worker is dead; it was last seen at {_when(self.last_seen)}"
 
 
 @dataclass(eq=True, unsafe_hash=True)
 class WorkerFrozen(Cause):
-    """The process stopped being scheduled and was ended."""
+    """The process got no processor time for too long and was ended."""
 
     seconds: float
 
@@ -90,7 +88,7 @@ class WorkerFrozen(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class ExecutorExited(Cause):
-    """The process that ran the job left with an exit code."""
+    """The process that ran the job exited by itself."""
 
     code: int
     process: str = "process that ran the job"
@@ -101,7 +99,7 @@ class ExecutorExited(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class ExecutorGarbled(Cause):
-    """The process that ran the job said to its worker what it cannot or may not say."""
+    """The process that ran the job sent its worker frames that are broken or not allowed."""
 
     reason: str = "something wrote into its socket"
 
@@ -126,7 +124,7 @@ class OutOfMemory(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class HostRebooted(Cause):
-    """The machine started anew, so nothing of the session can be alive."""
+    """The machine restarted, so no process of the session can be alive."""
 
     boot: str
 
@@ -136,7 +134,7 @@ class HostRebooted(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class StoreOutage(Cause):
-    """The worker could not reach the store for as long as its lease."""
+    """The worker could not reach the store for a whole lease."""
 
     charged: ClassVar[bool] = False
     seconds: float
@@ -147,18 +145,18 @@ class StoreOutage(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class BegunAnew(Cause):
-    """The worker gave its session up and went on as a new one."""
+    """The worker gave up its session and went on with a new one."""
 
     charged: ClassVar[bool] = False
     reason: str
 
     def sentence(self) -> str:
-        return f"the worker had to begin anew: {self.reason}"
+        return f"the worker had to begin a new session: {self.reason}"
 
 
 @dataclass(eq=True, unsafe_hash=True)
 class Needs(Cause):
-    """The job cannot start before something is there, a task for one."""
+    """The job cannot start before something exists, such as its task."""
 
     charged: ClassVar[bool] = False
     what: str
@@ -180,7 +178,7 @@ class Drained(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class HostPressed(Cause):
-    """Its host ran short of memory, and its task had agreed to give way."""
+    """The host ran short of memory, and the job's task has `on_pressure="release"`."""
 
     charged: ClassVar[bool] = False
     server: str
@@ -192,7 +190,7 @@ class HostPressed(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class NeighbourEnded(Cause):
-    """The process that ran the job had to be ended because of another job in it."""
+    """The process that ran the job was ended because of another job in it."""
 
     charged: ClassVar[bool] = False
 
@@ -235,7 +233,7 @@ class Stalled(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class TooManyOrphans(Cause):
-    """The job was lost with its holder as often as is allowed."""
+    """The job was lost with its holder as often as the cap allows."""
 
     count: int
 
@@ -245,7 +243,7 @@ class TooManyOrphans(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class TooManyStrikes(Cause):
-    """The job ended the process that ran it, alone, as often as is allowed."""
+    """The job ended the process that it ran in alone, as often as the cap allows."""
 
     count: int
 
@@ -275,18 +273,18 @@ class DeadlinePassed(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class Requested(Cause):
-    """A person or a program asked for it."""
+    """A person or a program requested it."""
 
     charged: ClassVar[bool] = False
     reason: str = ""
 
     def sentence(self) -> str:
-        return self.reason or "somebody asked for it"
+        return self.reason or "somebody requested it"
 
 
 @dataclass(eq=True, unsafe_hash=True)
 class ChildFailed(Cause):
-    """A child without which the job is not to run has failed or was cancelled."""
+    """A child that the job cannot run without has failed or was cancelled."""
 
     charged: ClassVar[bool] = False
     job: str
@@ -298,7 +296,7 @@ class ChildFailed(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class ParentGone(Cause):
-    """The job belongs to one that failed or was cancelled, so nobody waits for it any more."""
+    """The parent of the job failed or was cancelled, so nobody waits for the job any more."""
 
     charged: ClassVar[bool] = False
     job: str
@@ -320,7 +318,7 @@ class Replaced(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class LateHolder(Cause):
-    """A holder that no longer had the lease tried to report."""
+    """A holder whose lease was over tried to report."""
 
     charged: ClassVar[bool] = False
     tried: str
@@ -343,7 +341,7 @@ class Raised(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class Unknown(Cause):
-    """A cause recorded by a newer version of Limpet: its name and its sentence."""
+    """A cause that a newer version of Limpet recorded: its name and its sentence."""
 
     was: str
     text: str
@@ -352,15 +350,16 @@ class Unknown(Cause):
         return self.text or self.was
 
 
-# Up to here whole numbers are exact wherever a cause is kept; no fact is larger.
+# Whole numbers are exact up to here wherever a cause is kept; no fact is larger.
 _LARGEST_NUMBER = 2**53
 
 _KINDS: dict[str, type[Cause]] = {kind.__name__: kind for kind in Cause.__subclasses__()}
 
 
 def cause_of(record: dict[str, Any]) -> Cause:
-    """Read a cause from the timeline; one of a newer version becomes `Unknown`, and so does one
-    whose facts are not what they should be. Raises `TypeError` for what is no cause at all.
+    """Read a cause from the timeline; raises `TypeError` for a record that is no cause.
+
+    A cause of a newer version becomes `Unknown`, and so does one with wrong facts.
     """
     if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
         raise TypeError("a cause is an object with a kind")
@@ -372,21 +371,21 @@ def cause_of(record: dict[str, Any]) -> Cause:
                 cause = kind(**known)
                 cause.sentence()
             except (TypeError, ValueError, ArithmeticError, OSError):
-                pass  # a fact is missing, or no time and no number that can be told
+                pass  # a fact is missing, or it is a time or a number that cannot be shown
             else:
                 return cause
     return Unknown(was=record["kind"], text=str(record.get("text", "")))
 
 
 def _fits(kind: type[Cause], facts: dict[str, Any]) -> bool:
-    """Whether the facts are of the types that the cause has; a whole number will do for another."""
+    """Whether the facts have the types of the cause's fields; a float may be a whole number."""
     for field in fields(kind):
         if field.name in facts:
             wanted: Any = float | int if field.type is float else field.type
             value = facts[field.name]
             if isinstance(value, bool) or not isinstance(value, wanted):
                 return False
-            # Every process and every store that the cause travels through must be able to write it.
+            # Every process and store that the cause passes through must be able to write it.
             if isinstance(value, int | float) and not abs(value) <= _LARGEST_NUMBER:
                 return False
     return True

@@ -1,7 +1,7 @@
-"""Checks of what a user wrote as an option; each refuses with a sentence that says what to write.
+"""Checks of options that a user wrote; each refuses with a sentence that says what to write.
 
-`what` names the option in that sentence: "priority", or "Retry(attempts=…)", in which the value
-takes the place of the dots.
+`what` names the option in that sentence: "priority", or "Retry(attempts=…)", where the value
+replaces the dots.
 """
 
 import math
@@ -21,7 +21,7 @@ MOST = 1_000_000_000
 
 
 def refusal(what: str, value: object, wanted: str) -> InvalidOption:
-    """The error for an option whose value is not what is wanted."""
+    """The error for an option with a wrong value; `wanted` says what to write."""
     if what.endswith(("…)", "…})")):
         call, _, end = what.rpartition("…")
         return InvalidOption(f"{call}{value!r}{end}: write {wanted}.")
@@ -29,12 +29,12 @@ def refusal(what: str, value: object, wanted: str) -> InvalidOption:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether it is a whole number; True and False are none."""
+    """Whether the value is a whole number; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a number with an end; True and False are none."""
+    """Whether the value is a finite number; True and False are not."""
     return is_whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
@@ -54,7 +54,7 @@ def amount(value: float, what: str) -> float:
 
 
 def share(value: float, what: str, *, above_zero: bool = False) -> float:
-    """A part of one, as 0.1 for a tenth."""
+    """A part of one, such as 0.1 for a tenth."""
     if is_number(value) and 0 <= value <= 1 and (value or not above_zero):
         return value
     raise refusal(
@@ -63,7 +63,7 @@ def share(value: float, what: str, *, above_zero: bool = False) -> float:
 
 
 def flag(value: bool, what: str) -> bool:
-    """Yes or no, and nothing that only counts as one of them."""
+    """True or False, and no value that only counts as one of them."""
     if isinstance(value, bool):
         return value
     raise refusal(what, value, "True or False")
@@ -72,26 +72,26 @@ def flag(value: bool, what: str) -> bool:
 def choice(value: object, what: str, choices: Iterable[T]) -> T:
     """One of a few words."""
     known = tuple(choices)
-    for each in known:
-        if value == each:
-            return each
-    *others, last = (f'"{each}"' for each in known)
+    for word in known:
+        if value == word:
+            return word
+    *others, last = (f'"{word}"' for word in known)
     raise refusal(what, value, f"{', '.join(others)} or {last}")
 
 
 def some_time(value: Duration, what: str) -> timedelta:
-    """A duration longer than nothing."""
+    """A duration longer than 0."""
     read = duration(value, what=what)
     if not read:
-        raise refusal(what, value, "a time longer than nothing")
+        raise refusal(what, value, "a time longer than 0")
     return read
 
 
 def error_types(value: ErrorTypes, what: str) -> tuple[type[BaseException], ...]:
-    """Exception classes, of which one needs no tuple."""
+    """Exception classes; a single one needs no tuple."""
     types = tuple(value) if isinstance(value, list | tuple) else (value,)
-    for each in types:
-        if not isinstance(each, type) or not issubclass(each, BaseException):
+    for kind in types:
+        if not isinstance(kind, type) or not issubclass(kind, BaseException):
             raise refusal(what, value, "an exception class, or a tuple of them")
     return types
 
@@ -104,6 +104,6 @@ def instance(value: object, what: str, kind: type[T], wanted: str) -> T:
 
 
 def set_fields(made: object, **values: Any) -> None:
-    """Set the fields of a frozen dataclass from its own `__init__`, once each has been checked."""
+    """Set the fields of a frozen dataclass from its own `__init__`, after they were checked."""
     for name, value in values.items():
         object.__setattr__(made, name, value)

@@ -1,4 +1,4 @@
-"""What became of a child, as the job that waited for it sees it."""
+"""The result of a child, as its parent gets it."""
 
 from dataclasses import dataclass, field
 from typing import Any

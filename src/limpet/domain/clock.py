@@ -5,7 +5,7 @@ from typing import Protocol
 
 MICROSECONDS_PER_SECOND = 1_000_000
 
-# BOOTTIME goes on while the machine sleeps; macOS counts sleep in its MONOTONIC.
+# BOOTTIME goes on while the machine sleeps; on macOS MONOTONIC does.
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

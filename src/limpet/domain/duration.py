@@ -54,7 +54,7 @@ def microseconds(value: timedelta) -> int:
 
 
 def spoken(value: timedelta) -> str:
-    """A duration as a person would say it: "1.5s", "12m 30s", "3d 2h"."""
+    """A duration for a person: "1.5s", "12m 30s", "3d 2h"."""
     total = value.total_seconds()
     if total < 0:
         return "-" + spoken(-value)
@@ -75,5 +75,5 @@ def spoken_microseconds(value: int) -> str:
 
 
 def microseconds_or_none(value: timedelta | None) -> int | None:
-    """The same of a limit, which None says there is not."""
+    """A limit as whole microseconds; None stays None, no limit."""
     return None if value is None else microseconds(value)

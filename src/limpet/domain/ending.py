@@ -1,4 +1,4 @@
-"""How an attempt ended: what is settled, and what is said of it beside that."""
+"""How an attempt ended: its settlement, and what the logs say beside it."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -9,11 +9,11 @@ NO_DELAY = timedelta()
 
 
 class Ending(NamedTuple):
-    """A settlement as an attempt came to it.
+    """The settlement of an attempt, with what the logs say beside it.
 
-    `delay`: how long until the next attempt or the next round, for the worker's log. `note`: what
-    went wrong with deciding that, for the job's own log. `final`: a failure after which the job
-    gets no other chance by itself.
+    `delay`: time until the next attempt or the next round, for the worker's log. `note`: what went
+    wrong while that was decided, for the job's own log. `final`: a failure after which the job
+    gets no other attempt or round by itself.
     """
 
     settlement: Settlement

@@ -7,9 +7,9 @@ LimpetError
 │   └── PayloadTooLarge     they fit, but are over the limit
 ├── QueueFull               the queue is at its cap
 ├── QueueDraining           the queue takes in no new jobs
-├── DuplicateJob            another job holds its `unique`, and it was dropped
+├── DuplicateJob            the job was dropped: another job holds its `unique`
 ├── UnknownParent           a job of a flow names a parent that is not there
-├── FlowIncomplete          a flow is committed of which a part is not staged
+├── FlowIncomplete          a flow is committed, but a part of it is not staged
 ├── JobNotFound             no job of that id (or pruned)
 ├── ScheduleNotFound        no schedule of that id
 ├── BreakerNotFound         no circuit breaker of that name
@@ -18,29 +18,29 @@ LimpetError
 ├── JobFailed               raised by `result()` for a failed job
 ├── JobCancelled            raised by `result()` for a cancelled job
 ├── ResultTimeout           raised by `result()` when the time is up
-├── LeaseLost               a late holder tried to write
+├── LeaseLost               a holder tried to write after its lease was over
 ├── SessionLost             the session is dead or unknown
-├── SequenceError           an exchange out of turn
+├── SequenceError           an exchange out of order
 ├── GateTimeout             a host had no room for a permit in time
 ├── NeverFits               a permit weighs more than its host can carry
 ├── PermitLost              a permit is not held any more
 ├── TransactionRefused      `within=` cannot be done safely with that connection
 ├── Unrecoverable           raised by a task: fail without a retry
-├── RetryAfter              raised by a task: a failure, to be tried again then
+├── RetryAfter              raised by a task: it failed, try again after this delay
 ├── Snooze                  raised by a task: come back later, nothing is spent
-│   └── RateLimited         the same, and nothing else of its queue begins before
+│   └── RateLimited         the same, and no job of its queue begins until then
 ├── FanOut                  raised by a task: run again when these jobs are finished
 ├── StoreError
 │   ├── StoreUnavailable    cannot be opened or used
 │   │   └── StoreUnreachable    its server does not answer; it may come back
 │   ├── StoreReadOnly       can be read, not written
 │   ├── StoreFull           no room on the disk, or in memory
-│   ├── StoreBusy           somebody else holds the write lock
+│   ├── StoreBusy           another process holds the write lock
 │   ├── StoreCorrupt        not a database, or a damaged one
-│   ├── StoreRefused        a place where the promises could not be kept
+│   ├── StoreRefused        the store is in a place where the promises cannot be kept
 │   ├── StoreRolledBack     the store has forgotten what it had acknowledged
-│   ├── StoreMoved          it moves, or has moved, to another place
-│   ├── StoreNotMoved       it cannot be moved there, or not now
+│   ├── StoreMoved          the store moves, or has moved, to another place
+│   ├── StoreNotMoved       the store cannot be moved there, or not now
 │   └── SchemaMismatch      made by a newer or an older version of Limpet
 └── Cause                   (domain/cause.py) why an attempt or a session ended
 
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
 class LimpetError(Exception):
     """Base of every error that Limpet raises.
 
-    `accepted`: what `enqueue_many` had handed in before the error, as handles.
+    `accepted`: handles of the jobs that `enqueue_many` had enqueued before the error.
     """
 
     accepted: Sequence[Any] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The usual way calls the class with the sentence, which most of these do not take.
+        # By default pickle calls the class with the sentence, which most of these do not take.
         return _rebuilt, (type(self), self.args, dict(self.__dict__))
 
 
@@ -86,7 +86,7 @@ class UnknownTask(LimpetError, LookupError):
 
 
 class PayloadInvalid(LimpetError, ValueError):
-    """The arguments do not fit the task; `field` says which."""
+    """The arguments do not fit the task; `field` names the argument."""
 
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message)
@@ -100,15 +100,15 @@ class PayloadTooLarge(PayloadInvalid):
 class QueueFull(LimpetError):
     """The queue is at its cap; nothing was enqueued."""
 
-    def __init__(self, queue: str, waiting: int, cap: int, asked: int = 1) -> None:
-        what = "is full" if waiting >= cap else f"has no room for {asked} more"
+    def __init__(self, queue: str, waiting: int, cap: int, requested: int = 1) -> None:
+        what = "is full" if waiting >= cap else f"has no room for {requested} more"
         verb = "is" if waiting == 1 else "are"
         super().__init__(
             f"queue {queue!r} {what}: {number_of(waiting, 'job')} {verb} waiting and its cap is "
             f"{cap}. Try again later, raise the cap, or use when_full='wait'."
-            if asked <= cap
+            if requested <= cap
             else f"queue {queue!r} has a cap of {number_of(cap, 'job')} and can never take "
-            f"{asked} at once. Raise the cap, or hand them in a few at a time."
+            f"{requested} at once. Raise the cap, or hand them in a few at a time."
         )
         self.queue = queue
         self.waiting = waiting
@@ -116,7 +116,7 @@ class QueueFull(LimpetError):
 
 
 class QueueDraining(LimpetError):
-    """The queue is being drained and takes in no new jobs; nothing was enqueued."""
+    """The queue drains and takes in no new jobs; nothing was enqueued."""
 
     def __init__(self, queue: str) -> None:
         super().__init__(
@@ -131,19 +131,18 @@ class DuplicateJob(LimpetError):
 
     def __init__(self, unique: str, job: str) -> None:
         super().__init__(
-            f"this job was not enqueued, because job {job} holds unique {unique!r}, and it was to "
-            f"be dropped then."
+            f"this job was dropped and not enqueued, because job {job} holds unique {unique!r}."
         )
         self.unique = unique
         self.job = job
 
 
 class UnknownParent(LimpetError, LookupError):
-    """A job names a parent that is neither handed in with it nor waits for children."""
+    """A job names a parent that was not enqueued with it and does not wait for children."""
 
     def __init__(self, job: str, parent: str) -> None:
         super().__init__(
-            f"job {job} names the parent {parent}, which is not there, or does not wait for "
+            f"job {job} names the parent {parent}, which does not exist or does not wait for "
             f"children; nothing was enqueued. Hand in both together with app.flow(…)."
         )
         self.job = job
@@ -151,7 +150,7 @@ class UnknownParent(LimpetError, LookupError):
 
 
 class FlowIncomplete(LimpetError):
-    """A flow cannot be committed, because a part of it is not there; nothing was enqueued."""
+    """A flow cannot be committed, because a part of it is missing; nothing was enqueued."""
 
     def __init__(self, flow: str) -> None:
         super().__init__(
@@ -177,7 +176,7 @@ class ScheduleNotFound(LimpetError, LookupError):
 
     def __init__(self, schedule: str) -> None:
         super().__init__(
-            f"there is no schedule {schedule!r}; `limpet schedules` lists those that there are."
+            f"there is no schedule {schedule!r}; `limpet schedules` lists all schedules."
         )
         self.schedule = schedule
 
@@ -193,18 +192,18 @@ class BreakerNotFound(LimpetError, LookupError):
 
 
 class HostNotFound(LimpetError, LookupError):
-    """The store knows nothing of a host of that name."""
+    """The store has no host of that name."""
 
     def __init__(self, server: str) -> None:
         super().__init__(
-            f"there is no host {server!r}: no worker has measured one of that name for 7 days, and "
-            f"it has given no permit. `limpet hosts` lists those that there are."
+            f"there is no host {server!r}: no worker has measured a host of that name for 7 days, "
+            f"and no permit is held on one. `limpet hosts` lists all hosts."
         )
         self.server = server
 
 
 class MoveRefused(LimpetError):
-    """The job is in a state from which this cannot be done."""
+    """The job's state does not allow this move."""
 
 
 class JobFailed(LimpetError):
@@ -252,7 +251,7 @@ class SequenceError(LimpetError):
 
 
 class GateTimeout(LimpetError, TimeoutError):
-    """No permit was had in time; `reason` says what kept it."""
+    """No permit was given in time; `reason` says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"there was no room in time; {reason}.")
@@ -260,15 +259,15 @@ class GateTimeout(LimpetError, TimeoutError):
 
 
 class NeverFits(LimpetError):
-    """A permit was asked for that its host could not give with nothing else on it."""
+    """The requested permit is larger than its host can give with nothing else on it."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"no permit can be had: {reason}. Ask for less, or on a larger host.")
+        super().__init__(f"no permit can be given: {reason}. Request less, or use a larger host.")
         self.reason = reason
 
 
 class PermitLost(LimpetError):
-    """The permit is not held any more, so that others may use its room by now."""
+    """The permit is not held any more; others may use its room by now."""
 
 
 class TransactionRefused(LimpetError):
@@ -299,18 +298,21 @@ class Snooze(_ComesBack):
 
 
 class RateLimited(Snooze):
-    """Raised by a task that was told to ask less often: it comes back later, nothing is spent, and
-    nothing of its queue is begun before, by any worker.
+    """Raised by a task that calls a service too often: it comes back later, nothing is spent.
+
+    Until then no worker begins another job of its queue.
     """
 
 
 class FanOut(LimpetError):
-    """Raised by a task that waits for other jobs: its attempt ends, and it runs again, with
-    `ctx.children`, when they are finished. Nothing is spent.
+    """Raised by a task that waits for other jobs.
 
-    `calls`: what those jobs are, made with `task.call(…)`, or flows of their own. `failed`: what
-    it does to this job when one of them fails or is cancelled: "fail" (it fails too), "skip" (that
-    one is left out) or "keep" (it is among the children, with its error).
+    Its attempt ends, and it runs again with `ctx.children` when those jobs are finished. Nothing is
+    spent.
+
+    `calls`: the jobs, made with `task.call(…)`, or flows of their own. `failed`: what happens when
+    one of them fails or is cancelled: "fail" (this job fails too), "skip" (that child is left out)
+    or "keep" (that child is among the children, with its error).
     """
 
     def __init__(
@@ -318,7 +320,7 @@ class FanOut(LimpetError):
     ) -> None:
         from limpet.domain.rules import ChildFailure  # which needs InvalidOption
 
-        # It is a running task that says this: another attempt would say it again.
+        # A running task wrote this: another attempt would write the same again.
         if failed not in tuple(ChildFailure):
             raise Unrecoverable(f'FanOut(failed={failed!r}): write "fail", "skip" or "keep".')
         self.calls = tuple(calls)
@@ -354,7 +356,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreUnreachable(StoreUnavailable):
-    """The server of the store does not answer, or not yet; what was asked may have been done."""
+    """The server of the store does not answer, or not yet; the last write may have taken effect."""
 
 
 class StoreReadOnly(StoreError):
@@ -362,11 +364,11 @@ class StoreReadOnly(StoreError):
 
 
 class StoreFull(StoreError):
-    """There is no room left for the store; nothing was written."""
+    """The disk or the memory of the store is full; nothing was written."""
 
 
 class StoreBusy(StoreError):
-    """Somebody else kept the write lock for too long; nothing was written."""
+    """Another process kept the write lock for too long; nothing was written."""
 
 
 class StoreCorrupt(StoreError):
@@ -386,7 +388,7 @@ class StoreMoved(StoreError):
 
 
 class StoreNotMoved(StoreError):
-    """The store cannot be moved to that place, or not now; the sentence says what to do."""
+    """The store cannot be moved to that place, or not now; the message says what to do."""
 
 
 class SchemaMismatch(StoreError):

@@ -1,4 +1,4 @@
-"""A job's timeline: the unhappy moves as they were recorded, the happy ones from the row."""
+"""A job's timeline: failures and detours as recorded events, normal steps read from the row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,12 +38,12 @@ class EventName(StrEnum):
 class Event:
     """One entry of the timeline; `at` is wall time in microseconds.
 
-    `claimed_at` is set on the events of an attempt, so that the claim before them, which wrote no
-    event of its own, can be told.
+    `claimed_at` is set on the events of an attempt: a claim writes no event of its own, so the
+    timeline adds one from this field.
     """
 
     at: int
-    event: EventName | str  # a text where a newer version wrote a name that this one does not know
+    event: EventName | str  # a plain text if a newer version wrote a name unknown to this one
     session: str | None = None
     token: int | None = None
     cause: Cause | None = None
@@ -52,7 +52,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """An event beside the job that it happened to."""
+    """An event with the job that it happened to."""
 
     job: str
     task: str
@@ -62,27 +62,27 @@ class JobEvent:
 
 def timeline(job: Job, recorded: list[Event]) -> list[Event]:
     """Put the timeline together; entries of one moment keep the order in which they happened."""
-    told: list[Event] = [Event(job.created_at, EventName.ENQUEUED)]
+    entries: list[Event] = [Event(job.created_at, EventName.ENQUEUED)]
     claims: set[int] = set()
     for event in recorded:
         if event.claimed_at is not None and event.token is not None and event.token not in claims:
             claims.add(event.token)
-            told.append(Event(event.claimed_at, EventName.CLAIMED, event.session, event.token))
-        told.append(event)
+            entries.append(Event(event.claimed_at, EventName.CLAIMED, event.session, event.token))
+        entries.append(event)
     if job.claimed_at is not None and job.token not in claims:
-        told.append(Event(job.claimed_at, EventName.CLAIMED, job.session, job.token))
+        entries.append(Event(job.claimed_at, EventName.CLAIMED, job.session, job.token))
     if job.state is State.SUCCEEDED and job.finished_at is not None:
-        told.append(Event(job.finished_at, EventName.SUCCEEDED, job.session, job.token))
-    return sorted(told, key=lambda event: event.at)
+        entries.append(Event(job.finished_at, EventName.SUCCEEDED, job.session, job.token))
+    return sorted(entries, key=lambda entry: entry.at)
 
 
 def times_reopened(recorded: Sequence[Event]) -> int:
-    """How often a person opened a new round."""
+    """How many new rounds a person opened."""
     return sum(event.event == EventName.REOPENED for event in recorded)
 
 
-def unheard_loss(recorded: Sequence[Event]) -> Cause | None:
-    """The loss of which the orphan hook has not heard: no attempt has ended since, but by loss."""
+def unreported_loss(recorded: Sequence[Event]) -> Cause | None:
+    """The last loss that the orphan hook has not seen: since then no attempt ended otherwise."""
     for event in reversed(recorded):
         cause = event.cause
         if event.event in (EventName.ORPHANED, EventName.RECOVERED):

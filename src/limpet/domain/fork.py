@@ -1,4 +1,4 @@
-"""What must start anew in a forked child: locks, threads and counters are the parent's."""
+"""Objects that start anew in a forked child: their locks, threads and counters are the parent's."""
 
 import os
 import weakref
@@ -6,24 +6,24 @@ from typing import Protocol
 
 
 class StartsAnew(Protocol):
-    """Has locks, threads or counters that a child must not share."""
+    """An object with locks, threads or counters that a child must not share."""
 
     def start_anew(self) -> None:
-        """Forget what belongs to the parent; called in the child before anything else runs."""
+        """Drop what belongs to the parent; called in the child before anything else runs."""
         ...
 
 
 _living: "weakref.WeakSet[StartsAnew]" = weakref.WeakSet()
 
 
-def anew_in_child(each: StartsAnew) -> None:
+def anew_in_child(shared: StartsAnew) -> None:
     """Call `start_anew` in every child that is forked while the object lives."""
-    _living.add(each)
+    _living.add(shared)
 
 
 def _after_fork_in_child() -> None:
-    for each in list(_living):
-        each.start_anew()
+    for shared in list(_living):
+        shared.start_anew()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,18 +1,18 @@
-"""What is kept of a host: what it last said of itself, and how it has been doing."""
+"""What a store keeps of a host: its last published state, and samples of its past."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class Span(StrEnum):
-    """What a sample stands for."""
+    """The time that a sample stands for."""
 
     SECOND = "second"
     MINUTE = "minute"
 
 
 class Sample(NamedTuple):
-    """How a host was doing: `at` is wall time in microseconds, `body` is JSON."""
+    """The measured state of a host; `at` is wall time in microseconds, `body` is JSON."""
 
     span: Span
     at: int
@@ -20,7 +20,10 @@ class Sample(NamedTuple):
 
 
 class Host(NamedTuple):
-    """What a host last said of itself, as JSON, when, and until when that holds."""
+    """What a host published last.
+
+    `body` is JSON; `at`: when it was published; `until`: how long it holds.
+    """
 
     server: str
     body: str

@@ -23,7 +23,7 @@ _SHAPE = re.compile(r"[0-7][0-9a-v]{25}")
 
 
 class IdSource:
-    """Makes ids; those of one process grow, also within one millisecond."""
+    """Makes ids; within one process each is greater than the one before, even in a millisecond."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -31,20 +31,20 @@ class IdSource:
         anew_in_child(self)
 
     def start_anew(self) -> None:
-        """A child that went on counting where its parent was would make the parent's ids again."""
+        """In a forked child: continuing the parent's count would repeat the parent's ids."""
         self._lock = threading.Lock()
         self._time = 0
         self._time_text = ""
         self._low = 0
-        # Seeded by the system, then drawn without it: asking it each time gives way to other
-        # threads, which costs more than the whole id.
+        # Seeded by the system once, then drawn without it: a system call for each id would let
+        # other threads run, which costs more than the whole id.
         self._chance = random.Random(os.urandom(32))
 
     def new(self) -> str:
         return self.many(1)[0]
 
     def many(self, count: int) -> list[str]:
-        """That many, each greater than the one before."""
+        """Make `count` ids, each greater than the one before."""
         made = []
         with self._lock:
             time = self._clock.wall() // 1000
@@ -65,7 +65,7 @@ def _time_text(milliseconds: int) -> str:
 
 
 def _chance_text(number: int) -> str:
-    # In halves, because a number of more than 60 bits is slow to shift; made for every job.
+    # In halves, because numbers of more than 60 bits are slow to shift, and every job needs an id.
     high, low, pairs = number >> 40, number & _LOW_HALF, _PAIRS
     return (
         f"{pairs[high >> 30]}{pairs[high >> 20 & 1023]}{pairs[high >> 10 & 1023]}"
@@ -75,18 +75,18 @@ def _chance_text(number: int) -> str:
 
 
 def derived_id(milliseconds: int, seed: str) -> str:
-    """An id that is always the same for the same time and text, and no other's."""
+    """An id that is always the same for the same time and text, and differs from all others."""
     low = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=_RANDOM_BITS // 8).digest())
     return _time_text(milliseconds) + _chance_text(low)
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text has the shape of an id."""
+    """Whether a text has the shape of an id."""
     return _SHAPE.fullmatch(text) is not None
 
 
 def are_ids(texts: Sequence[str]) -> bool:
-    """Tell whether all of them have the shape of an id: as `is_id`, in a tenth of the time."""
+    """Whether all texts have the shape of an id: as `is_id`, in a tenth of the time."""
     joined = "".join(texts)
     return (
         len(joined) == 26 * len(texts)

@@ -1,7 +1,7 @@
 """A job: one durable request to run a task.
 
-What the hot path makes by the thousand is a named tuple, which is made five times as fast as a
-frozen dataclass.
+Types that the hot path makes by the thousand are named tuples, which are made five times as fast as
+frozen dataclasses.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,19 @@ from limpet.domain.queue import DEFAULT_QUEUE
 from limpet.domain.rules import Rules
 from limpet.domain.state import State
 
-# Of what an attempt says while it runs, in characters. What is longer loses its middle, and a mark
-# in its place, of at most so many characters, says how much that was; a store keeps both.
+# Longest line and note that an attempt reports while it runs, in characters. A longer text loses
+# its middle; a mark in its place, of at most LONGEST_MARK characters, says how much was cut. A
+# store keeps text and mark.
 LONGEST_LINE = 8 * 1024
 LONGEST_NOTE = 1_000
 LONGEST_MARK = 64
 
 
 class NewJob(NamedTuple):
-    """What is written when a job is enqueued; times are wall time in microseconds.
+    """A job as it is enqueued; times are wall time in microseconds.
 
-    `args` and `options` are JSON texts. `options` travels with the job to whoever runs it, and
-    what this version does not know in it is kept. `secrets` are the paths in `args` that are
+    `args` and `options` are JSON texts. `options` travels with the job to the worker that runs it;
+    options that this version does not know are kept. `secrets` are the paths in `args` that are
     masked wherever they are shown.
     """
 
@@ -52,10 +53,10 @@ class NewJob(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """What a job has been through.
+    """How many attempts of a job ended badly.
 
-    `failures`: attempts that failed. `orphans`: attempts lost with their holder.
-    `strikes`: losses that were its own doing.
+    `failures`: attempts that failed. `orphans`: attempts lost with their holder. `strikes`: losses
+    that were the job's own doing.
     """
 
     failures: int = 0
@@ -65,7 +66,7 @@ class Counters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a running job is, in its own words; `at` is wall time in microseconds."""
+    """How far a running job is, as it reported; `at` is wall time in microseconds."""
 
     done: float
     total: float | None
@@ -103,8 +104,9 @@ class Job:
     unique: str | None
     weight_class: str | None
     payload_version: int
-    # How many children it still waits for; when it is given another chance by itself (wall time).
+    # How many children it still waits for.
     pending: int
+    # When the failed job gets another round by itself.
     relaunch_at: int | None
     rules: Rules
     # Not in the repr, because they may hold secrets.
@@ -115,7 +117,7 @@ class Job:
     result: str | None = field(repr=False)
     result_secrets: tuple[str, ...]
     error: Cause | None
-    # The fields of its row that hold nonsense, so that here they say as little as can be.
+    # The fields of its row that hold nonsense; here they have the emptiest valid value.
     unreadable: tuple[str, ...] = ()
 
 
@@ -123,8 +125,9 @@ class ClaimedJob(NamedTuple):
     """What a holder needs to run one attempt.
 
     `attempt` counts from 1. `last_run`: the job is at a cap, and only its orphan hook may run.
-    `reopened`: how many of its rounds a person opened; a store does not tell, the worker finds out
-    where it matters. `unreadable`: what of it nobody can read; such a job is put aside, not run.
+    `reopened`: how many of its rounds a person opened; a store leaves this 0, and the worker looks
+    it up when it matters. `unreadable`: the fields that cannot be read; such a job is put aside,
+    not run.
     """
 
     lease: Lease
@@ -158,7 +161,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class JobList:
-    """Some jobs, newest first, and the cursor that continues after them."""
+    """Some jobs, newest first, and the cursor that continues the list."""
 
     jobs: tuple[Job, ...]
     cursor: str | None
@@ -175,15 +178,15 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a running attempt says of itself while it runs."""
+    """Progress and log lines that an attempt reports while it runs."""
 
     lease: Lease
     progress: Progress | None = None
     lines: tuple[LogLine, ...] = field(default=())
 
 
-# The path of all there is, where a store's own paths cannot be read. No field has it: a slash in a
-# field's name is escaped.
+# The path of all arguments, used when a job's stored paths cannot be read. No field has this path,
+# because a slash in a field's name is escaped.
 EVERYTHING = "//"
 
 
@@ -213,5 +216,5 @@ def _mask_one(value: Any, tails: list[str] | None) -> Any:
 
 
 def escaped(name: str) -> str:
-    """A field's name as one part of a secret's path."""
+    """A field's name as one part of the path of a secret."""
     return name.replace("~", "~0").replace("/", "~1")

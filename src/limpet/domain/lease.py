@@ -10,7 +10,7 @@ _SPREAD = 0x9E3779B1
 
 
 class Lease(NamedTuple):
-    """Right to report on one attempt; `token` grows with every claim of the job."""
+    """The right to report on one attempt; `token` grows with every claim of the job."""
 
     job: str
     session: str
@@ -19,7 +19,7 @@ class Lease(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a session holds, summed up so that claim and settle keep it up to date in one step."""
+    """A sum of all that a session holds; claim and settle update it by adding and subtracting."""
 
     count: int = 0
     total: int = 0
@@ -32,8 +32,9 @@ class Digest:
 
 
 def digest(held: Iterable[tuple[str, int]]) -> Digest:
-    """The digest of (job, token) pairs, in any order: the end of each id as a number to the base
-    of 32, plus its token times a constant, summed up.
+    """The digest of (job, token) pairs, in any order.
+
+    The sum of the end of each id, read as a number in base 32, and its token times a constant.
     """
     count = names = tokens = 0
     for job, token in held:
@@ -41,6 +42,6 @@ def digest(held: Iterable[tuple[str, int]]) -> Digest:
         try:
             names += int(job[-8:], 32)
         except ValueError:
-            names += 0  # no id of Limpet's: it counts by its token alone
+            names += 0  # not an id of Limpet's: only its token counts
         tokens += token % (1 << 20)
     return Digest(count, (names + tokens * _SPREAD) % _MODULUS)

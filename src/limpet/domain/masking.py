@@ -1,13 +1,14 @@
-"""Takes the literal values of secrets out of texts.
+"""Replaces the literal values of secrets in texts by stars.
 
-A value is what stands at a path that is marked secret in arguments or a result: a text of at least
-`SHORTEST` characters, a number of as many digits, or all of those below a list or an object. It is
-known as it is, as `repr` and JSON write it, and percent-encoded; of a text of several lines each
-line is known too. What a program makes of it otherwise (a hash, base64, a part of it) is not. Where
-there are more values than can be looked for in time, the whole text counts as secret.
+A value is what is found at a path that is marked secret in arguments or a result: a text of at
+least `SHORTEST` characters, a number of as many digits, or all such texts and numbers below a list
+or an object. It is found in its literal form, as `repr` and JSON write it, and percent-encoded; of
+a text of several lines each line is found too. Anything else that a program makes of a value (a
+hash, base64, a part of it) is not found. If there are more values than can be searched in time, the
+whole text counts as secret.
 
-It runs in the event loop of other jobs. To compile a pattern of the values takes 0.2 ms for one and
-a second for thousands; to look for one after the other a tenth of that or less.
+This runs in the event loop of other jobs. Compiling a pattern of the values takes 0.2 ms for one
+and a second for thousands; searching for one after the other takes a tenth of that or less.
 """
 
 import json
@@ -21,17 +22,17 @@ MOST_VALUES, MOST_LINES = 1_000, 5_000
 
 _UNRESERVED = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
-)  # which are the same in every URL
+)  # these are never percent-encoded
 _QUOTED = frozenset("'\"\\")
 _PERCENT = [chr(c) if c in _UNRESERVED else f"%{c:02X}" for c in range(256)]
 
 
 class _TooMany(Exception):
-    """There are more values than can be looked for."""
+    """There are more values than can be searched for in time."""
 
 
 class _Known(NamedTuple):
-    """What to look for, the longest first, because one may be the beginning of another."""
+    """The forms to search for, the longest first, because one may begin another."""
 
     texts: tuple[str, ...]
     numbers: tuple[str, ...]
@@ -39,17 +40,17 @@ class _Known(NamedTuple):
 
 
 class Mask:
-    """Replaces the values at some paths of JSON texts; what they are is found out when needed."""
+    """Replaces the values at some paths of JSON texts; the values are read at the first call."""
 
     __slots__ = ("_known", "_sources")
 
     def __init__(self, *sources: tuple[str, tuple[str, ...]]) -> None:
-        """`sources`: JSON texts, each with the paths in it that are secret."""
+        """`sources`: JSON texts, each with its secret paths."""
         self._sources = sources
         self._known: _Known | None = None
 
     def __repr__(self) -> str:
-        return "<Mask>"  # it knows what nobody is to see
+        return "<Mask>"  # its fields hold the secrets
 
     def __call__(self, text: str) -> str:
         """The text with stars for every value in it."""
@@ -57,7 +58,7 @@ class Mask:
             try:
                 self._known = _known(self._values())
             except (ValueError, RecursionError, _TooMany):
-                # What the secrets are cannot be read or looked for: nothing is known to be none.
+                # The secrets cannot be read or searched for, so any text may hold one.
                 self._known = _Known((), (), everything=True)
         known = self._known
         if known.everything:
@@ -80,7 +81,7 @@ class Mask:
 NO_MASK = Mask()
 
 hiding: ContextVar[Mask | None] = ContextVar("limpet_hiding", default=None)
-"""What the running attempt must not say; None where it has no secrets."""
+"""The secrets of the running attempt; None if it has none."""
 
 
 def hidden(text: str) -> str:
@@ -90,7 +91,7 @@ def hidden(text: str) -> str:
 
 
 def _at(tree: Any, path: str) -> Any:
-    """What stands at a path; None where nothing does."""
+    """The value at a path; None if there is none."""
     for part in path.split("/") if path else ():
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(tree, dict):
@@ -105,13 +106,13 @@ def _at(tree: Any, path: str) -> Any:
 def _below(value: Any) -> Iterator[str | int | float]:
     waiting = [value]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            waiting += each.values()
-        elif isinstance(each, list):
-            waiting += each
-        elif isinstance(each, str | int | float) and not isinstance(each, bool):
-            yield each
+        node = waiting.pop()
+        if isinstance(node, dict):
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+        elif isinstance(node, str | int | float) and not isinstance(node, bool):
+            yield node
 
 
 def _known(values: Iterable[str | int | float]) -> _Known:
@@ -136,14 +137,14 @@ def _longest_first(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _lines(value: str) -> set[str]:
-    """A text and each of its lines, but for what is too short."""
+    """A text and each of its lines; nothing of a text that is too short."""
     if len(value) < SHORTEST:
         return set()
     return {value, *(line.strip() for line in value.splitlines())}
 
 
 def _forms(text: str) -> set[str]:
-    """How a text is written where it is quoted."""
+    """The forms in which a text appears when it is quoted or encoded."""
     if text.isascii():
         if text.isalnum():
             return {text}
@@ -153,7 +154,7 @@ def _forms(text: str) -> set[str]:
     percent = encoded.translate(_PERCENT)
     found = {text, percent, percent.replace("%2F", "/"), percent.replace("%20", "+")}
     if text.isascii() and text.isprintable() and not _QUOTED.intersection(text):
-        return found  # it is the same in all that follows
+        return found  # the forms below would be the same
     in_bytes = repr(encoded.encode("latin-1"))[2:-1]
     shown = repr(text)[1:-1]
     return found | {
@@ -164,7 +165,7 @@ def _forms(text: str) -> set[str]:
 
 
 def _without_number(text: str, number: str) -> str:
-    """Stars for a number where no other digit is before or after it."""
+    """Replace a number by stars where no other digit stands before or after it."""
     parts, start, at = [], 0, text.find(number)
     while at >= 0:
         end = at + len(number)

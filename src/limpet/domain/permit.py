@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from limpet.domain.weight import Weight
 
-# So long the first in line is passed over before it reserves a host for itself.
-PATIENCE = 30_000_000
-# So long a reservation lasts that nobody confirms, because its host or whoever asked there is gone;
-# and so much later than now it may have been confirmed, else the clock was set back since.
-RESERVED_FOR = 10_000_000
+# Longest wait before the head of the line reserves a host.
+RESERVE_AFTER_US = 30_000_000
+# Lifetime of a reservation that nobody confirms, because its host or its caller is gone. A
+# reservation whose confirmation lies further than this in the future is void too: the clock was
+# set back since.
+RESERVED_FOR_US = 10_000_000
 
 
 class Room(NamedTuple):
@@ -18,9 +19,9 @@ class Room(NamedTuple):
 
     `server`: the stable name of the host. `cpu` (thousandths of a core) and `memory` (bytes): what
     all permits may take together. `free_cpu`, `free_memory`: how much more work may begin before
-    the host is too busy, as measured; nothing or less where it is; None where that is not known.
-    `calm`: heavy work may begin. `unseen`: permits younger than that, in microseconds, do not show
-    in what was measured.
+    the host is too busy, by measurement; 0 or less if it is too busy already, None if not known.
+    `calm`: heavy work may begin. `unseen`: permits younger than this many microseconds do not show
+    in the measurement yet.
     """
 
     server: str
@@ -32,26 +33,27 @@ class Room(NamedTuple):
     unseen: int = 0
 
     def carries(self, weight: Weight) -> bool:
-        """Whether it could, with nothing else there."""
+        """Whether the host could carry the weight if nothing else ran there."""
         return weight.millicores <= self.cpu and weight.memory <= self.memory
 
 
 class Gate(NamedTuple):
-    """What a session says of its host when it claims: the room there, what its tasks weigh.
+    """What a session reports of its host when it claims: the room there, the weights of its tasks.
 
-    `weights`: of the tasks that have one; all others are light, and pass by the gate.
+    `weights`: by task; a task that is not in it is light, and passes by the gate.
+    `reserve_after_us`: how long the head of the line waits before it reserves the host.
     """
 
     room: Room
     weights: Mapping[str, Weight]
-    patience: int = PATIENCE
+    reserve_after_us: int = RESERVE_AFTER_US
 
 
 class PassedOver(IntEnum):
-    """What a claim left where it was because its host had no room for it; of several the highest.
+    """Whether a claim passed over jobs for lack of room on its host; of several the highest.
 
-    `FOR_EVER`: what that host could not carry with nothing else there. `FOR_NOW`: what may begin
-    there once there is room.
+    `FOR_EVER`: jobs that the host could not carry even with nothing else there. `FOR_NOW`: jobs
+    that may begin there once there is room.
     """
 
     NOTHING = 0
@@ -60,10 +62,11 @@ class PassedOver(IntEnum):
 
 
 class PermitRecord(NamedTuple):
-    """A reservation of some of a host's capacity, for as long as its holder has it.
+    """A part of a host's room, given to a holder until the holder ends or gives it back.
 
-    `holder`: the job that runs with it, or the session of a caller outside of any worker. `what`:
-    the task of that job, or what the caller calls itself. `at`: wall time in microseconds.
+    `holder`: the job that runs with the permit, or the session of a caller outside of any worker.
+    `what`: the task of that job, or the caller's name. `at`: when the permit was given, wall time
+    in microseconds.
     """
 
     server: str
@@ -75,15 +78,15 @@ class PermitRecord(NamedTuple):
 
     @property
     def is_callers(self) -> bool:
-        """Whether its holder is outside of any worker."""
+        """Whether the holder is a caller outside of any worker."""
         return self.holder == self.session
 
 
 class Reservation(NamedTuple):
-    """A host on which nothing else is admitted until its holder begins; confirmed at `at`.
+    """A host that admits nothing else until the holder of the reservation begins.
 
-    `holder`: a job, or the session of a caller outside of any worker. `caller`: what that calls
-    itself; None for a job.
+    `at`: when it was confirmed last. `holder`: a job, or the session of a caller outside of any
+    worker. `caller`: the name of that caller; None for a job.
     """
 
     server: str
@@ -93,12 +96,12 @@ class Reservation(NamedTuple):
 
     @property
     def whom(self) -> str:
-        """For whom it is, in words."""
+        """The holder in words."""
         return f"job {self.holder}" if self.caller is None else self.caller
 
 
 class Taken(NamedTuple):
-    """What the permits of a host take together, and of that what was not measured yet."""
+    """What the permits of a host take together, and how much of it was not measured yet."""
 
     permits: int = 0
     heavy: int = 0
@@ -108,7 +111,7 @@ class Taken(NamedTuple):
     unseen_memory: int = 0
 
     def plus(self, weight: Weight, *, unseen: bool = True) -> "Taken":
-        """With one more permit."""
+        """The sum with one more permit."""
         return Taken(
             self.permits + 1,
             self.heavy + weight.heavy,
@@ -120,31 +123,33 @@ class Taken(NamedTuple):
 
 
 def helped_by_an_end(room: Room, beside: Taken, weight: Weight) -> bool:
-    """Whether what does not fit might once the permits of others are gone: else a host would be
-    reserved for something that others, whom nobody can send away, keep from beginning.
+    """Whether a weight that does not fit now may fit once the permits beside it end.
+
+    Without this check a host could be reserved for work that is kept from beginning by processes
+    without permits, which nobody can send away.
     """
     if beside.permits == 0 or not room.carries(weight):
         return False
-    # What does not show as taken is not given back either.
+    # A permit that the measurement does not show yet frees nothing measurable when it ends.
     cpu, memory = beside.cpu - beside.unseen_cpu, beside.memory - beside.unseen_memory
     if weight.cpu and room.free_cpu is not None and room.free_cpu + cpu <= 0:
         return False
     return room.free_memory is None or room.free_memory + memory >= weight.memory
 
 
-def taken(permits: Iterable[PermitRecord], now: int, unseen: int) -> Taken:
-    """Add up permits; `unseen` as in `Room`."""
+def taken(permits: Iterable[PermitRecord], now: int, unseen_us: int) -> Taken:
+    """Add up permits; `unseen_us` is `Room.unseen`."""
     total = Taken()
-    for each in permits:
-        total = total.plus(each.weight, unseen=each.at > now - unseen)
+    for permit in permits:
+        total = total.plus(permit.weight, unseen=permit.at > now - unseen_us)
     return total
 
 
 def fits(room: Room, beside: Taken, weight: Weight) -> bool:
-    """Whether one more may begin: what is reserved fits the host, and what is measured lets it.
+    """Whether one more weight may begin: the permits fit the host, and the measurement allows it.
 
-    Measured processor time is that of others: a job for all cores begins on a host whose cores are
-    free enough, though it will fill them. Measured memory must be there for it.
+    Measured CPU is the use by others: a job for all cores begins on a host whose cores are free
+    enough, though it will fill them. Measured memory must be free in full for the job.
     """
     if beside.heavy or not room.carries(weight):
         return False

@@ -24,12 +24,12 @@ DEFAULT_RETENTION: Mapping[State, timedelta] = {
     State.FAILED: timedelta(days=30),
 }
 
-# A repeated enqueue of one id within this time is one job, so nothing younger is pruned.
+# Repeated enqueues of one id within this time make one job, so no younger job is pruned.
 REPEAT_WINDOW = timedelta(hours=1)
 
 
 def sort_key(ready_at: int, priority: int) -> int:
-    """The place in the line: ready time in microseconds, each priority worth 60 s of waiting."""
+    """The place in the line: ready time in microseconds; one priority is worth 60 s of waiting."""
     return ready_at - priority * _AGEING_US
 
 
@@ -54,10 +54,10 @@ def priority_level(priority: int) -> int:
 
 
 class QueueRules(NamedTuple):
-    """How much of a queue may be under way in the whole cluster; None: as much as there is room.
+    """How much of a queue may be under way in the whole cluster; None: no limit.
 
-    `concurrency`: how many of its jobs run at once. `rate`: how often one begins. `weight`: its
-    share where several queues have jobs; 1 for those that name none.
+    `concurrency`: how many of its jobs run at once. `rate`: how often one begins. `weight`: the
+    share of this queue where several queues have jobs; None counts as 1.
     """
 
     concurrency: int | None = None
@@ -66,11 +66,11 @@ class QueueRules(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether only so much of it may be under way."""
+        """Whether it has a limit on what may be under way."""
         return self.rate is not None or self.concurrency is not None
 
     def over(self, other: "QueueRules") -> "QueueRules":
-        """These, and where they say nothing the others."""
+        """These rules, and the others' where these have none."""
         return QueueRules._make(b if a is None else a for a, b in zip(self, other, strict=True))
 
 
@@ -84,7 +84,7 @@ def queue_rules(
     *,
     what: str = "queue",
 ) -> QueueRules:
-    """Rules as people write them, each checked, or refused with a sentence that names `what`."""
+    """Read rules as people write them; a wrong one is refused with a sentence that names `what`."""
     return QueueRules(
         None if concurrency is None else whole(concurrency, f"{what}: concurrency", most=MOST),
         None if rate is None else rate_of(rate, what=f"{what}: rate"),
@@ -94,14 +94,14 @@ def queue_rules(
 
 @dataclass(frozen=True, slots=True, init=False)
 class QueueLimit:
-    """What an app says of a queue; each part may be left out. One that says nothing takes back what
-    was declared before.
+    """What an app declares of a queue; each part may be left out.
 
-    `cap`: the most jobs that may wait in it; at it `when_full="refuse"` raises `QueueFull` at once,
-    and "wait" tries for as long as `patience`. `concurrency`: how many of its jobs run at once in
-    the whole cluster. `rate`: how often one begins, as "100/m" or "100/m bursty". `weight`: its
-    share where several queues have jobs. `retention`: how long its finished jobs are kept, by
-    state, where that differs from the app's.
+    An empty `QueueLimit()` takes back what was declared before. `cap`: how many jobs may wait in
+    the queue; at the cap `when_full="refuse"` raises `QueueFull` at once, and "wait" tries again
+    until `patience` is over. `concurrency`: how many of its jobs run at once in the whole cluster.
+    `rate`: how often one begins, as "100/m" or "100/m bursty". `weight`: its share where several
+    queues have jobs. `retention`: how long its finished jobs are kept, by state, where that differs
+    from the app's.
     """
 
     cap: int | None
@@ -139,7 +139,7 @@ class QueueLimit:
 
 
 def kept_for(given: Mapping[str, Duration] | None) -> dict[State, timedelta]:
-    """The retention of each final state, the given ones over the defaults."""
+    """The retention of each final state: the given one, else the default."""
     return {**DEFAULT_RETENTION, **_kept(given)}
 
 
@@ -159,10 +159,11 @@ def _kept(given: Mapping[str, Duration] | None) -> dict[State, timedelta]:
 class QueueView:
     """A queue as the store has it: how many jobs are in each state.
 
-    `head_ready_at`: since when the job that comes first is ready, in wall time. `rules`: those in
-    force; `adjusted` are the ones among them that were set at run time. `held_until`: nothing is
-    claimed before, because a job was told to come back later (wall time). `next_at`: when the rate
-    lets the next one begin, where it does not now. `draining`: it takes in no new jobs.
+    Moments are wall time in microseconds. `head_ready_at`: since when the first job in line is
+    ready. `rules`: the rules in force; `adjusted`: those among them that were set at run time.
+    `held_until`: nothing is claimed before then, because a job reported a rate limit. `next_at`:
+    when the rate lets the next job begin; None if it does now. `draining`: the queue takes in no
+    new jobs.
     """
 
     name: str

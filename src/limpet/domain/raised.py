@@ -1,4 +1,4 @@
-"""An exception of a task as a cause: what the timeline keeps of it, in a sane size."""
+"""An exception of a task as a cause, cut to a size that the timeline can keep."""
 
 import os
 from traceback import FrameSummary, StackSummary, TracebackException
@@ -24,10 +24,11 @@ def raised(error: BaseException) -> Raised:
 
 
 def sendable(text: str, longest: int) -> str:
-    """The text as any store can keep it: without the secrets of the running attempt, valid UTF-8,
-    its middle cut where it is too long.
+    """The text as any store can keep it: valid UTF-8, without the secrets of the running attempt.
+
+    A text longer than `longest` characters loses its middle.
     """
-    text = hidden(text)  # before it is cut, else half of one is left
+    text = hidden(text)  # before the cut, which could leave half of a secret
     cut = len(text) - longest
     if cut > 0:
         half = longest // 2
@@ -40,7 +41,7 @@ def sendable(text: str, longest: int) -> str:
 
 
 def _name(kind: type[BaseException]) -> str:
-    # Limpet's own errors by the name that users import.
+    # Limpet's own errors have the name that users import.
     if kind.__module__ == "builtins" or kind.__module__.startswith("limpet."):
         return kind.__qualname__
     return f"{kind.__module__}.{kind.__qualname__}"
@@ -58,22 +59,22 @@ def _traceback(error: BaseException) -> str:
         whole = TracebackException(type(error), error, error.__traceback__, compact=True)
         _leave_out_ours(whole)
         return "".join(whole.format())
-    except Exception as failed:  # a module's source or an exception with a mind of its own
-        return f"(the traceback cannot be shown: {type(failed).__name__} while it was put together)"
+    except Exception as failed:  # a source loader or an exception class of the user's may fail
+        return f"(the traceback cannot be shown: {type(failed).__name__} while it was formatted)"
 
 
 def _leave_out_ours(whole: TracebackException) -> None:
     """Drop the frames by which Limpet called the task, in the exception and all it carries."""
     waiting = [whole]
     while waiting:
-        each = waiting.pop()
-        each.stack = StackSummary.from_list(_shown(list(each.stack)))
-        waiting += [other for other in (each.__cause__, each.__context__) if other is not None]
-        waiting += each.exceptions or []
+        error = waiting.pop()
+        error.stack = StackSummary.from_list(_shown(list(error.stack)))
+        waiting += [other for other in (error.__cause__, error.__context__) if other is not None]
+        waiting += error.exceptions or []
 
 
 def _shown(frames: list[FrameSummary]) -> list[FrameSummary]:
-    """Without Limpet's frames down to the user's last; below it they are what the user called."""
+    """The frames without Limpet's own; those below the user's last stay: the user called them."""
     users = [place for place, frame in enumerate(frames) if _is_the_users(frame)]
     first, last = (users[0], users[-1]) if users else (len(frames), len(frames))
     lead = max((place for place in range(first) if _is_ours(frames[place])), default=-1)

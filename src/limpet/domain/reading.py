@@ -1,4 +1,4 @@
-"""What a machine carries, as its monitor has measured it."""
+"""A reading: what the monitor of a host has measured."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from limpet.domain.load import Load
 class Pressure:
     """The share of the last ten seconds, in percent, in which some work waited for a resource.
 
-    None: this system does not tell.
+    None: this system does not report it.
     """
 
     cpu: float | None = None
@@ -19,7 +19,7 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What is used: CPU in percent (100 for a core), and bytes."""
+    """What is used: CPU in percent (100 is one core), memory in bytes."""
 
     cpu: float
     memory: int
@@ -27,7 +27,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorUse:
-    """What an executor of a worker and everything below it use, or a command with a permit.
+    """The use of a worker's executor, or of a command with a permit, and all processes below it.
 
     Memory that processes share since a fork is counted for each of them.
     """
@@ -40,17 +40,18 @@ class ExecutorUse:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look at a host; what cannot be known is None, and `source` says why.
+    """One measurement of a host; a value that cannot be known is None, and `source` says why.
 
-    `at` is wall time, `at_boot` boot time, in microseconds: the same machine judges by the second
-    how old it is. `cpu_raw` and `cpu_ema` (as measured, and smoothed) are percent, of which each
-    of the `cores` has 100. `throttled`: the share, in percent, of the periods since the reading
-    before in which the limit of the CPU held work up. Memory and disk are bytes; memory that only
-    caches files counts as free. `executor_use`: of all workers of the host that can be seen.
+    `at` is wall time, `at_boot` boot time, in microseconds; on the same machine `at_boot` decides
+    how old the reading is. `cpu_raw` (as measured) and `cpu_ema` (smoothed) are percent; each of
+    the `cores` has 100. `throttled`: the share, in percent, of the periods since the last reading
+    in which the CPU limit held work up. Memory and disk are bytes; memory that only caches files
+    counts as free. `executor_use`: the use by all workers of the host that can be seen.
 
-    `cpu_others`: what others than the holders of permits use, as `cpu_effective` is; what a holder
-    uses beyond what it has declared is theirs too. `memory_held`: how much of what the holders have
-    declared they use by now. Both None where a holder's processes cannot be seen.
+    `cpu_others`: what is used by others than the holders of permits, in the measure of
+    `cpu_effective`; what a holder uses beyond its declared weight counts here too. `memory_held`:
+    how much of their declared memory the holders use by now. Both are None if the processes of a
+    holder cannot be seen.
     """
 
     host: str
@@ -72,20 +73,20 @@ class Reading:
 
     @property
     def cpu_effective(self) -> float | None:
-        """The greater of raw and smoothed."""
+        """The greater of `cpu_raw` and `cpu_ema`."""
         if self.cpu_raw is None or self.cpu_ema is None:
             return None
         return Load(self.cpu_raw, self.cpu_ema).effective
 
     @property
     def cpu_busy(self) -> float | None:
-        """`cpu_effective` in percent of all that the host has."""
+        """`cpu_effective` in percent of all cores together."""
         effective = self.cpu_effective
         return None if effective is None else effective / self.cores
 
     @property
     def memory_used(self) -> int | None:
-        """What is not free."""
+        """The bytes that are not free."""
         if self.memory_total is None or self.memory_free is None:
             return None
         return self.memory_total - self.memory_free

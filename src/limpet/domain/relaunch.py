@@ -1,4 +1,4 @@
-"""Another chance for jobs that have failed: a new round, by itself, some time later."""
+"""Relaunch: a failed job gets another round by itself, some time later."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,10 +13,10 @@ from limpet.domain.retry import leaves_of
 
 @dataclass(frozen=True, slots=True, init=False)
 class Relaunch:
-    """How often a failed job is opened again by itself, and how long after it failed.
+    """How often a failed job gets another round by itself, and how long after the failure.
 
-    `at_most`: so many new rounds, each with all its attempts. `unless`: what was raised when it is
-    of no use.
+    `at_most`: the number of such rounds, each with all its attempts. `unless`: errors after which
+    another round is of no use.
     """
 
     every: timedelta
@@ -37,12 +37,12 @@ class Relaunch:
         return not self.unless
 
     def record(self) -> dict[str, Any]:
-        """As it travels with the job: without exception classes."""
+        """The policy as it travels with the job: no exception classes."""
         return {"every": self.every.total_seconds(), "at_most": self.at_most}
 
     @staticmethod
     def from_record(record: object) -> "Relaunch | None":
-        """Read what `record` made; None where this version cannot use it."""
+        """Read what `record` made; None if this version cannot use it."""
         if not isinstance(record, Mapping):
             return None
         try:
@@ -51,18 +51,18 @@ class Relaunch:
             return None
 
     def with_code_of(self, registered: "Relaunch | None") -> "Relaunch":
-        """These numbers, with the exception classes of the task as registered."""
+        """These numbers, with the exception classes of the registered task."""
         return self if registered is None else replace(self, unless=registered.unless)
 
     def wait_after(self, relaunches: int, error: BaseException | None) -> timedelta | None:
-        """How long after a failure the next round opens, of which so many opened by themselves
-        before; None for never.
+        """How long after a failure the next round opens; None for never.
 
-        `error`: what was raised, where that is known.
+        `relaunches`: how many rounds opened by themselves before. `error`: what was raised, if that
+        is known.
         """
         if relaunches >= self.at_most:
             return None
         known = () if error is None else (error, *leaves_of(error))
-        if any(isinstance(each, self.unless) for each in known):
+        if any(isinstance(leaf, self.unless) for leaf in known):
             return None
         return self.every

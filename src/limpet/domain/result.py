@@ -1,4 +1,4 @@
-"""What a task returns that has more to say: its value, what it counted, what it warns of."""
+"""A task's result with counts and warnings beside its value."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from limpet.domain.queue import checked_name
 T = TypeVar("T")
 
 MOST_COUNTS = 100
-# What stands before the name of a count in the totals of a queue.
+# Prefix of the name of a count in the totals of a queue.
 COUNT = "count:"
-# The name under which they have the number of warnings.
+# Name of the number of warnings in those totals.
 WARNINGS = "warnings"
 _FIELDS = {"value", "counts", "warnings"}
 
@@ -45,17 +45,17 @@ class Result(Generic[T]):
 
     def totals(self) -> tuple[tuple[str, int], ...]:
         """What the store adds to the totals of the queue."""
-        # Plain ones: what is of a class of its own, such as a member of an enum, does not travel.
+        # Plain str and int: objects of a subclass, such as members of an enum, do not travel.
         counts = tuple((str.__str__(name), int(number)) for name, number in self.counts.items())
         return (*counts, (WARNINGS, len(self.warnings))) if self.warnings else counts
 
     def around(self, value: Any) -> dict[str, Any]:
-        """As it is stored, with the value as it is stored."""
+        """The result as it is stored, around a value that is already in its stored form."""
         return {"value": value, "counts": dict(self.counts), "warnings": list(self.warnings)}
 
 
 def has_shape(tree: object) -> bool:
-    """Whether a stored result is what `around` made, as far as can be seen."""
+    """Whether a stored result looks like one that `around` made."""
     return (
         isinstance(tree, dict)
         and tree.keys() == _FIELDS
@@ -84,7 +84,7 @@ def _checked_counts(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _checked_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
-    texts = isinstance(warnings, list | tuple) and all(isinstance(each, str) for each in warnings)
+    texts = isinstance(warnings, list | tuple) and all(isinstance(text, str) for text in warnings)
     if not texts:
         raise refusal("Result(warnings=…)", warnings, "a list of texts")
     return tuple(warnings)

@@ -28,8 +28,9 @@ BackoffFunction: TypeAlias = Callable[[int, BaseException], Duration]
 
 
 class Delays(Protocol):
-    """A list or a tuple of durations. Not a text, which is a sequence of texts too: only texts are
-    contained in it.
+    """A list or a tuple of durations.
+
+    A text does not fit this type, although it is a sequence of texts: only texts can be `in` it.
     """
 
     def __contains__(self, value: object, /) -> bool: ...
@@ -46,10 +47,10 @@ class Retry:
     """How often an attempt may fail, and how long to wait before the next.
 
     `backoff` is "fixed", "exponential" (doubling from `delay`), a list of the delays themselves,
-    the last of which repeats, or a function of (failures, error), whose answer is taken as it is.
+    whose last one repeats, or a function of (failures, error), whose answer is used unchanged.
     `jitter` is the share of each delay left to chance: 0.1 makes ten seconds anything from nine
-    to eleven. `retry_on`: what is worth another attempt; `give_up_on`: what is not, though it is
-    in `retry_on`.
+    to eleven. `retry_on`: errors that are worth another attempt; `give_up_on`: errors that are not,
+    although they are in `retry_on`.
     """
 
     attempts: int
@@ -87,14 +88,14 @@ class Retry:
         return not callable(self.backoff) and (self.retry_on, self.give_up_on) == ((Exception,), ())
 
     def record(self) -> dict[str, Any]:
-        """As it travels with the job: the numbers, without functions and exception classes."""
+        """The policy as it travels with the job: no functions and no exception classes."""
         backoff = self.backoff
         if callable(backoff):
             travelling: str | list[float] = _CUSTOM
         elif isinstance(backoff, str):
             travelling = backoff
         else:
-            travelling = [each.total_seconds() for each in backoff]
+            travelling = [delay.total_seconds() for delay in backoff]
         return {
             "attempts": self.attempts,
             "backoff": travelling,
@@ -105,7 +106,7 @@ class Retry:
 
     @staticmethod
     def from_record(record: object) -> "Retry":
-        """Read what `record` made; what this version cannot use becomes the default."""
+        """Read what `record` made; a value that this version cannot use becomes the default."""
         if not isinstance(record, Mapping):
             return Retry()
         numbers = {name: record[name] for name in _NUMBERS if name in record}
@@ -121,7 +122,7 @@ class Retry:
         return policy
 
     def with_code_of(self, registered: "Retry | None") -> "Retry":
-        """These numbers, with the exception classes and the function of the task as registered."""
+        """These numbers, with the exception classes and the function of the registered task."""
         code = registered or Retry()
         backoff: Any = self.backoff
         if backoff == _CUSTOM or callable(backoff):
@@ -135,7 +136,7 @@ def _checked_backoff(
     if isinstance(backoff, list | tuple):
         if not backoff:
             raise InvalidOption("Retry(backoff=[]): the list of delays is empty.")
-        return tuple(duration(each, what="a delay of Retry(backoff=[…])") for each in backoff)
+        return tuple(duration(delay, what="a delay of Retry(backoff=[…])") for delay in backoff)
     if backoff == "fixed" or backoff == "exponential":  # noqa: PLR1714 - mypy narrows only this
         return backoff
     if callable(backoff) and not isinstance(backoff, type) and not iscoroutinefunction(backoff):
@@ -157,8 +158,8 @@ def _usable(name: str, numbers: dict[str, Any]) -> bool:
 def wait_before_retry(policy: Retry, failures: int, chance: float) -> timedelta | None:
     """How long to wait after the `failures`-th failure; None when no attempt is left.
 
-    `chance`, from 0 to 1, decides the jitter, so that the answer depends on nothing else. A
-    function as backoff is for `judge`; here it counts as exponential.
+    `chance`, from 0 to 1, decides the jitter, so that the answer depends only on the arguments. A
+    backoff function counts as exponential here; `judge` calls it.
     """
     if failures >= policy.attempts:
         return None
@@ -177,29 +178,29 @@ def wait_before_retry(policy: Retry, failures: int, chance: float) -> timedelta 
 def judge(
     lease: Lease, error: BaseException, policy: Retry, failures: int, *, chance: float, now: int
 ) -> Ending:
-    """How an attempt ends that raised `error`, after `failures` earlier ones.
+    """The ending of an attempt that raised `error`, after `failures` earlier failures.
 
-    What a task says (`Unrecoverable`, `RetryAfter`, `Snooze`) comes before the policy, also when
-    an exception group carries it. A stop that is not charged to the job, as a drain, spends
-    nothing. `now`: wall time in microseconds, from which delays are reckoned.
+    An exception by which a task decides itself (`Unrecoverable`, `RetryAfter`, `Snooze`) comes
+    before the policy, also when an exception group carries it. A stop that is not charged to the
+    job, such as a drain, spends nothing. `now`: wall time in microseconds; delays begin there.
     """
     leaves = leaves_of(error)
-    said = _said(leaves)
-    if isinstance(said, Snooze):
-        return _snoozed(lease, now, said.delay, holds=isinstance(said, RateLimited))
-    if isinstance(said, AttemptStopped) and not said.cause.charged:
+    decisive = _decisive(leaves)
+    if isinstance(decisive, Snooze):
+        return _snoozed(lease, now, decisive.delay, holds=isinstance(decisive, RateLimited))
+    if isinstance(decisive, AttemptStopped) and not decisive.cause.charged:
         return _snoozed(lease, now, timedelta(), holds=False)
-    cause = said.cause if isinstance(said, AttemptStopped) else raised(error)
-    if isinstance(said, Unrecoverable) or isinstance(cause, DeadlinePassed):
+    cause = decisive.cause if isinstance(decisive, AttemptStopped) else raised(error)
+    if isinstance(decisive, Unrecoverable) or isinstance(cause, DeadlinePassed):
         return Ending(transition.Fail(lease, cause), final=True)
-    if isinstance(said, RetryAfter):
+    if isinstance(decisive, RetryAfter):
         if failures + 1 < policy.attempts:
-            return _retried(lease, now, said.delay, cause)
+            return _retried(lease, now, decisive.delay, cause)
         return Ending(transition.Fail(lease, cause))
-    if any(isinstance(each, policy.give_up_on) for each in (error, *leaves)):
+    if any(isinstance(leaf, policy.give_up_on) for leaf in (error, *leaves)):
         return Ending(transition.Fail(lease, cause))
-    worth_it = isinstance(said, AttemptStopped) or isinstance(error, policy.retry_on)
-    if not worth_it and not all(isinstance(each, policy.retry_on) for each in leaves):
+    worth_it = isinstance(decisive, AttemptStopped) or isinstance(error, policy.retry_on)
+    if not worth_it and not all(isinstance(leaf, policy.retry_on) for leaf in leaves):
         return Ending(transition.Fail(lease, cause))
     wait, note = _wait(error, policy, failures + 1, chance)
     if wait is None:
@@ -216,35 +217,35 @@ def _snoozed(lease: Lease, now: int, delay: timedelta, *, holds: bool) -> Ending
 
 
 def leaves_of(error: BaseException) -> tuple[BaseException, ...]:
-    """The exceptions of a group, at any depth; of any other, itself."""
+    """The exceptions of a group, at any depth; a single exception is its own leaf."""
     return tuple(_leaves(error))
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _leaves(each)
+        for member in error.exceptions:
+            yield from _leaves(member)
     else:
         yield error
 
 
-def _said(leaves: Sequence[BaseException]) -> BaseException | None:
-    """What the task or Limpet itself says of the attempt, the strongest word first."""
+def _decisive(leaves: Sequence[BaseException]) -> BaseException | None:
+    """The exception that decides before the policy does, the strongest first; None if none does."""
     for kind in (Unrecoverable, AttemptStopped, RetryAfter):
-        for each in leaves:
-            if isinstance(each, kind):
-                return each
-    # One that wants to come back must not hide one that failed.
-    if not all(isinstance(each, Snooze) for each in leaves):
+        for leaf in leaves:
+            if isinstance(leaf, kind):
+                return leaf
+    # A snooze must not hide a failure beside it.
+    if not all(isinstance(leaf, Snooze) for leaf in leaves):
         return None
-    # The whole queue is to wait where one of them says so.
-    return next((each for each in leaves if isinstance(each, RateLimited)), leaves[0])
+    # One rate limit among the snoozes holds the whole queue.
+    return next((leaf for leaf in leaves if isinstance(leaf, RateLimited)), leaves[0])
 
 
 def _wait(
     error: BaseException, policy: Retry, failures: int, chance: float
 ) -> tuple[timedelta | None, str]:
-    """How long to wait before the next attempt, None for no other; and what is to be noted."""
+    """How long to wait before the next attempt (None: there is none), and a note for the log."""
     wait = wait_before_retry(policy, failures, chance)
     if wait is None or not callable(policy.backoff):
         return wait, ""

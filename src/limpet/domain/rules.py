@@ -1,4 +1,4 @@
-"""What a job asks of the store beside being run: turns of its key, to be the only one, children."""
+"""A job's rules beyond being run: turns of its key, uniqueness, children."""
 
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -21,10 +21,10 @@ def checked_key(text: str, what: str = "key") -> str:
 
 
 class UniqueUntil(StrEnum):
-    """For how long no other job of the task with the same `unique` is taken in.
+    """How long the store takes in no other job of the task with the same `unique`.
 
-    `started`: while it waits. `finished`: until it is in a final state. `time`: for `unique_for`
-    after it was enqueued, whatever becomes of it.
+    `started`: while the job waits. `finished`: until it is in a final state. `time`: for
+    `unique_for` after it was enqueued, whatever becomes of it.
     """
 
     STARTED = "started"
@@ -33,10 +33,10 @@ class UniqueUntil(StrEnum):
 
 
 class ChildFailure(StrEnum):
-    """What it does to the parent when this job fails or is cancelled.
+    """What happens to the parent when this job fails or is cancelled.
 
-    `fail`: the parent fails. `skip`: it is left out of the parent's results. `keep`: the parent
-    runs, and finds the error among them.
+    `fail`: the parent fails. `skip`: the parent runs without this job's result. `keep`: the parent
+    runs, and finds this job's error among the results.
     """
 
     FAIL = "fail"
@@ -45,11 +45,12 @@ class ChildFailure(StrEnum):
 
 
 class Rules(NamedTuple):
-    """Beside `key`, `unique` and `parent` of a job; each as if it were not there by default.
+    """The details of a job's `key`, `unique` and `parent`; a default means no rule.
 
     `key_limit`: how many jobs of the key may be under way. `key_rate`: how often one may begin.
-    `key_strict`: it keeps its turn while it waits for its next attempt. `replaces`: it takes the
-    place of the one that waits. `children`: for how many jobs it waits. Times are microseconds.
+    `key_strict`: the job keeps its turn while it waits for its next attempt. `unique_for`:
+    microseconds. `replaces`: the job takes the place of a waiting one with the same `unique`.
+    `children`: how many jobs it waits for.
     """
 
     key_limit: int = 1
@@ -62,7 +63,7 @@ class Rules(NamedTuple):
     child_failure: ChildFailure = ChildFailure.FAIL
 
     def record(self) -> dict[str, Any]:
-        """What differs from the default, as a store keeps it in JSON."""
+        """The rules that differ from the default, as a store keeps them in JSON."""
         return {
             name: value
             for name, value in self._asdict().items()
@@ -74,8 +75,9 @@ NO_RULES = Rules()
 
 
 def rules_of(record: dict[str, Any]) -> Rules:
-    """Read what `Rules.record` wrote; what this version does not know is passed over. Raises
-    `ValueError` or `TypeError` for what no version has written.
+    """Read what `Rules.record` wrote; rules that this version does not know are ignored.
+
+    Raises `ValueError` or `TypeError` for a record that no version has written.
     """
     if not isinstance(record, dict):
         raise TypeError("rules are an object")

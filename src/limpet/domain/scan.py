@@ -1,4 +1,4 @@
-"""What a scanner reports."""
+"""The report of a scanner."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from limpet.domain.errors import InvalidOption
 
 @dataclass(frozen=True, slots=True)
 class ScanReport:
-    """What a check found, how much of it was repaired, and what a person should know."""
+    """How much a check found, how much of it was repaired, and notes for a person."""
 
     found: int = 0
     repaired: int = 0

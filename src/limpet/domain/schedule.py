@@ -1,8 +1,8 @@
-"""A schedule: a job that is handed in again and again, at moments that are known beforehand.
+"""A schedule: a job that is enqueued again and again, at moments that are known beforehand.
 
-Times are wall time in microseconds. A **tick** is one such moment. It is told apart by its own
-time, not by when somebody came to fire it: the id of its job is made of the two, so that a tick
-is one job however often it is fired.
+Times are wall time in microseconds. A **tick** is one such moment. The id of its job is made of the
+schedule's id and the tick's own time, not of the time at which somebody fired it: a tick is one job
+however often it is fired.
 """
 
 import hashlib
@@ -15,12 +15,12 @@ from limpet.domain.ids import derived_id
 from limpet.domain.job import NewJob
 from limpet.domain.queue import checked_name
 
-# Of those that Limpet itself puts; no user's begins so.
+# Begins the ids of Limpet's own schedules; a user's id may not begin so.
 RESERVED = "limpet:"
 
 
 class CatchUp(StrEnum):
-    """What becomes of ticks at whose time nobody was there.
+    """What happens to ticks whose time passed while no worker ran.
 
     `none`: they are skipped. `one`: one job for all of them. `all`: a job for each.
     """
@@ -32,8 +32,10 @@ class CatchUp(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """When a schedule ticks: each time that `every` has passed, or as a cron line says in the time
-    zone `tz`. `jitter`: each tick is fired up to so much later, by an amount of its own.
+    """When a schedule ticks: each time `every` has passed, or by the line `cron` in time zone `tz`.
+
+    `every` and `jitter` are microseconds. `jitter`: each tick is fired later by an amount of its
+    own, up to this much.
     """
 
     every: int | None = None
@@ -43,7 +45,7 @@ class Timing:
 
     @property
     def text(self) -> str:
-        """The moments as one text; another jitter leaves them as they are."""
+        """The moments as one text, without the jitter, which does not change them."""
         return f"every {self.every}" if self.cron is None else f"{self.cron} in {self.tz}"
 
 
@@ -51,13 +53,14 @@ class Timing:
 class Schedule:
     """A schedule as the store has it.
 
-    `job`: what each tick hands in; it has no id, and its times count from the tick. `overlap`:
-    whether a tick hands in its job while that of an earlier one is not finished; otherwise it is
-    passed over. `declared`: the app whose code declares it, empty for one that was put at run time.
+    `job`: what each tick enqueues; it has no id, and its times count from the tick. `overlap`:
+    whether a tick enqueues its job while the job of an earlier tick is not finished; otherwise the
+    tick is passed over. `declared`: the app whose code declares the schedule, empty for one that
+    was put at run time.
 
-    `next_at`: the tick to come. `last_at`, `last_job`: the last one that handed in a job. `fired`,
-    `passed`: how many jobs were handed in, and how many were not. `changed_at` grows with every
-    change of what is above.
+    `next_at`: the next tick. `last_at`, `last_job`: the last tick that enqueued a job, and that
+    job. `fired`, `passed`: how many jobs were enqueued, and how many were not. `changed_at` grows
+    with every change of the definition.
     """
 
     id: str
@@ -76,7 +79,7 @@ class Schedule:
 
     @property
     def is_reserved(self) -> bool:
-        """Whether workers fire it in a way of their own, with no job."""
+        """Whether it is Limpet's own: workers fire it in their own way, without a job."""
         return self.id.startswith(RESERVED)
 
     def due_at(self, tick: int) -> int:
@@ -88,18 +91,18 @@ class Schedule:
         return self.job_at(derived_id(tick // 1000, f"{self.id} {tick}"), tick)
 
     def job_at(self, id_: str, at: int) -> NewJob:
-        """A job of this schedule that is handed in as if a tick were at that time."""
+        """A job of this schedule as if a tick were at the moment `at`."""
         job = self.job
         return job._replace(
             id=id_,
-            # Not before the store's clock has come to it: ours may be fast.
+            # Not before the store's clock reaches the tick: this machine's clock may be fast.
             scheduled_for=at + (job.scheduled_for or 0),
             expires_at=None if job.expires_at is None else at + job.expires_at,
             deadline_at=None if job.deadline_at is None else at + job.deadline_at,
         )
 
     def tick_of(self, job: NewJob) -> int:
-        """The tick of a job that `job_at` made."""
+        """The tick from which `job_at` made this job."""
         return (job.scheduled_for or 0) - (self.job.scheduled_for or 0)
 
 

@@ -18,7 +18,7 @@ class SessionKind(StrEnum):
 
 
 class SessionState(StrEnum):
-    """As the store has it; dead is for ever."""
+    """The state of a session in the store; dead is for ever."""
 
     LIVE = "live"
     DRAINING = "draining"
@@ -27,7 +27,7 @@ class SessionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionLock:
-    """The files whose locks prove on this host whether a session's processes live.
+    """The lock files that prove on this host whether a session's processes live.
 
     A file that is missing, or has another inode or nonce, proves nothing.
     """
@@ -39,11 +39,11 @@ class SessionLock:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """What a worker says of itself when it registers; the id comes from the worker.
+    """A session as a worker registers it; the worker makes the id.
 
-    `tasks`: all that it knows. `pools`: the parts of them that each kind of executor can run,
-    where that is not all. `lock`: how its host can tell that it is dead. `schedules`: the ids of
-    those that its code declares.
+    `tasks`: all tasks of the worker. `pools`: the tasks that each kind of executor can run; empty
+    if every kind can run all. `lock`: the files by which its host can prove that it is dead.
+    `schedules`: the ids of the schedules that its code declares.
     """
 
     id: str
@@ -62,9 +62,10 @@ class NewSession:
 class Session:
     """A session as the store has it; `moment` is when its lease ends, on the store's lease clock.
 
-    `registered_at`, `renewed_at` and `ended_at` are wall time in microseconds. `boot` is the start
-    of the machine on which it registered; `lock` means something only there and until it ends.
-    `unreadable`: the fields of its row that hold nonsense; here they say as little as can be.
+    `registered_at`, `renewed_at` and `ended_at` are wall time in microseconds. `boot` is the boot
+    id of the machine on which it registered; `lock` means something only on that machine, until it
+    restarts. `unreadable`: the fields of its row that hold nonsense; here they have the emptiest
+    valid value.
     """
 
     id: str
@@ -91,8 +92,8 @@ class Session:
 class Standing(StrEnum):
     """What a session may still do.
 
-    `live`: everything. `draining`: everything but claim. `past`: its moment is over, it may
-    settle and release but neither claim nor renew. `dead`: nothing, for ever.
+    `live`: everything. `draining`: everything but claim. `past`: its lease is over; it may settle
+    and release, but neither claim nor renew. `dead`: nothing, for ever.
     """
 
     LIVE = "live"

@@ -10,7 +10,7 @@ Size: TypeAlias = int | str
 
 _TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?", re.IGNORECASE)
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-# A store counts in doubles at the least, which are exact up to here.
+# Some stores count in doubles, which are exact up to here.
 _LARGEST = 1 << 53
 
 
@@ -33,7 +33,7 @@ def size(value: object, *, what: str = "size", least: int = 0) -> int:
 
 
 def in_unit(value: int, like: int) -> tuple[str, str]:
-    """A size as a person would say it beside another: ("1.2", "GiB") in the unit of `like`."""
+    """A size for a person, in the unit that suits the size `like`: ("1.2", "GiB")."""
     for factor, unit in _UNITS:
         if like >= factor:
             return f"{value / factor:.1f}".removesuffix(".0"), unit
@@ -41,5 +41,5 @@ def in_unit(value: int, like: int) -> tuple[str, str]:
 
 
 def spoken_size(value: int) -> str:
-    """A size as a person would say it: "1.5 GiB"."""
+    """A size for a person: "1.5 GiB"."""
     return " ".join(in_unit(value, value))

@@ -64,7 +64,7 @@ _WAITING: list[State | None] = [_S.SCHEDULED, _S.READY, _S.BLOCKED]
 _FINAL: list[State | None] = [_S.SUCCEEDED, _S.FAILED, _S.CANCELLED]
 
 TABLE: tuple[Arrow, ...] = (
-    # Blocked: it waits for its children, or for a turn of its key; so too below.
+    # BLOCKED here and below: the job waits for its children, or for a turn of its key.
     *_arrows(Move.ENQUEUE, [None], [_S.READY, _S.SCHEDULED, _S.BLOCKED]),
     *_arrows(Move.PROMOTE, [_S.SCHEDULED], [_S.READY, _S.BLOCKED]),
     *_arrows(Move.BLOCK, [_S.READY, _S.BLOCKED], [_S.BLOCKED]),
@@ -86,9 +86,9 @@ TABLE: tuple[Arrow, ...] = (
     *_arrows(Move.EXPIRE, _WAITING, [_S.CANCELLED, _S.FAILED]),
     *_arrows(Move.REOPEN, _FINAL, [_S.READY, _S.BLOCKED]),
     *_arrows(Move.REPAIR, [_S.QUARANTINED], [_S.READY, _S.BLOCKED]),
-    # A child failed without which the parent is not to run.
+    # A child failed, and without it the parent may not run.
     *_arrows(Move.ABANDON, [_S.BLOCKED], [_S.FAILED]),
-    # To another queue, waiting as before.
+    # To another queue; the job waits as before.
     *[Arrow(Move.REQUEUE, state, state) for state in (_S.SCHEDULED, _S.READY, _S.BLOCKED)],
 )
 
@@ -96,7 +96,7 @@ _ALLOWED = frozenset((arrow.move, arrow.source, arrow.target) for arrow in TABLE
 
 
 def allows(move: Move, source: State | None, target: State) -> bool:
-    """Tell whether the table has this move."""
+    """Whether the table has this move."""
     return (move, source, target) in _ALLOWED
 
 

@@ -1,4 +1,4 @@
-"""Outcomes of an attempt as constructors: nobody assigns a state.
+"""Settlements: how an attempt ended, as constructors, so that nobody assigns a state.
 
 A holder reports one of these for each attempt; the store applies it only while the job runs
 under that session and token.
@@ -45,7 +45,7 @@ class RetryAt:
 class SnoozeUntil:
     """running → scheduled for `at` (wall time, microseconds); nothing is spent.
 
-    `holds`: nothing of its queue is claimed before `at` either, by anybody.
+    `holds`: until `at` nobody claims any other job of its queue either.
     """
 
     lease: Lease
@@ -57,7 +57,7 @@ class SnoozeUntil:
 class Fail:
     """running → failed; one failure is spent.
 
-    `relaunch_at`: when `promote` opens a new round of it by itself (wall time, microseconds).
+    `relaunch_at`: when `promote` opens a new round of the job (wall time, microseconds).
     """
 
     lease: Lease
@@ -67,7 +67,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """running → quarantined: the payload does not fit the task, so a retry would not either."""
+    """running → quarantined: the payload does not fit the task, so a retry would not help."""
 
     lease: Lease
     error: Raised
@@ -92,7 +92,7 @@ class Cancel:
 class Orphan:
     """running → ready: the process that ran the attempt died, its session did not.
 
-    `alone`: nothing else ran in that process, so the loss is the job's own doing.
+    `alone`: no other job ran in that process, so the loss is the job's own doing.
     """
 
     lease: Lease
@@ -103,11 +103,11 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class AwaitChildren:
-    """running → blocked until the children are finished, then it runs again; nothing is spent.
+    """running → blocked until the children are finished, then the job runs again; nothing is spent.
 
-    `flow`: where they were staged, in `chunks` parts; they are committed in the same step. With
-    a cancellation requested, running → cancelled, and the children are dropped; with a part of
-    the flow missing, running → failed.
+    `flow`: the staged flow of the children, in `chunks` parts; the same step commits it. If a
+    cancellation was requested, running → cancelled, and the children are dropped; if a part of the
+    flow is missing, running → failed.
     """
 
     lease: Lease
@@ -139,7 +139,7 @@ Answer: TypeAlias = Literal["already", "gone", "lost"]
 class Rejected:
     """A settlement that was not applied.
 
-    `already`: it was accepted before, this is its repeat. `gone`: the job was pruned.
+    `already`: this is a repeat, and the first one was applied. `gone`: the job was pruned.
     `lost`: the lease is over (`LeaseLost`).
     """
 
@@ -148,13 +148,13 @@ class Rejected:
 
     @property
     def error(self) -> LeaseLost | None:
-        """What a late holder is told, as an error; None for `already` and `gone`."""
+        """The error for a late holder; None for `already` and `gone`."""
         return LeaseLost(*self.lease) if self.answer == "lost" else None
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What losing an attempt does to a job: its counters, and where it goes next."""
+    """What the loss of an attempt does to its job: new counters, and the next state."""
 
     target: State
     counters: Counters
@@ -173,12 +173,12 @@ def after_loss(
     has_orphan_hook: bool,
     suspect: bool = False,
 ) -> Loss:
-    """Decide who pays for a lost attempt.
+    """Decide what a lost attempt costs its job.
 
-    `alone` is None when the whole worker was lost: then nobody is suspected. An attempt that
-    had not begun, or whose loss is not charged, costs nothing, and leaves a `suspect` one, because
-    it has not been seen to run alone. At a cap the job fails; with an orphan hook it gets one last
-    run first, and a death in that run is the end.
+    `alone` is None when the whole worker was lost: then no job becomes a suspect. An attempt that
+    had not begun, or whose loss is not charged, costs nothing, and a suspect stays one, because it
+    has not run alone yet. At a cap the job fails; with an orphan hook it gets one last run first,
+    and a death in that run is the end.
     """
     if not begun or not charged:
         return Loss(State.READY, before, suspect, last_run=last_run, capped=None)
@@ -190,7 +190,7 @@ def after_loss(
         capped = "strikes"
     elif counters.orphans >= MOST_ORPHANS:
         capped = "orphans"
-    # Whoever was under suspicion stays so until it has been seen to run alone.
+    # A suspect stays one until it has run alone.
     suspect = suspect or alone is not None
     if capped is None:
         return Loss(State.READY, counters, suspect, last_run=False, capped=None)

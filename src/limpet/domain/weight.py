@@ -1,4 +1,4 @@
-"""What a job takes of the machine that runs it."""
+"""A weight: what a job takes of the machine that runs it."""
 
 import math
 from dataclasses import dataclass
@@ -8,22 +8,23 @@ from limpet.domain.checks import flag, instance, is_number, refusal, set_fields
 from limpet.domain.errors import InvalidOption
 from limpet.domain.size import Size, size
 
-# Beyond what any machine has; a number above is a slip, such as bytes for cores.
+# More than any machine has; a greater number is a slip, such as bytes for cores.
 _MOST_CORES = 100_000
 
 
 def _in_thousandths(cores: float) -> int:
-    # Rounded up, so that the smallest weight is not nothing; not what a float adds to 0.3.
+    # Rounded up, so that the smallest weight is not 0; but the rounding error of a float such as
+    # 0.3 must not count.
     return math.ceil(round(cores * 1000, 6))
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Weight:
-    """What a job takes of its host while it runs: so many cores, so much memory.
+    """What a job takes of its host while it runs: cores and memory.
 
     `cpu` is in cores and exact to a thousandth; `memory` is bytes, or a text such as "2GiB".
-    `heavy`: one at a time on a host, with no other weighted work beside it, and begun only while
-    the host is calm.
+    `heavy`: the job runs with no other weighted work on its host, and begins only while the host
+    is calm.
     """
 
     cpu: float
@@ -48,17 +49,17 @@ class Weight:
         )
         if not (self.cpu or self.memory or heavy):
             raise InvalidOption(
-                "Weight() weighs nothing; say what the job takes, such as "
+                "Weight() weighs nothing; write what the job takes, such as "
                 'Weight(cpu=1.0, memory="2GiB"), or leave the weight out.'
             )
 
     @property
     def millicores(self) -> int:
-        """`cpu` in thousandths of a core: whole, so that stores add it up without an error."""
+        """`cpu` in thousandths of a core: a whole number, which stores add up exactly."""
         return _in_thousandths(self.cpu)
 
     def record(self) -> dict[str, Any]:
-        """What differs from nothing, as it travels with a job and as a store keeps it in JSON."""
+        """The parts that are not zero, as they travel with a job and as a store keeps them."""
         every = {"cpu": self.cpu, "memory": self.memory, "heavy": self.heavy}
         return {name: value for name, value in every.items() if value}
 
@@ -68,7 +69,7 @@ HEAVY = Weight(heavy=True)
 
 
 def task_weight(weight: Weight | None, heavy: bool) -> Weight | None:
-    """What a task weighs by its options; None for a light one."""
+    """The weight of a task by its options; None for a light one."""
     if weight is not None:
         instance(weight, "weight", Weight, "limpet.Weight(cpu=…, memory=…)")
     if flag(heavy, "heavy") and weight is not None:
@@ -80,7 +81,7 @@ def task_weight(weight: Weight | None, heavy: bool) -> Weight | None:
 
 
 def gives_way(on_pressure: object, weight: Weight | None) -> bool:
-    """Whether a task's attempts are handed back under pressure, by its options."""
+    """Whether a task's options let its attempts be handed back under memory pressure."""
     if on_pressure is None:
         return False
     if on_pressure != "release":
@@ -94,7 +95,7 @@ def gives_way(on_pressure: object, weight: Weight | None) -> bool:
 
 
 def weight_of(record: dict[str, Any]) -> Weight:
-    """Read what `Weight.record` wrote; what this version does not know is passed over."""
+    """Read what `Weight.record` wrote; parts that this version does not know are ignored."""
     return Weight(
         record.get("cpu", 0.0), record.get("memory", 0), heavy=bool(record.get("heavy", False))
     )

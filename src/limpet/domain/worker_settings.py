@@ -1,8 +1,9 @@
 """The settings of a worker: the one place where each is declared.
 
-From here come the plan that travels to the processes of a worker, what `limpet.toml` and the
-variables may say (`settings.worker`), and the options of `limpet worker`. A new setting is one
-field here. No dataclass, because the guardian loads this, and stays small.
+Three things are made from it: the plan that travels to the processes of a worker, the names that
+`limpet.toml` and the variables may set (`settings.worker`), and the options of `limpet worker`. A
+new setting is one field here. Not a dataclass, because the guardian loads this module and must
+stay small.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ class SettingKind(StrEnum):
     """How a setting is written."""
 
     NAME = "name"
-    QUEUES = "queues"  # queue → the most of its jobs at once
+    QUEUES = "queues"  # queue → how many of its jobs may run at once
     COUNT = "count"
     TIME = "time"  # kept in seconds
     SIZE = "size"  # kept in bytes
@@ -24,11 +25,11 @@ class SettingKind(StrEnum):
 
 
 class Setting(NamedTuple):
-    """What there is to know of a setting beside its name, its type and its default.
+    """A setting, beside its name, its type and its default.
 
-    `least`, `most`: its bounds, in the unit in which it is kept. `otherwise`: what holds where it
-    is not set, in words, if the default does not say it. `flags`: as the command line has it; by
-    default one that is called like the setting, and none for what is no option there.
+    `least`, `most`: its bounds, in the unit in which it is kept. `otherwise`: what holds when it is
+    not set, in words, if the default does not show it. `flags`: its names on the command line; None
+    for one that is named like the setting, empty if it is no option there.
     """
 
     kind: SettingKind
@@ -47,15 +48,15 @@ SMALLEST_RSS_BYTES = 10_000_000
 
 
 class WorkerSettings(NamedTuple):
-    """What can be set of a worker; times are seconds, sizes bytes, None is no limit or the default.
+    """The settings of a worker; times are seconds, sizes bytes, None is no limit or the default.
 
-    `queues`: empty for all queues, None for one without a limit of its own. `grace`: how long a
-    stopped attempt may take to end. `pid_namespace`: contain executors in one, where that is
-    allowed.
+    `queues`: empty for all queues; a value of None is a queue without a limit of its own. `grace`:
+    how long a stopped attempt may take to end. `pid_namespace`: contain executors in a pid
+    namespace, where the system allows it.
     """
 
     name: Annotated[
-        str | None, Setting(_Kind.NAME, "how this worker is called", otherwise="the host's name")
+        str | None, Setting(_Kind.NAME, "the name of this worker", otherwise="the host's name")
     ] = None
     queues: Annotated[
         Mapping[str, int | None],
@@ -85,9 +86,7 @@ class WorkerSettings(NamedTuple):
     drain: Annotated[
         float, Setting(_Kind.TIME, "how long running jobs may go on after SIGTERM")
     ] = 25.0
-    grace: Annotated[
-        float, Setting(_Kind.TIME, "how long a job that was asked to stop may take")
-    ] = 5.0
+    grace: Annotated[float, Setting(_Kind.TIME, "how long a stopped job may take to end")] = 5.0
     max_jobs: Annotated[
         int | None, Setting(_Kind.COUNT, "replace an executor after so many jobs", least=1)
     ] = None
@@ -101,7 +100,7 @@ class WorkerSettings(NamedTuple):
     ] = None
     pid_namespace: Annotated[
         bool,
-        Setting(_Kind.SWITCH, "contain executors in a pid namespace where it can be had", flags=()),
+        Setting(_Kind.SWITCH, "contain executors in a pid namespace where allowed", flags=()),
     ] = True
     burst: Annotated[bool, Setting(_Kind.SWITCH, "stop when nothing is ready to run")] = False
     reload: Annotated[bool, Setting(_Kind.SWITCH, "start anew when the code changes")] = False
@@ -116,10 +115,10 @@ class WorkerSettings(NamedTuple):
         float, Setting(_Kind.PERCENT, "begin no weighted job above this use of the memory")
     ] = 90.0
     gate_pressure: Annotated[
-        float, Setting(_Kind.PERCENT, "nor while work waits for memory for so much of the time")
+        float, Setting(_Kind.PERCENT, "nor while work waits for memory this much of the time")
     ] = 10.0
     gate_io: Annotated[
-        float, Setting(_Kind.PERCENT, "nor a heavy one while work waits for a disk so much")
+        float, Setting(_Kind.PERCENT, "nor a heavy one while work waits for a disk this much")
     ] = 40.0
     gate_rise: Annotated[
         float, Setting(_Kind.SHARE, "how fast the average of the CPU rises, above 0 to 1")

@@ -1,1 +1,1 @@
-"""Admission of heavy work: what a host carries, what is given away, and who may begin."""
+"""Admission of heavy work: what a host carries, what it has given away, and what may begin."""

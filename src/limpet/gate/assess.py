@@ -8,25 +8,26 @@ from limpet.domain.permit import Room
 from limpet.domain.reading import Reading
 
 POLL_MICROSECONDS = 1_000_000
-# A monitor that has not spoken for ten polls is dead, and nothing is known of its host.
+# A monitor that has published nothing for ten polls is dead: its host counts as not measured.
 LIFETIME_MICROSECONDS = 10 * POLL_MICROSECONDS
-# A job forks and imports first, and is in full in the sample after; two more bring the average up.
+# A job forks and imports first; its full use shows in the next sample, and the average needs two
+# more to reach it.
 _SETTLED_MICROSECONDS = 4 * POLL_MICROSECONDS
-# Of which all permits are younger: where what their holders use is not in what was measured.
+# Older than any permit: where the use of permit holders is left out of what was measured.
 _EVER_MICROSECONDS = 1 << 52
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From where a host takes on no more weighted work, in percent.
+    """Percentages at which a host takes on no more weighted work.
 
-    `cpu`: of all cores; what is above it is for light jobs, the worker and the machine itself.
-    `memory`: of all memory, the same. `pressure`: of the last ten seconds, those in which some work
-    waited for memory. `io`: those in which some waited for a disk, for heavy work alone: it begins
-    where it is calm, while other work says itself what it takes.
+    `cpu`: of all cores; the rest is for light jobs, the worker and the machine itself. `memory`: of
+    all memory; the rest is for the same. `pressure`: the share of the last ten seconds in which
+    some work waited for memory. `io`: the share in which some work waited for a disk; it holds back
+    heavy work only, which needs a calm host, while other work declares what it takes.
 
-    That some work waits for a CPU is no sign of its own: it does so wherever there are more
-    programs than cores, also on a host with room.
+    There is no threshold for work that waits for a CPU: some does wherever there are more programs
+    than cores, also on a host with room.
     """
 
     cpu: float = 80.0
@@ -53,15 +54,15 @@ def assess(
     now: int,
     thresholds: Thresholds = USUAL_THRESHOLDS,
 ) -> Assessment:
-    """What the host has room for; `now` is boot time, of the machine that made the reading.
+    """What the host has room for; `now` is boot time of the machine that made the reading.
 
-    Where nothing is known, reservations alone decide: `capacity` is what may be reserved. Where the
-    use of those who hold permits is known apart, what is free is free of others, and every permit
-    counts beside it with what it has declared. Else a permit does so while it is young, and after
-    that by what is measured.
+    Without a fresh reading, reservations alone decide: `capacity` is what may be reserved. Where
+    the use of permit holders is known separately, free means what others leave, and every permit
+    counts in addition with what it declares. Otherwise a permit counts with what it declares while
+    it is young, and after that its use is part of what is measured.
     """
-    age = 0 if reading is None else max(0, now - reading.at_boot)
-    if reading is None or age >= LIFETIME_MICROSECONDS:
+    age_us = 0 if reading is None else max(0, now - reading.at_boot)
+    if reading is None or age_us >= LIFETIME_MICROSECONDS:
         warning = f"{server} is not measured: only reservations count"
         return Assessment(Room(server, *_whole(capacity, thresholds)), warning=warning)
     cpu, memory = _whole(Capacity(reading.cores, reading.memory_total), thresholds)
@@ -69,7 +70,7 @@ def assess(
     free_memory, memory_reason = _free_memory(server, reading, thresholds)
     disk_reason = _disk_pressure(server, reading, thresholds)
     if memory_reason:
-        # Whatever begins now would take the last of it.
+        # Whatever begins now would take the last of the memory.
         free_cpu, cpu_reason = 0, cpu_reason or memory_reason
     unknown = [
         f"{what} of {server} is not measured"
@@ -83,7 +84,7 @@ def assess(
         free_cpu,
         free_memory,
         calm=not (cpu_reason or memory_reason or disk_reason),
-        unseen=age + _SETTLED_MICROSECONDS if reading.cpu_others is None else _EVER_MICROSECONDS,
+        unseen=age_us + _SETTLED_MICROSECONDS if reading.cpu_others is None else _EVER_MICROSECONDS,
     )
     return Assessment(room, cpu_reason, memory_reason, disk_reason, "; ".join(unknown))
 
@@ -102,7 +103,7 @@ def _headroom(memory: int, thresholds: Thresholds) -> int:
 def _free_cpu(server: str, reading: Reading, thresholds: Thresholds) -> tuple[int | None, str]:
     busy, what = _busiest(reading)
     if busy is None or (reading.cpu_raw is None and busy < thresholds.cpu):
-        return None, ""  # that nothing was held up does not tell how much is used
+        return None, ""  # throttling alone, and little of it: how much CPU is used is not known
     free = int(reading.cores * 10 * (thresholds.cpu - busy))
     too_busy = f"waiting: {server} {what} {busy:.0f} % of {thresholds.cpu:g} %"
     return free, "" if free > 0 else too_busy
@@ -128,7 +129,7 @@ def _disk_pressure(server: str, reading: Reading, thresholds: Thresholds) -> str
 
 
 def memory_pressure(reading: Reading, thresholds: Thresholds) -> str:
-    """How much work waits for memory, in words; "" if it is not too much, or not known."""
+    """The memory pressure in words; "" if it is below the threshold, or not known."""
     pressure, most = reading.pressure.memory, thresholds.pressure
     if pressure is None or pressure < most:
         return ""
@@ -136,7 +137,7 @@ def memory_pressure(reading: Reading, thresholds: Thresholds) -> str:
 
 
 def memory_full(reading: Reading, thresholds: Thresholds) -> str:
-    """How full the memory is, in words; "" if it is not too full, or not known."""
+    """How full the memory is, in words; "" if it is below the threshold, or not known."""
     free, total = reading.memory_free, reading.memory_total
     if free is None or not total or free >= _headroom(total, thresholds):
         return ""
@@ -144,8 +145,9 @@ def memory_full(reading: Reading, thresholds: Thresholds) -> str:
 
 
 def _busiest(reading: Reading) -> tuple[float | None, str]:
-    """The CPU that others use, in percent of all, or the periods in which the limit held work up:
-    then there was no room either, though the average over the second shows some.
+    """The CPU in use (by others, where that is known) in percent of all cores, or the share of
+    periods in which the limit held work up, whichever is more. While work is held up there is no
+    room, though the average over the second may show some.
     """
     busy, throttled = reading.cpu_busy, reading.throttled
     if reading.cpu_others is not None:

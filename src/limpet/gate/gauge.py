@@ -1,4 +1,4 @@
-"""What is known of a host, and what has been given away there: who may begin, and why not."""
+"""What is known of a host and what it has given away: whether work may begin there, and why not."""
 
 import time
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ from limpet.gate.this_host import ThisHost
 from limpet.host.boot import boot_id
 from limpet.storage.contract.gating import GateVerbs
 
-# What any weighted job takes at the least.
+# The least that any weighted job takes.
 LEAST = Weight(cpu=0.001)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is known of a host at one moment; `measured_here`: nobody has published it."""
+    """What is known of a host at one moment; `measured_here`: by this process, not by a monitor."""
 
     reading: Reading
     assessment: Assessment
@@ -35,30 +35,34 @@ class Look:
         """Where the numbers come from."""
         if not self.measured_here:
             return self.reading.source
-        return f"measured here, as no monitor tells of this server; {self.reading.source}"
+        return f"measured here, as no monitor reports on this server; {self.reading.source}"
 
 
 class Gauge:
-    """Looks at a host: what its monitor has published where that is fresh, else with its own eyes.
+    """Looks at a host: takes what its monitor has published where that is fresh, else measures.
 
     For one thread.
     """
 
     def __init__(
-        self, store: GateVerbs, here: ThisHost, clock: Clock | None = None, first: float = 1.0
+        self,
+        store: GateVerbs,
+        here: ThisHost,
+        clock: Clock | None = None,
+        first_seconds: float = 1.0,
     ) -> None:
-        """`first`: for how many seconds it measures before it knows the CPU."""
+        """`first_seconds`: how long the CPU is measured before the first answer."""
         self._store = store
         self._here = here
         self._clock = clock or SystemClock()
-        self._first = first
+        self._first_seconds = first_seconds
         self._monitor: Monitor | None = None
         self._measured: Reading | None = None
 
     def look(self) -> Look:
-        """Look now; the first time that may take as long as it must measure."""
+        """Look now; the first call may block for `first_seconds` to measure."""
         for host in self._store.hosts(self._here.server):
-            if look := told_by(host, self._clock):
+            if look := published_look(host, self._clock):
                 return look
         reading, here = self._measure(), self._here
         capacity = Capacity(reading.cores, reading.memory_total)
@@ -70,35 +74,35 @@ class Gauge:
             self._monitor = Monitor(self._here.server, self._clock, smoothing=self._here.smoothing)
         last, now = self._measured, self._clock.boot()
         if last is None or now - last.at_boot >= LIFETIME_MICROSECONDS:
-            self._monitor.poll()  # of which the CPU is that of a time long past
-            time.sleep(self._first)
+            self._monitor.poll()  # its CPU is the average since a poll long ago: not used
+            time.sleep(self._first_seconds)
         elif now - last.at_boot < POLL_MICROSECONDS:
-            return last  # the average is one of seconds
+            return last  # the average is made for polls a second apart
         self._measured = self._monitor.poll()
         return self._measured
 
     def close(self) -> None:
-        """Let go of what it looks at."""
+        """Close the files of the monitor."""
         if self._monitor is not None:
             self._monitor.close()
 
 
-def told_by(host: Host, clock: Clock) -> Look | None:
-    """What the monitor of a host tells of it; None if that is old, or cannot be read."""
-    told = published_of(host.body)
+def published_look(host: Host, clock: Clock) -> Look | None:
+    """What the monitor of a host has published; None if that is old, or cannot be read."""
+    published = published_of(host.body)
     now = clock.boot()
-    # On another machine the store decides how long it holds.
-    if told is None or (
-        told.boot == boot_id() and now - told.reading.at_boot >= LIFETIME_MICROSECONDS
+    # The age of a reading from another machine is not known here: the store drops old rows.
+    if published is None or (
+        published.boot == boot_id() and now - published.reading.at_boot >= LIFETIME_MICROSECONDS
     ):
         return None
     judged = assess_published(host, clock.wall(), boot_id(), now)
-    return None if judged is None else Look(told.reading, judged, told.thresholds)
+    return None if judged is None else Look(published.reading, judged, published.thresholds)
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAway:
-    """What a host has given away: its permits, and for whom it is reserved."""
+    """What a host has given away: its permits and its reservation."""
 
     permits: tuple[PermitRecord, ...] = ()
     reserved: Reservation | None = None
@@ -113,20 +117,23 @@ def all_given(
     permits: Iterable[PermitRecord], reservations: Iterable[Reservation]
 ) -> dict[str, GivenAway]:
     """What each host has given away, by server."""
-    reserved = {each.server: each for each in reservations}
+    reserved = {reservation.server: reservation for reservation in reservations}
     held: dict[str, list[PermitRecord]] = {server: [] for server in reserved}
-    for each in permits:
-        held.setdefault(each.server, []).append(each)
-    return {server: GivenAway(tuple(them), reserved.get(server)) for server, them in held.items()}
+    for permit in permits:
+        held.setdefault(permit.server, []).append(permit)
+    return {
+        server: GivenAway(tuple(on_server), reserved.get(server))
+        for server, on_server in held.items()
+    }
 
 
 def waits_for(
     assessment: Assessment, given: GivenAway, weight: Weight, now: int, holder: str | None = None
 ) -> Waiting | None:
-    """What keeps this weight off a host, in words; None if nothing does by now.
+    """What keeps this weight off a host, in words; None if nothing does now.
 
-    The only judgement of that outside of a store. `now` is wall time. `holder`: the job, or the
-    session of a caller, for whom the host may be reserved; None for anybody.
+    No other code outside of a store decides this. `now` is wall time. `holder`: the job, or the
+    session of the caller, that wants to begin, as the host may be reserved for it; None: anybody.
     """
     room, reserved = assessment.room, given.reserved
     verdict = admit(weight, assessment, taken(given.permits, now, room.unseen))

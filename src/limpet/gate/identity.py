@@ -1,4 +1,4 @@
-"""Whose reading it is: a name for the host that stays, and one for what bounds it."""
+"""Names for what a reading is about: the host, and the control group that bounds it."""
 
 import os
 import re
@@ -20,9 +20,10 @@ def server_id(
 ) -> str:
     """The name under which a host is published, and its reservations are kept.
 
-    What was `given`, else the name of the host; a service with limits of its own adds its group's
-    name, since it is a host by itself. A container's name changes with each start, so there the
-    boot of the machine and the limiting group speak; without a limit all on the machine are one.
+    That is the name `given`, else the name of the host. A service with limits of its own counts as
+    a host by itself, so its group's name is added. A container's name changes with each start, so
+    there the name is made of the machine's boot and the limiting group; all containers of a machine
+    without a limit share one name.
     """
     if given is not None:
         return checked_name(given, "server id")
@@ -30,27 +31,27 @@ def server_id(
     if not in_container(root):
         if group is None:
             return _as_name(host_name)
-        # In a control group namespace all are called "/", and only the inode tells them apart.
+        # In a control group namespace every group is called "/"; only the inode differs.
         own = group.name.strip("/").rpartition("/")[2] or _mark(group).lstrip("-")
         return _as_name(f"{host_name}:{own}")
     return _as_name(f"boot-{boot.replace('-', '')[:12]}" + ("" if group is None else _mark(group)))
 
 
 def capacity_id(within: Bounds) -> str:
-    """A name for what bounds this process, the same for all whom it bounds; fit for a file.
+    """A name for what bounds this process, the same for all processes it bounds; fit for a file.
 
-    Capacity and the monitor's lock are its own: "machine", or the limiting group by its inode,
-    which every container sees alike until the machine restarts.
+    It is "machine", or the inode of the limiting group, which every container sees alike until the
+    machine restarts. It is part of the name of the monitor's lock.
     """
     group = within.limiting
     return "machine" if group is None else f"cgroup{_mark(group)}"
 
 
 def in_container(root: str = "/", environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the name of the host is a container's."""
+    """Whether the host name is that of a container."""
     uts = _link(os.path.join(root, "proc/self/ns/uts"))
     if uts == _FIRST_UTS:
-        return False  # it has the machine's own name, whatever files an image left behind
+        return False  # the host name is the machine's, whatever files an image left behind
     pid = _link(os.path.join(root, "proc/self/ns/pid"))
     return (
         any(os.path.exists(os.path.join(root, mark)) for mark in _MARKS)
@@ -60,7 +61,7 @@ def in_container(root: str = "/", environment: Mapping[str, str] | None = None) 
 
 
 def _mark(group: ControlGroup) -> str:
-    # Version 1 numbers the groups of each controller by itself.
+    # In version 1 each controller has inodes of its own.
     return f"{'' if group.version == 2 else '-' + group.controller}-{group.inode or 0}"
 
 

@@ -1,4 +1,4 @@
-"""The post of the monitor of a host, for one store: one process at a time has it."""
+"""Elects the monitor of a host, for one store: the process that holds a file lock."""
 
 import contextlib
 import fcntl
@@ -8,7 +8,7 @@ from limpet.host.locks import open_monitor
 
 
 class MonitorLock:
-    """Elected by a file lock that the kernel gives free when its process ends, however it does."""
+    """The file lock of a monitor; the kernel frees it when its process ends, however it ends."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -17,7 +17,7 @@ class MonitorLock:
         self._ours = False
 
     def is_ours(self) -> bool:
-        """Take it if it is free; for as long as this process lives."""
+        """Take the lock if it is free; True while this process holds it."""
         if not self._ours:
             if self._descriptor is None:
                 self._path, self._descriptor = open_monitor(self._name)
@@ -31,8 +31,8 @@ class MonitorLock:
         return self._ours
 
     def _is_there(self, descriptor: int) -> bool:
-        """Whether it is the file that others see: one that was free and old may have been removed
-        before we had its lock, and be locked under the same name by somebody else.
+        """Whether the locked file is the one under that name. An old file that nobody had locked
+        may have been removed before we locked it, and another process may have locked a new one.
         """
         with contextlib.suppress(OSError):
             there = os.stat(self._path, follow_symlinks=False)
@@ -40,7 +40,7 @@ class MonitorLock:
         return False
 
     def close(self) -> None:
-        """Leave it to others."""
+        """Free the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._descriptor, self._ours = None, False

@@ -1,4 +1,4 @@
-"""What a host says of itself, as it is published: JSON, for people and neighbouring versions."""
+"""What a monitor publishes of its host: JSON, which people and neighbouring versions can read."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,8 @@ from limpet.gate.assess import LIFETIME_MICROSECONDS, Thresholds, assess
 class Published:
     """A reading, and what is needed to judge the host by it.
 
-    `boot`: the start of the machine that measured; its boot time means something only there.
-    `worker`, `session`: who measured.
+    `boot`: the id of that machine's boot; boot times of the reading mean nothing elsewhere.
+    `worker`, `session`: of the worker that measured.
     """
 
     reading: Reading
@@ -31,12 +31,12 @@ _DECODER = msgspec.json.Decoder(Published)
 
 
 def written(published: Published) -> str:
-    """As it goes to a store."""
+    """The text that goes to a store."""
     return msgspec.json.encode(published).decode()
 
 
 def published_of(text: str) -> Published | None:
-    """Read what `written` wrote; what cannot be read is as unknown as what was never told."""
+    """Read what `written` wrote; None if it cannot be read."""
     try:
         return _DECODER.decode(text)
     except (msgspec.MsgspecError, InvalidOption):
@@ -44,17 +44,18 @@ def published_of(text: str) -> Published | None:
 
 
 def assess_published(host: Host, wall: int, boot_id: str, boot: int) -> Assessment | None:
-    """What a host has room for, as anyone can tell who reads it; None if it cannot be read.
+    """What a host has room for, by what its monitor published; None if that cannot be read.
 
-    `boot`: the boot time of this machine. On another one the age of the reading is that of the row,
-    by a wall clock that may differ from the store's: but the store has said that it holds.
+    `boot`: the boot time of this machine. A reading of another machine is as old as its row, by a
+    wall clock that may differ from the store's. It never counts as too old here, because the store
+    has returned the row as valid.
     """
     published = published_of(host.body)
     if published is None:
         return None
     reading = published.reading
-    age = boot - reading.at_boot
+    age_us = boot - reading.at_boot
     if published.boot != boot_id:
-        age = min(max(0, wall - host.at), LIFETIME_MICROSECONDS - 1)
-    now = reading.at_boot + age
+        age_us = min(max(0, wall - host.at), LIFETIME_MICROSECONDS - 1)
+    now = reading.at_boot + age_us
     return assess(host.server, reading, published.capacity, now, published.thresholds)

@@ -1,4 +1,4 @@
-"""The host of this process, as the settings have it: its name, and when it is too busy."""
+"""The host of this process, by the settings: its name, and when it is too busy."""
 
 import socket
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from limpet.host.boot import boot_id
 
 @dataclass(frozen=True, slots=True)
 class ThisHost:
-    """A host that is asked for room."""
+    """A host: its name, when it is too busy, and how its load is averaged."""
 
     server: str
     thresholds: Thresholds = USUAL_THRESHOLDS
@@ -22,7 +22,7 @@ class ThisHost:
 
 
 def here_by(found: WorkerSettings, within: Bounds, root: str = "/") -> ThisHost:
-    """Tell this host by the settings of a worker, and by what bounds this process."""
+    """Describe this host, by the settings of a worker and by what bounds this process."""
     return ThisHost(
         server_id(found.server_id, within, boot_id(), socket.gethostname(), root=root),
         Thresholds(found.gate_cpu, found.gate_memory, found.gate_pressure, found.gate_io),
@@ -31,7 +31,7 @@ def here_by(found: WorkerSettings, within: Bounds, root: str = "/") -> ThisHost:
 
 
 def here(given: str | None = None) -> ThisHost:
-    """Look up this host, under the name that was `given`, else LIMPET_SERVER_ID, else
-    `[worker]` in `limpet.toml`, else its own: the same by which its workers know it.
+    """Describe this host, named as its workers name it: by the name `given`, else LIMPET_SERVER_ID,
+    else `[worker]` in `limpet.toml`, else the name of the host itself.
     """
     return here_by(settings.load_worker(given={"server_id": given}), bounds_of_self())

@@ -1,4 +1,4 @@
-"""Credentials in the command line of this process, which every user of the machine may read."""
+"""Hides credentials in this process's command line, which every user of the machine may read."""
 
 import ctypes
 import re
@@ -9,9 +9,9 @@ _PASSWORD_SETTING = re.compile(rb"(?<=[?&])(\w*(?:password|secret|scram_\w*_key)
 
 
 def hide_credentials() -> None:
-    """Overwrite them, where the system keeps the words of a process in its own memory.
+    """Overwrite credentials in the command line, which Linux keeps in the process's own memory.
 
-    They can be read until then, for as long as Python takes to start.
+    Others can read them until then, while Python starts.
     """
     if sys.platform != "linux" or not any("://" in word for word in sys.orig_argv):
         return
@@ -19,7 +19,7 @@ def hide_credentials() -> None:
         with open("/proc/self/cmdline", "rb") as file:
             words = file.read()
         with open("/proc/self/stat", "rb") as file:
-            # The name, in parentheses, may hold any character; these are the fields behind it.
+            # The name, in parentheses, may hold any character; the fields come after it.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return
@@ -30,7 +30,7 @@ def hide_credentials() -> None:
 
 
 def without_credentials(words: bytes) -> bytes:
-    """Words of a command line, each as long as it was, with stars for what is nobody's business."""
+    """Words of a command line with stars for credentials; each word keeps its length."""
     words = _USER_AND_PASSWORD.sub(lambda found: b"*" * len(found.group()), words)
     return _PASSWORD_SETTING.sub(
         lambda found: found.group(1) + b"=" + b"*" * len(found.group(2)), words

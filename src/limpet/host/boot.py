@@ -1,4 +1,4 @@
-"""Which start of which machine this is."""
+"""The boot id: which start of which machine this is."""
 
 import ctypes
 import sys
@@ -23,6 +23,6 @@ def boot_id() -> str:
         return _LINUX.read_text().strip()
     except OSError as error:
         raise StoreRefused(
-            f"this system does not tell its boot id ({error}); a store needs it to know which "
+            f"the boot id of this system cannot be read ({error}); a store needs it to know which "
             f"workers a restart of their machine has ended."
         ) from error

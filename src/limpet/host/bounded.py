@@ -1,4 +1,4 @@
-"""Asks a question that may hang, and goes on without an answer when it does."""
+"""Runs a query that may hang, and goes on without an answer if it does."""
 
 import contextlib
 import threading
@@ -15,29 +15,30 @@ _MOST_HANGING = 4
 
 
 class Bounded(Generic[T]):
-    """Asks in one thread; a thread that hangs is left behind, and another takes its place.
+    """Runs queries in one thread; a thread that hangs is left behind, and another takes its place.
 
     A mount whose server is away, or a process that the kernel keeps in the middle of a read, may
-    hold up whoever looks at it for ever. What hung at one place is not asked again there before it
-    has come back, so the threads that are left behind are few.
+    block its reader for ever. After a query hung at one place, no other is made there before it has
+    come back, so the threads that are left behind are few.
     """
 
     def __init__(self, seconds: float) -> None:
-        """`seconds`: how long an answer is waited for."""
+        """`seconds`: how long to wait for an answer."""
         self._seconds = seconds
         self.start_anew()
         anew_in_child(self)
 
     def start_anew(self) -> None:
-        """In a child: no thread of the parent's is here."""
+        """In a forked child: it has no thread of the parent."""
         self._one_at_a_time = threading.Lock()
-        self._asked: _Questions[T] | None = None
+        self._questions: _Questions[T] | None = None
         self._hanging: dict[str, tuple[str, Future[T]]] = {}
 
-    def ask(self, place: str, subject: str, question: Callable[[], T]) -> T | None:
-        """The answer; None if there is none in time, or none yet to what was asked there before.
+    def query(self, place: str, subject: str, question: Callable[[], T]) -> T | None:
+        """The answer; None if it does not come in time, or an earlier query there still hangs.
 
-        `subject`: of what it is asked at that place; a late answer is for the same one alone.
+        `subject`: what the question at that place is about; a late answer counts only for the same
+        subject.
         """
         with self._one_at_a_time:
             if place in self._hanging:
@@ -49,38 +50,38 @@ class Bounded(Generic[T]):
                     return late.result()
             elif len(self._hanging) >= _MOST_HANGING:
                 return None
-            return self._ask(place, subject, question)
+            return self._query(place, subject, question)
 
-    def _ask(self, place: str, subject: str, question: Callable[[], T]) -> T | None:
-        if self._asked is None:
-            asked: _Questions[T] = SimpleQueue()
+    def _query(self, place: str, subject: str, question: Callable[[], T]) -> T | None:
+        if self._questions is None:
+            questions: _Questions[T] = SimpleQueue()
             thread = threading.Thread(
-                target=_serve, args=(asked,), name="limpet-proof", daemon=True
+                target=_serve, args=(questions,), name="limpet-proof", daemon=True
             )
             with contextlib.suppress(RuntimeError):  # no more threads are to be had
                 thread.start()
-                self._asked = asked
-        if self._asked is None:
+                self._questions = questions
+        if self._questions is None:
             return None
         answer: Future[T] = Future()
-        self._asked.put((question, answer))
+        self._questions.put((question, answer))
         try:
             return answer.result(self._seconds)
         except TimeoutError:
             if answer.done():  # the question itself raised it
                 raise
             self._hanging[place] = subject, answer
-            self._asked.put(None)
-            self._asked = None
+            self._questions.put(None)
+            self._questions = None
             return None
 
 
 _Questions: TypeAlias = "SimpleQueue[tuple[Callable[[], T], Future[T]] | None]"
 
 
-def _serve(asked: "_Questions[T]") -> None:
-    while (each := asked.get()) is not None:
-        question, answer = each
+def _serve(questions: "_Questions[T]") -> None:
+    while (entry := questions.get()) is not None:
+        question, answer = entry
         try:
             answer.set_result(question())
         except BaseException as error:

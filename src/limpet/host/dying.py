@@ -1,12 +1,12 @@
-"""Which processes are on their way out: nobody may take them for survivors of what hit others."""
+"""Which processes are about to end, and so are no survivors of what ended others."""
 
 import contextlib
 import signal
 
 from limpet.host.processes import LINUX, stat_fields
 
-_PF_LEAVING = 0x4 | 0x200 | 0x400  # it exits, writes its core, was ended by a signal
-# Signals that end nobody by themselves, as the bits of a mask.
+_PF_LEAVING = 0x4 | 0x200 | 0x400  # the process exits, dumps its core, was ended by a signal
+# Signals that do not end a process by default, as the bits of a mask.
 _HARMLESS = sum(
     1 << (number - 1)
     for number in (
@@ -17,7 +17,7 @@ _HARMLESS = sum(
 
 
 def is_dying(pid: int) -> bool:
-    """Whether it is dead, on its way out, or has been sent a signal that will end it."""
+    """Whether the process is dead, exits, or has a pending signal that will end it."""
     if not LINUX:
         return False
     fields = stat_fields(pid)

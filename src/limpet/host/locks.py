@@ -1,15 +1,14 @@
 """The session's locks: proof on one host that every process of a session is dead.
 
-Two files for each session, locked with `flock` through descriptors that its processes inherit. The
-first is free only when the last process of the session is gone, executors included. The second is
-held by guardian and supervisor alone: once it is free, nobody is left who would end the others, so
-the finder does. Process ids prove nothing (they are reused, and hidden by namespaces), and neither
-does a missing file.
+Each session has two files, locked with `flock` through descriptors that its processes inherit. The
+first lock is free only when the last process of the session is gone, executors included. The second
+is held by guardian and supervisor alone: once it is free, nobody is left to end the other
+processes, so whoever finds it free ends them. Process ids prove nothing (they are reused, and
+hidden by namespaces), and neither does a missing file.
 
-What the store says of a lock is believed by nobody: a file is opened only under the session's own
-name in a run directory of this host, without following links or waiting, and proves something only
-if it is a regular file of that directory's owner. Standard library only, because the guardian
-imports it.
+What the store has of a lock is not trusted: a file is opened only under the session's own name in a
+run directory of this host, without following links or waiting, and proves something only if it is a
+regular file of that directory's owner. Standard library only, because the guardian imports it.
 """
 
 import contextlib
@@ -26,12 +25,12 @@ from limpet.domain.ids import is_id
 from limpet.host import marks, run_directory
 
 _LOCK, _CORE = ".lock", ".core"
-# Ends the name of the file by whose lock the monitor of a host is elected.
+# Suffix of the file whose lock elects the monitor of a host.
 MONITOR = ".monitor"
 _OURS = re.compile(r"([0-7][0-9a-v]{25})\.lock(\.core)?|[\w.:-]+\.monitor", re.ASCII)
 _OLD_SECONDS = 24 * 3600.0
 _PRIVATE = 0o600
-# Neither a link, nor what makes whoever opens it wait, nor a terminal of ours from then on.
+# Open no link, do not wait in open(), and do not make a terminal the controlling one.
 _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MAKE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -46,12 +45,12 @@ class HeldLocks(NamedTuple):
     core: int
 
     def let_go(self) -> None:
-        """Close this process's share; the lock is free when everybody has."""
+        """Close this process's descriptors; the lock is free once all its holders did."""
         os.close(self.whole)
         os.close(self.core)
 
     def remove(self) -> None:
-        """Delete the files of a session that ended in order."""
+        """Delete the files of a session that ended normally."""
         forget(os.path.basename(self.path).removesuffix(_LOCK), self.path)
 
 
@@ -89,7 +88,7 @@ def _make(directory: int, name: str, nonce: str, path: str) -> int:
 
 
 def open_monitor(name: str) -> tuple[str, int]:
-    """Open the file by whose lock the monitor of a host is elected: its path, and a descriptor."""
+    """Open the file whose lock elects the monitor of a host: its path, and a descriptor."""
     if not _OURS.fullmatch(name + MONITOR):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), name)
     with run_directory.opened_own() as (folder, directory):
@@ -106,9 +105,9 @@ def open_monitor(name: str) -> tuple[str, int]:
 
 
 def _tidy(directory: int) -> None:
-    """Remove what sessions and monitors left whose store nobody serves any more.
+    """Remove old files of sessions and monitors whose store no worker serves any more.
 
-    Older than any lease, so no proof of death is taken from anybody who still waits for one.
+    The files are older than any lease, so nobody still needs them as a proof of death.
     """
     for name in os.listdir(directory):
         if not _OURS.fullmatch(name):
@@ -126,7 +125,7 @@ def _tidy(directory: int) -> None:
 
 
 def owners(sessions: Iterable[str], root: str = "/") -> dict[str, int]:
-    """Session → the process that has taken its lock, of those that live and can be seen here."""
+    """Session → the process that took its lock, for live sessions that can be seen here."""
     found: dict[str, str] = {}
     with run_directory.opened_own() as (_, directory):
         for session in filter(is_id, sessions):
@@ -141,7 +140,7 @@ def owners(sessions: Iterable[str], root: str = "/") -> dict[str, int]:
             lines = [line.split() for line in file]
     except OSError:
         return {}
-    # 7: FLOCK ADVISORY WRITE, the process, the file, from where to where.
+    # A line is "7: FLOCK ADVISORY WRITE", the process, the file, the range.
     return {
         found[line[5]]: int(line[4])
         for line in lines
@@ -150,9 +149,9 @@ def owners(sessions: Iterable[str], root: str = "/") -> dict[str, int]:
 
 
 def proves_death(session: str, path: str, inode: int, nonce: str) -> bool:
-    """Whether every process of the session is certainly dead; ends what its owners left behind.
+    """Whether every process of the session is certainly dead; ends processes it left behind.
 
-    The files stay until `forget`: whoever finds the proof may fail to tell the store of it.
+    The files stay until `forget`: whoever finds the proof may fail to report it to the store.
     """
     folder, name = os.path.split(path)
     if not is_id(session) or name != session + _LOCK:
@@ -182,13 +181,13 @@ def forget(session: str, path: str) -> None:
     if not is_id(session) or name != session + _LOCK:
         return
     with contextlib.suppress(OSError), run_directory.opened(folder) as directory:
-        for each in (name, name + _CORE):
+        for file in (name, name + _CORE):
             with contextlib.suppress(OSError):
-                os.unlink(each, dir_fd=directory)
+                os.unlink(file, dir_fd=directory)
 
 
 def _lock(directory: int, name: str, inode: int | None, nonce: str) -> int:
-    """Lock the file, for its descriptor; raises if it is another one, or somebody has the lock."""
+    """Lock the file and return its descriptor; raises if it is another file, or is locked."""
     descriptor = os.open(name, _LOOK, dir_fd=directory)
     try:
         found = os.fstat(descriptor)
@@ -197,7 +196,7 @@ def _lock(directory: int, name: str, inode: int | None, nonce: str) -> int:
         if inode is not None and found.st_ino != inode:
             raise OSError(errno.ESTALE, "another file")
         if found.st_uid == os.geteuid():
-            # Made by an older version, which let others read it, and so lock it, too.
+            # An older version let other users read, and so also lock, the file.
             run_directory.close_to_others(descriptor, _PRIVATE)
         if os.read(descriptor, 64) != nonce.encode():
             raise OSError(errno.ESTALE, "the file of another session")

@@ -1,7 +1,7 @@
 """Everything that differs between operating systems: death, descent, names, timers, namespaces.
 
-Standard library only, because the guardian imports it. Linux is the home of the guarantees; what
-another system lacks is listed in `WEAKER`, which the worker says at start.
+Standard library only, because the guardian imports it. All guarantees hold on Linux; `WEAKER` lists
+what another system lacks, and the worker logs it at start.
 """
 
 import contextlib
@@ -23,13 +23,14 @@ WEAKER: tuple[str, ...] = (
         "a frozen guardian and supervisor are not ended by the kernel, so a worker that is stopped "
         "as a whole may go on for a moment after it is continued",
         "daemons that a job leaves behind are found by their environment only",
-        "the use of memory is looked at only between jobs",
+        "the use of memory is checked only between jobs",
     )
 )
 
-# Asks an executor's main thread to look whether it must stop, or to say what blocks it.
+# STOP_SIGNAL makes an executor's main thread check whether it must stop; REPORT_SIGNAL makes it
+# report what blocks it.
 STOP_SIGNAL = signal.SIGRTMIN + 5 if LINUX else signal.SIGUSR1
-ASK_SIGNAL = signal.SIGRTMIN + 6 if LINUX else signal.SIGUSR2
+REPORT_SIGNAL = signal.SIGRTMIN + 6 if LINUX else signal.SIGUSR2
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
@@ -64,12 +65,12 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
-    """Be sent a signal when the parent dies; the caller checks that it was not dead before."""
+    """Get a signal when the parent dies; the caller checks that it was not dead before."""
     _prctl(_PR_SET_PDEATHSIG, int(signal_number))
 
 
 def lower_priority() -> None:
-    """Let the supervisor have the processor first, and the kernel's memory killer look here."""
+    """Let the supervisor run first, and let the OOM killer prefer this process as its target."""
     with contextlib.suppress(OSError):
         os.nice(10)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
@@ -78,10 +79,10 @@ def lower_priority() -> None:
 
 
 def lower_group(pid: int) -> bool:
-    """Lower the session of a process; False if the kernel wants to be asked again later.
+    """Lower the priority of a process's session group; False if the caller must try again later.
 
-    Where it groups processes by session, niceness counts only within the group. Without privileges
-    a group can be changed ten times a second at most, by whomever.
+    Where the kernel groups processes by session, niceness counts only within the group. Without
+    privileges such groups can be changed at most ten times a second, by all processes together.
     """
     try:
         with open(f"/proc/{pid}/autogroup", "w") as file:
@@ -89,12 +90,12 @@ def lower_group(pid: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        pass  # there are no such groups here
+        pass  # this kernel has no such groups
     return True
 
 
 def thread_count() -> int:
-    """How many threads this process has, those of C libraries included."""
+    """How many threads this process has, including those of C libraries."""
     if LINUX:
         return len(os.listdir("/proc/self/task"))
     import threading
@@ -104,24 +105,24 @@ def thread_count() -> int:
 
 # -- starting
 
-# The words before a module that is to be run as a process of the worker.
+# The command line before the module that runs as a process of the worker.
 BEGIN = (sys.executable, "-m", "limpet.worker.wire.begin")
-# What a terminal or a service manager sends to the whole group.
+# Signals that a terminal or a service manager sends to the whole group.
 GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def hold_signals() -> None:
-    """Let what is sent to the whole group wait until this process has its handlers."""
+    """Block signals to the whole group until this process has its handlers."""
     signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
 
 
 def take_signals() -> None:
-    """Let what was sent to the group come now; children get it too."""
+    """Unblock signals to the whole group; a blocked one arrives now, also at children."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
 
 
 def withstand(*numbers: int) -> None:
-    """Let signals do nothing here; not by ignoring them, which children would inherit."""
+    """Give signals a handler that does nothing; children would inherit SIG_IGN."""
     for number in numbers:
         signal.signal(number, lambda number, frame: None)
 
@@ -133,7 +134,7 @@ def spawn(
     *,
     own_session: bool = False,
 ) -> "subprocess.Popen[bytes]":
-    """Start a process of the worker; signals to the group wait until it calls `take_signals`."""
+    """Start a process of the worker; signals to its group wait until it calls `take_signals`."""
     hold_signals()
     try:
         return subprocess.Popen(
@@ -147,7 +148,7 @@ def spawn(
 
 
 def allow_many_files() -> int:
-    """Raise this process's limit of open files as far as it may; the answer is what it is then."""
+    """Raise this process's limit of open files as far as allowed; the answer is the new limit."""
     import resource
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -178,10 +179,10 @@ class _Sigevent(ctypes.Structure):
 
 
 class KernelTimer:
-    """Kills this process when it has not been re-armed in time, even while it is stopped."""
+    """Kills this process if it is not re-armed in time, even while the process is stopped."""
 
     def __init__(self, seconds: float, *, asleep: bool) -> None:
-        """`asleep`: whether the time that the machine sleeps counts too."""
+        """`asleep`: whether time counts while the machine sleeps."""
         self._timer: ctypes.c_void_p | None = None
         self._seconds = seconds
         if LINUX:
@@ -194,7 +195,7 @@ class KernelTimer:
         self.rearm()
 
     def rearm(self, seconds: float | None = None) -> None:
-        """Begin the time anew, or one of so many seconds; with 0 of them it kills no more."""
+        """Restart the timer, for `seconds` if given; 0 switches it off."""
         if self._timer is None:
             return
         wanted, spec = self._seconds if seconds is None else seconds, _Itimerspec()
@@ -204,7 +205,7 @@ class KernelTimer:
 
 
 def _timer_library() -> ctypes.CDLL:
-    # In the C library itself since glibc 2.34, in librt before.
+    # In glibc itself since 2.34, in librt before.
     return _libc if hasattr(_libc, "timer_create") else ctypes.CDLL("librt.so.1", use_errno=True)
 
 
@@ -215,10 +216,10 @@ NO_OWN_PROC = 72
 
 
 def enter_pid_namespace() -> bool:
-    """Arrange that the next child is PID 1 of a pid namespace; False where it is not allowed.
+    """Make the next child PID 1 of a new pid namespace; False if that is not allowed.
 
-    The child must then call `mount_own_proc`. Only what needs no user namespace is used: in one,
-    a job's programs could neither change user nor keep the groups of files.
+    The child must then call `mount_own_proc`. No user namespace is made, even where that would be
+    allowed: in one, a job's programs could neither change user nor keep the groups of files.
     """
     return LINUX and _libc.unshare(_CLONE_NEWPID | _CLONE_NEWNS) == 0
 
@@ -235,7 +236,7 @@ def mount_own_proc() -> bool:
 
 
 def has_children() -> bool:
-    """Whether this process has a child, dead or alive, for the price of one system call."""
+    """Whether this process has a child, dead or alive; costs one system call."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -244,7 +245,7 @@ def has_children() -> bool:
 
 
 def children_of_self() -> list[int]:
-    """The processes whose parent this one is, the dead that wait to be reaped included."""
+    """The children of this process, including dead ones that wait to be reaped."""
     if not has_children():
         return []
     found: list[int] = []
@@ -259,7 +260,7 @@ def children_of_self() -> list[int]:
 
 
 def descendants(root: int, but: Container[int] = ()) -> set[int]:
-    """Every process below `root`, as far as this namespace shows; not `but` and what is below."""
+    """Every process below `root` that this namespace shows, without `but` and those below it."""
     below: dict[int, list[int]] = {}
     for pid, parent in _parents().items():
         below.setdefault(parent, []).append(pid)
@@ -293,35 +294,35 @@ def pids() -> list[int]:
 
 
 def environment(pid: int) -> bytes:
-    """What a process shows of its environment; raises where one may not look."""
+    """The environment that a process shows; raises if this user may not read it."""
     with open(f"/proc/{pid}/environ", "rb") as file:
         return file.read()
 
 
 def stat_fields(pid: int) -> list[bytes]:
-    """What the kernel says of a process: state, parent and so on; nothing if it is gone."""
+    """The kernel's fields of a process: state, parent and so on; empty if the process is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except OSError:
         return []
-    # The name before these, in parentheses, may itself hold any character.
+    # The name before the fields, in parentheses, may itself hold any character.
     return text[text.rindex(b")") + 2 :].split()
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether the process is dead and only waits to be reaped; one that is gone counts as such.
+    """Whether the process is dead and only waits to be reaped, or is gone.
 
-    One whose first thread has ended shows as a zombie too, while the others go on.
+    A process whose first thread has ended shows as a zombie too while its other threads go on.
     """
     fields = stat_fields(pid)
     return LINUX and (not fields or (fields[0] in (b"Z", b"X") and int(fields[17]) <= 1))
 
 
 def is_becoming_another(pid: int) -> bool:
-    """Whether it is just becoming another program, and so shows neither's environment."""
+    """Whether the process is in an exec, and so shows the environment of neither program."""
     fields = stat_fields(pid)
-    # Where the environment begins is 0 then; of what is dead and of the kernel's own threads too.
+    # The address of the environment is 0 then; dead processes and kernel threads have 0 too.
     return (
         len(fields) > 47
         and fields[47] == b"0"
@@ -330,12 +331,12 @@ def is_becoming_another(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether somebody has stopped the process (SIGSTOP, a debugger)."""
+    """Whether the process is stopped (SIGSTOP, a debugger)."""
     return stat_fields(pid)[:1] in ([b"T"], [b"t"])
 
 
 def reaped() -> Iterator[tuple[int, int]]:
-    """Reap each child that is dead by now: its pid, and its wait status."""
+    """Reap each dead child: its pid, and its wait status."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -358,9 +359,9 @@ def end_all(
     seconds: float = 5.0,
     between: Callable[[], None] | None = None,
 ) -> bool:
-    """Kill what `find` finds, look again, until nothing is found; False if time ran out.
+    """Kill the processes that `find` returns until it returns none; False if time ran out.
 
-    `between` is called after each look, by those who must show that they are alive.
+    `between` is called after each look: some callers must show that they are alive.
     """
     until = time.monotonic() + seconds
     pause = 0.001
@@ -378,7 +379,7 @@ def end_all(
 
 
 def resident_bytes(pid: int) -> int:
-    """How much memory the process holds, or 0 where that cannot be told."""
+    """How many bytes of memory the process holds, or 0 if that cannot be read."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -387,7 +388,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def out_of_memory_kills() -> int:
-    """How many processes the kernel has ended for their use of memory, in this cgroup or at all."""
+    """How many processes the OOM killer has ended, in this cgroup or on the whole machine."""
     for find in (_events_of_cgroup, lambda: "/proc/vmstat"):
         with contextlib.suppress(OSError, StopIteration, ValueError), open(find()) as file:
             return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))

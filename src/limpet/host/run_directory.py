@@ -1,10 +1,10 @@
-"""The directory in which a user's sessions on this host keep their locks.
+"""The run directory: where a user's sessions on this host keep their locks.
 
 In /run or the user's own runtime directory it is gone after a restart of the machine; elsewhere it
-lies in a folder where every user may write, and others may have taken its name before. So it is
-used only if it is a directory of this user's, no link, and private. Where the name is taken there
-is one fallback, which every process of the user finds again by its owner. Whoever opens a file in
-it does so relative to the descriptor of the directory that was looked at. Standard library only,
+lies in a folder where every user may write, and another user may have taken its name before. So it
+is used only if it is a directory, not a link, belongs to this user, and is private. If the name is
+taken there is one fallback, which every process of the user finds again by its owner. Files in it
+are opened relative to the descriptor of the directory that was checked. Standard library only,
 because the guardian imports it.
 """
 
@@ -16,22 +16,22 @@ import re
 import time
 from collections.abc import Iterator
 
-# The system's own place for what is gone after a restart.
+# The system's own place for files that are gone after a restart.
 SYSTEM = "/run"
 _TEMPORARY = "/tmp"
 _PRIVATE = 0o700
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK
-# Where files may lie of which nobody may be able to read the list.
+# Opens a folder that this user may pass through but perhaps not list.
 _PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _OF_USER = re.compile(r"limpet-(\d{1,10})(?:-[0-9a-f]{8})?")
 _RUNTIME_OF_USER = re.compile(r"/run/user/(\d{1,10})")
-# Another user may lock a folder that all may read; what is decided under that lock can wait no
-# longer than this, and then only two processes that begin at once could disagree for a moment.
+# How long to wait for the lock of a shared folder, which any user may hold. Without the lock two
+# processes that begin at the same moment could disagree about the fallback for a moment.
 _AGREE_SECONDS = 1.0
 
 
 def run_directory() -> str:
-    """Where this user's sessions keep their locks; made if it is not there."""
+    """The path of this user's run directory; made if it does not exist."""
     trouble: OSError | None = None
     for parent, name in _usual():
         path = os.path.join(parent, name)
@@ -55,9 +55,9 @@ def run_directory() -> str:
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[int]:
-    """A descriptor of a run directory of this host, and of a user whose processes can be ended.
+    """A descriptor of a run directory of this host whose user's processes can be ended from here.
 
-    Raises `OSError` for any other path, of which nothing is opened.
+    Raises `OSError` for any other path, without opening anything there.
     """
     parent, name = os.path.split(path)
     users = _users(parent, name)
@@ -77,7 +77,7 @@ def opened(path: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def opened_own() -> Iterator[tuple[str, int]]:
-    """The run directory of this user, and a descriptor of it; made if it is not there."""
+    """The path of this user's run directory and a descriptor of it; made if it does not exist."""
     path = run_directory()
     parent, name = os.path.split(path)
     with _opened(parent, _PASS_THROUGH) as above:
@@ -89,13 +89,13 @@ def opened_own() -> Iterator[tuple[str, int]]:
 
 
 def close_to_others(descriptor: int, mode: int) -> None:
-    """Give a file or directory of this user's this mode, if it has another."""
+    """Give this mode to a file or directory of this user, if it has another."""
     if os.fstat(descriptor).st_mode & 0o777 != mode:
         os.fchmod(descriptor, mode)
 
 
 def _usual() -> Iterator[tuple[str, str]]:
-    """Parent and name of each place where it may be, the best first."""
+    """Parent and name of each usual place of the run directory, the best first."""
     user = os.geteuid()
     if user == 0:
         yield SYSTEM, "limpet"
@@ -111,7 +111,7 @@ def _temporary() -> list[str]:
 
 
 def _users(parent: str, name: str) -> set[int]:
-    """Whose run directory has this name in this place, if it is one of this host's."""
+    """The users whose run directory may have this parent and name; none if no user's may."""
     found: set[int] = set()
     for usual in _usual():
         if usual == (parent, name):
@@ -135,7 +135,7 @@ def _opened(path: str, flags: int) -> Iterator[int]:
 
 
 def _open_own(above: int, name: str) -> int:
-    """The directory of that name, if it is this user's; one that is too open is closed."""
+    """Open the directory of that name if it is this user's, and make it private if it is not."""
     descriptor = os.open(name, _OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
     try:
         if os.fstat(descriptor).st_uid != os.geteuid():
@@ -148,11 +148,12 @@ def _open_own(above: int, name: str) -> int:
 
 
 def _fallback(parent: str) -> str:
-    """The directory of this user's that is used where its usual name is taken.
+    """The run directory of this user where its usual name is taken.
 
     Two processes that find none at the same time agree on one, because each looks again under the
-    lock of the folder above before it makes one. Another user may keep that lock: then each goes on
-    without it, and all take the first by name; sessions in another one are found by their rows.
+    lock of the parent folder before it makes one. If another user keeps that lock, both go on
+    without it, and from then on all take the first by name; sessions in another directory are still
+    found, because their rows in the store have its path.
     """
     with _opened(parent, _OPEN_DIRECTORY) as above:
         if (name := _first_own(above)) is None:
@@ -165,7 +166,7 @@ def _fallback(parent: str) -> str:
 
 
 def _first_own(above: int) -> str | None:
-    """The first fallback by name that can be used; what others made under such names cannot."""
+    """The first fallback by name that this user can use; directories of other users are skipped."""
     own = f"limpet-{os.geteuid()}-"
     for name in sorted(os.listdir(above)):
         if name.startswith(own) and _OF_USER.fullmatch(name):

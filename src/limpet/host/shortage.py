@@ -1,4 +1,4 @@
-"""What a process lacks that could not go on, and what to raise or change, in one sentence.
+"""Explains in one sentence what a failed process lacked, and what to raise or change.
 
 Standard library only, because the guardian imports it.
 """
@@ -10,11 +10,11 @@ import sys
 if sys.platform != "win32":
     import resource
 
-# With less a worker does not become ready, or not for long: files that it may have open, processes
-# and threads that its user may have, and the addresses that its threads reserve.
-LEAST_FILES, LEAST_PROCESSES, LEAST_ADDRESSES = 64, 40, 96 << 20
+# With lower limits a worker does not become ready, or not for long: open files, processes and
+# threads of its user, and addresses (in bytes) that its threads reserve.
+LEAST_FILES, LEAST_PROCESSES, LEAST_ADDRESS_BYTES = 64, 40, 96 << 20
 
-# What the kernel answers where the machine, or a limit or a right of this process, falls short.
+# Error numbers of the kernel when the machine, a limit or a right of this process falls short.
 _LACKS = frozenset(
     {
         errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT,
@@ -30,9 +30,10 @@ _WORDS_OF_IMPORTS = {
 
 
 def is_lack(error: BaseException) -> bool:
-    """Whether the machine lacks something; any other error is a defect, and needs its traceback.
+    """Whether the error shows that the machine lacks something.
 
-    Drivers raise a lack too, and what imports them.
+    Any other error is a defect and needs its traceback. Drivers, and imports of drivers, raise such
+    errors too.
     """
     match error:
         case MemoryError():
@@ -52,7 +53,7 @@ def _number_of_import(error: ImportError) -> int | None:
 
 
 def sentence_of(error: BaseException) -> str:
-    """What went wrong, and what to do, where that can be told from the error."""
+    """What went wrong, and what to do, as far as the error shows it."""
     if isinstance(error, MemoryError):
         return _of_memory()
     if isinstance(error, RuntimeError):
@@ -73,7 +74,7 @@ def sentence_of(error: BaseException) -> str:
         case errno.ENOMEM:
             return _of_memory()
         case errno.ENOSPC | errno.EDQUOT:
-            return f"there is no room left on the disk{_place(error)}; make some."
+            return f"there is no room left on the disk{_place(error)}; free some space."
         case errno.EFBIG:
             return (
                 f"a file may not grow any more{_place(error)}; raise the limit of this process "
@@ -83,7 +84,7 @@ def sentence_of(error: BaseException) -> str:
 
 
 def too_little_for_a_worker() -> str | None:
-    """The sentence, where the limits of this process are too low for a worker; else None."""
+    """A sentence if the limits of this process are too low for a worker; else None."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files != resource.RLIM_INFINITY and files < LEAST_FILES:
         return (
@@ -91,14 +92,14 @@ def too_little_for_a_worker() -> str | None:
             f"more; raise that limit (ulimit -n 1024)."
         )
     addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESSES:
+    if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESS_BYTES:
         return (
             f"this worker may not use more than {addresses // 1024} KiB of addresses, which its "
-            f"threads reserve, and needs {LEAST_ADDRESSES // 1024} KiB or more; raise that limit "
-            f"(ulimit -v unlimited) and bound executors with --max-rss."
+            f"threads reserve, and needs {LEAST_ADDRESS_BYTES // 1024} KiB or more; raise that "
+            f"limit (ulimit -v unlimited) and bound executors with --max-rss."
         )
     most, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    # The kernel does not keep root to it.
+    # The kernel does not enforce this limit for root.
     if os.geteuid() != 0 and most != resource.RLIM_INFINITY and most < LEAST_PROCESSES:
         return (
             f"this user may not have more than {most} processes and threads, and a worker needs "
@@ -117,7 +118,7 @@ def _of_processes() -> str:
         if resource.getrlimit(which)[0] != resource.RLIM_INFINITY
     ]
     return (
-        "no more processes or threads can be started; raise what limits them: "
+        "no more processes or threads can be started; raise the limit: "
         f"{'; '.join([*known, 'or the limit of the container (pids.max)'])}."
     )
 

@@ -1,4 +1,4 @@
-"""Signals as bytes to wait for, and the children that have ended: for whoever polls for both.
+"""Signals as bytes in a pipe, and the children that have ended, for processes that poll for both.
 
 Standard library only, because guardians import it.
 """
@@ -12,7 +12,7 @@ from limpet.host import processes
 
 
 class SignalPipe:
-    """Takes signals of this process, which can be polled for, instead of what they would do."""
+    """Turns signals of this process into bytes in a pipe, instead of their usual effect."""
 
     def __init__(self, *numbers: int) -> None:
         """For the main thread only."""
@@ -27,22 +27,22 @@ class SignalPipe:
         return self._reader
 
     def read(self) -> bytes:
-        """The numbers of the signals that came since the last look."""
+        """The numbers of the signals that came since the last read."""
         with contextlib.suppress(BlockingIOError):
             return os.read(self._reader, 512)
         return b""
 
     def close(self) -> None:
-        """Let signals do again what they did before."""
+        """Restore the former effect of the signals."""
         for number, handler in self._handlers_before.items():
-            # None: it was not Python that had set it.
+            # None: the handler before was not set by Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         signal.set_wakeup_fd(self._descriptor_before)
         os.close(self._reader)
         os.close(self._writer)
 
     def leave_to_parent(self) -> None:
-        """In a forked child: take nothing any more; signals do what they do by default."""
+        """In a forked child: close the pipe; signals have their default effect."""
         signal.set_wakeup_fd(-1)
         for number in self._handlers_before:
             signal.signal(number, signal.SIG_DFL)
@@ -51,7 +51,7 @@ class SignalPipe:
 
 
 def ended_children() -> Iterator[int]:
-    """Each child that has ended; the caller reaps it before it asks for the next, or stops."""
+    """Each child that has ended; the caller reaps it before it takes the next, or stops."""
     while True:
         try:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

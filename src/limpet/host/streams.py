@@ -1,4 +1,4 @@
-"""Standard input, output and error of a process that was started without some of them."""
+"""Replaces standard input, output or error where a process was started without them."""
 
 import os
 import sys
@@ -7,9 +7,9 @@ _NAMES = ("stdin", "stdout", "stderr")
 
 
 def open_missing() -> frozenset[str]:
-    """Open /dev/null for each that is closed, and name those.
+    """Open /dev/null for each closed standard stream; the answer names those.
 
-    Else the next file that is opened gets its number, and what somebody prints is written there.
+    Otherwise the next opened file gets the number of the stream, and printed text ends up in it.
     """
     missing = set()
     for number, name in enumerate(_NAMES):
@@ -24,7 +24,7 @@ def open_missing() -> frozenset[str]:
 
 
 def discard(name: str) -> None:
-    """Send what is still written to a stream that cannot be written to nowhere."""
+    """Send all further output of a broken stream to /dev/null."""
     _open_null(_NAMES.index(name))
 
 

@@ -1,7 +1,7 @@
-"""What Limpet says of itself: one file holds the wording.
+"""Limpet's log: this file holds all its wording.
 
 The library logs through `logging` under the name "limpet" and configures nothing. Each record
-carries an `action`, and where it has them `job`, `task`, `queue` and `session`.
+carries an `action`, and `job`, `task`, `queue` and `session` if it has them.
 """
 
 import logging
@@ -14,7 +14,7 @@ logger = logging.getLogger("limpet")
 
 FACTS = ("job", "task", "queue", "session")
 
-# What the numbers of these facts are numbers of.
+# The nouns that follow the numbers of these facts.
 _NOUNS = {
     "tasks": "task", "lanes": "lane", "async_jobs": "async job", "jobs": "job", "times": "time",
     "orphans": "orphaned job", "unknown": "job", "running": "job",
@@ -43,35 +43,35 @@ WORDING: dict[str, tuple[int, str]] = {
     ),
     "few_files": (
         _W,
-        "{lanes} instead of {wanted}, because this worker may not open more than {files} "
+        "this worker has {lanes} instead of {wanted}, because it may not open more than {files} "
         "files; raise its limit (ulimit -Hn) to have them all",
     ),
     "worker_draining": (
         _I,
-        "asked to stop: {running} may go on for {seconds:g} s; a second signal ends them now",
+        "stop requested: {running} may go on for {seconds:g} s; a second signal ends them now",
     ),
     "worker_stopped": (_I, "stopped; {released} handed back"),
     "refused": (_E, "{reason}"),
-    "guardian_gone": (_E, "the guardian is gone; everything is ended"),
+    "guardian_gone": (_E, "the guardian is gone; the worker ends all its processes"),
     "session_over": (_W, "the session is over: {reason}; a new one begins"),
     "part_lacks": (_E, "a part of the worker cannot go on: {error}"),
     "reloading": (_I, "{what} has changed; starting anew"),
     "zygote_died": (_E, "the zygote ended ({how}); its jobs are taken back"),
     "zygote_stays": (
         _W,
-        "the zygote has not gone on in its own pid namespace within {seconds:g} s; the session "
-        "begins anew",
+        "the zygote did not continue in its own pid namespace within {seconds:g} s; a new session "
+        "begins",
     ),
     # Recovery
     "recovered": (_W, "recovered {orphans} of {whose}: {cause}"),
-    "notice_failed": (_E, "the death of session {session} could not be told: {error}"),
-    "maintenance_failed": (_W, "{service} could not do its work and will try again: {error}"),
+    "notice_failed": (_E, "the death of session {session} could not be reported: {error}"),
+    "maintenance_failed": (_W, "{service} failed and will try again: {error}"),
     # The gate
     "gate_measures": (_D, "this worker measures {server} for the gate"),
     "left_behind": (
         _W,
-        "jobs are left that {server} cannot carry with nothing else there, of {tasks}; start a "
-        "worker on a larger host, or see `limpet job why`",
+        "jobs are left that {server} cannot carry even with nothing else on it, of {tasks}; start "
+        "a worker on a larger host, or see `limpet job why`",
     ),
     "gate_unsure": (_W, "the gate cannot see everything: {what}"),
     # Schedules
@@ -82,37 +82,41 @@ WORDING: dict[str, tuple[int, str]] = {
     "ticks_skipped": (_I, "schedule {schedule}: ticks were missed and are skipped"),
     "schedule_unreadable": (
         _W,
-        "schedule {schedule} cannot be fired here ({error}); put it again, or mend this machine",
+        "schedule {schedule} cannot be fired here ({error}); put it again, or repair this machine",
     ),
     "schedule_vanished": (_I, "schedule {schedule} is no longer in the code and is removed"),
-    "mended": (_W, "the store was not as it must be: {rule}, put right {times}"),
+    "mended": (_W, "the store broke the rule {rule}; repaired {times}"),
     "unmended": (
         _E,
-        "the store is not as it must be: {rule}, {times}, for example {example}; see `limpet fsck`",
+        "the store breaks the rule {rule} {times}, for example {example}; see `limpet fsck`",
     ),
     # The store
-    "store_failed": (_W, "the store does not answer ({error}); trying on for {seconds:.1f} s"),
+    "store_failed": (
+        _W,
+        "the store does not answer ({error}); trying again for {seconds:.1f} s",
+    ),
     "store_awaited": (_W, "waiting for the store: {error}"),
     "line_slow": (
         _W,
         "the store is too slow, or too far away, for a lease of {lease:g} s: renewals take "
-        "{seconds:.1f} s, and a little more would end what runs; set --lease to {enough} s or more",
+        "{seconds:.1f} s, and a little more would end all running jobs; set --lease to {enough} s "
+        "or more",
     ),
     "store_moved": (
         _W,
         "another server answers for the store, perhaps with older data; nothing is claimed for one "
-        "lease, until whoever ran jobs that it has forgotten has stopped them",
+        "lease, so that workers can stop jobs that this server has forgotten",
     ),
     "store_back": (_I, "the store answers again after {seconds:.1f} s"),
     "store_half_open": (
         _W,
-        "users who may only read {path} can stop everybody who writes to it, by locking its files; "
-        "close it to them: {command}",
+        "users who may only read {path} can block all its writers by locking its files; close it "
+        "to them: {command}",
     ),
     "clock_stepped": (
         _W,
-        "the store's clock was set, or another server answers; no session is ended for one lease "
-        "of its own",
+        "the store's clock was set, or another server answers; no session is ended before one "
+        "lease of its own has passed",
     ),
     "lease_stepped": (_W, "the store's clock was set; the lease is renewed by its new time"),
     "permit_unsaid": (
@@ -122,8 +126,8 @@ WORDING: dict[str, tuple[int, str]] = {
     "heartbeat_late": (_W, "a renewal was {seconds:.2f} s late"),
     "digest_mismatch": (
         _W,
-        "the store thought that this worker holds {unknown} that it does not know; handed back. "
-        "Lost: {missing} of its own",
+        "the store lists {unknown} for this worker that the worker does not hold; handed back. It "
+        "does not list {missing} of the worker's own",
     ),
     "row_unreadable": (
         _W,
@@ -135,18 +139,18 @@ WORDING: dict[str, tuple[int, str]] = {
     "executor_died": (_W, "{kind} executor {executor} ended: {cause}; it ran {jobs}"),
     "executor_signalled": (
         _W,
-        "{kind} executor {executor} was ended by a signal that may have come from another job: its "
-        "own run alone next, and get no strike",
+        "{kind} executor {executor} was ended by a signal that may have come from another job: the "
+        "jobs that it ran run alone next, and get no strike",
     ),
     "executor_failed": (_E, "an executor could not start ({error}); trying again in {seconds:g} s"),
     "executor_garbled": (
         _E,
-        "{kind} executor {executor} cannot be understood ({error}) and is ended",
+        "{kind} executor {executor} sent a broken frame ({error}) and is ended",
     ),
     "executor_recycled": (_D, "{kind} executor {executor} is replaced after {jobs}"),
     "executor_changed": (
         _W,
-        "{kind} executor {executor} is replaced: after {task} {what} cannot be put back as before",
+        "{kind} executor {executor} is replaced: {task} changed {what}, which cannot be put back",
     ),
     "executor_doomed": (
         _W,
@@ -157,18 +161,18 @@ WORDING: dict[str, tuple[int, str]] = {
     "job_failed": (_W, "{task} failed and will not be tried again: {cause}"),
     "job_failed_for_now": (_W, "{task} failed, and is relaunched in {delay}: {cause}"),
     "job_retried": (_I, "{task} failed, next attempt in {delay}: {cause}"),
-    "job_quarantined": (_W, "{task} was put aside, what is stored of it does not fit: {cause}"),
+    "job_quarantined": (_W, "{task} was put aside, its stored payload does not fit: {cause}"),
     "job_lost": (_W, "{task} was lost with its executor: {cause}"),
-    "job_stopping": (_I, "{task} is asked to stop: {cause}"),
+    "job_stopping": (_I, "{task} is being stopped: {cause}"),
     "job_killed": (_W, "{task} did not stop in {seconds:g} s; its executor is ended"),
     "job_cancelled": (_I, "{task} was cancelled"),
-    "queue_held": (_W, "queue {queue} is held for {delay}, as {task} was told to wait"),
-    "job_refused": (_W, "an outcome was refused: the lease of its job was over"),
+    "queue_held": (_W, "queue {queue} is held for {delay}, because {task} reported a rate limit"),
+    "job_refused": (_W, "a settlement was refused: the lease of its job was over"),
 }
 
 
 def emit(action: str, /, **facts: Any) -> None:
-    """Log one action in its words; what a job wrote in them is escaped, and so in one line."""
+    """Log one action in its words, as one line; text that a job wrote is escaped."""
     level, words = WORDING[action]
     if logger.isEnabledFor(level):
         extra = {"action": action, **{name: facts.get(name) for name in FACTS}}

@@ -1,4 +1,4 @@
-"""How a worker's log looks: readable lines for a person, or JSON for a machine."""
+"""The format of a worker's log: readable lines for a person, or JSON for a machine."""
 
 import contextlib
 import logging
@@ -23,7 +23,7 @@ _FAINT, _END = "\033[2m", "\033[0m"
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether it has Limpet's name; a job may give its own records an `action`, too."""
+    """Whether Limpet wrote the record; a job may give its own records an `action`, too."""
     return record.name == logger.name and hasattr(record, "action")
 
 
@@ -37,10 +37,10 @@ class _Lines(logging.Formatter):
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         moment = f"{clock}.{int(record.msecs):03d}"
         job = getattr(record, "job", None)
-        # Whoever wrote it: what follows a line break in it is no line of the log.
+        # Whoever wrote the message: text after a line break must not look like a line of the log.
         first, *rest = printable_lines(hidden(record.getMessage()))
         if self._of_jobs or not _is_ours(record):
-            first = f"{printable(record.name)} | {first}"  # a job says this, and not the worker
+            first = f"{printable(record.name)} | {first}"  # from a job, not from the worker
         text = first + (f"  {self._faint(printable(job))}" if job else "")
         if record.exc_info:
             rest += printable_lines(hidden(self.formatException(record.exc_info)))
@@ -74,26 +74,26 @@ class _Json(logging.Formatter):
 
 
 def formatter_of(style: str, *, of_jobs: bool = False) -> logging.Formatter:
-    """How a line looks: no text of a job begins one or moves a cursor, and it has no secrets.
+    """The formatter of a style: text of a job begins no line, moves no cursor, and has no secrets.
 
-    `of_jobs`: in a process that runs them, where a job may use any logger: each line names its own.
+    `of_jobs`: for a process that runs jobs, which may use any logger: each line names its logger.
     """
     return _Json(of_jobs) if style == JSON else _Lines(style == PRETTY, of_jobs)
 
 
-class _Patient(logging.Handler):
-    """Writes in a thread of its own: a reader who does not read must not stop the worker."""
+class _ThreadedHandler(logging.Handler):
+    """Writes in its own thread: a reader of the log that stops reading must not stop the worker."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: queue.Queue[str] = queue.Queue(_MOST_LINES)
         self._dropped = 0
-        threading.Thread(target=self._write, name="limpet-voice", daemon=True).start()
+        threading.Thread(target=self._write, name="limpet-log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             if self._dropped:
-                self._lines.put_nowait(f"({self._dropped} lines were not read in time)")
+                self._lines.put_nowait(f"(lines lost, not read in time: {self._dropped})")
                 self._dropped = 0
             self._lines.put_nowait(self.format(record))
         except queue.Full:
@@ -107,27 +107,27 @@ class _Patient(logging.Handler):
             self._lines.task_done()
 
     def finish(self) -> None:
-        """Give the last lines a moment."""
+        """Wait a moment until the last lines are written."""
         until = time.monotonic() + _LAST_SECONDS
         while self._lines.unfinished_tasks and time.monotonic() < until:
             time.sleep(0.002)
 
 
-_handler: _Patient | None = None
+_handler: _ThreadedHandler | None = None
 
 
-def speak(style: str = PLAIN, level: str = "info") -> None:
+def start_log(style: str = PLAIN, level: str = "info") -> None:
     """Write the log of this process to standard error."""
     global _handler
-    _handler = handler = _Patient()
+    _handler = handler = _ThreadedHandler()
     handler.setFormatter(formatter_of(style))
     logger.addHandler(handler)
     logger.setLevel(level.upper())
     logger.propagate = False
 
 
-def leave(code: int) -> NoReturn:
-    """End this process at once, but for the last lines of its log."""
+def exit_process(code: int) -> NoReturn:
+    """End this process as soon as the last lines of its log are written."""
     if _handler is not None:
         _handler.finish()
     os._exit(code)

@@ -1,1 +1,1 @@
-"""Services that keep the store in order, one for each file; a worker runs them."""
+"""Services that keep the store in order, one in each file; the supervisor of a worker runs them."""

@@ -1,34 +1,34 @@
-"""What a sweeper knows of the store's clock, by its own, which nobody can step."""
+"""Checks the store's clock against this machine's boot clock, which nobody can set."""
 
 from limpet.storage.contract.answers import Outlook
 
 # Less than the margin by which a worker ends its jobs before its lease does.
-_TOLERANCE = 250_000
+_TOLERANCE_US = 250_000
 
 
 class ClockWatch:
     """Compares the store's clock with this machine's; times are microseconds.
 
     Between two readings the store's clock may be set, or another machine may answer in its place.
-    What it shows then says nothing about leases that were given by the old one.
+    Leases that were given by the old clock cannot be judged by the new one.
     """
 
     def __init__(self) -> None:
         self._clock: str | None = None
-        # The store's time less ours: at least, at most, because an answer takes its time.
+        # The store's time minus ours, as a range, because an answer takes time.
         self._least = self._most = 0
 
-    def is_steady(self, view: Outlook, asked: int, answered: int) -> bool:
-        """Take a reading that was asked for and answered at these moments of our own clock.
+    def is_steady(self, view: Outlook, sent_at: int, answered_at: int) -> bool:
+        """Take a reading; False if it is the first, or does not continue the last one.
 
-        False if it is the first, or does not go on where the last one left off.
+        `sent_at`, `answered_at`: when it was requested and answered, by our own clock.
         """
-        least, most = view.now - answered, view.now - asked
+        least, most = view.now - answered_at, view.now - sent_at
         same = view.clock == self._clock
-        near = least <= self._most + _TOLERANCE and most >= self._least - _TOLERANCE
+        near = least <= self._most + _TOLERANCE_US and most >= self._least - _TOLERANCE_US
         self._clock, self._least, self._most = view.clock, least, most
         return same and near
 
     def at(self, moment: int) -> int:
-        """What the store's clock certainly showed at a moment of ours, had nobody set it."""
+        """The least that the store's clock showed at a moment of ours, if nobody has set it."""
         return moment + self._least

@@ -1,8 +1,8 @@
-"""When a schedule ticks: reckoned from its timing alone, so that everybody gets the same moments.
+"""When a schedule ticks: computed from its timing alone, so that all workers get the same moments.
 
-A cron line is read by cronsim, as Debian's cron does it. Where its hours are named, a local time
-that the clocks skip fires as soon as they have, and one that comes twice fires the first time. A
-line that names no hours (`*`) goes by the time that passes, whatever the clocks show.
+A cron line is read by cronsim, with the rules of Debian's cron. If the line names hours, a local
+time that the clocks skip fires right after the skip, and one that comes twice fires the first time.
+A line that names no hours (`*`) follows the time that passes, whatever the clocks show.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _SHORTEST = timedelta(seconds=1)
 _FIELDS = 5
-# More than clocks are ever set by for the summer.
+# Longer than any change to or from summer time.
 _SHIFT = timedelta(hours=3)
 _NAMES = {
     "@hourly": "0 * * * *",
@@ -37,12 +37,11 @@ def timing_of(
     tz: str | None = None,
     jitter: Duration = 0,
 ) -> Timing:
-    """Read what a user wrote, or refuse it with a sentence."""
+    """Read a timing as a user wrote it, or refuse it with a sentence."""
     spread = microseconds(duration(jitter, what="jitter"))
     if (every is None) == (cron is None):
         raise InvalidOption(
-            'a schedule ticks by every= or by cron=, one of them; write every="15m" or '
-            'cron="0 3 * * *".'
+            'a schedule ticks by either every= or cron=; write every="15m" or cron="0 3 * * *".'
         )
     if every is not None:
         if tz is not None:
@@ -52,8 +51,8 @@ def timing_of(
             raise InvalidOption(f"every is {every!r}; a schedule ticks at most once a second.")
         if spread >= microseconds(period):
             raise InvalidOption(
-                f"jitter is {jitter!r} and every is {every!r}; a tick that comes later by as much "
-                f"would meet the next one; make the jitter shorter."
+                f"jitter is {jitter!r} and every is {every!r}; a tick delayed by that much would "
+                f"meet the next one. Make the jitter shorter than every."
             )
         return Timing(every=microseconds(period), jitter=spread)
     assert cron is not None
@@ -64,7 +63,7 @@ def timing_of(
 
 
 def check_timing(timing: Timing) -> None:
-    """Refuse, with a sentence, a timing that nobody could have written by `timing_of`."""
+    """Refuse, with a sentence, a timing that `timing_of` cannot have made."""
     jitter = timedelta(microseconds=timing.jitter)
     if timing.cron is not None:
         timing_of(cron=timing.cron, tz=timing.tz, jitter=jitter)
@@ -108,36 +107,36 @@ def _zone_name(tz: str | None) -> str:
 
 @lru_cache(64)
 def zone_of(name: str) -> tzinfo:
-    """The time zone of that name; one that this machine does not know raises."""
+    """The time zone of that name; raises if this machine does not know it."""
     from zoneinfo import ZoneInfo
 
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
 def next_after(timing: Timing, after: int, since: int | None = None) -> int | None:
-    """The first tick after that time; None if there is none any more.
+    """The first tick after the moment `after`; None if there is none any more.
 
-    `since`: a tick that there was, from which `every` goes on; without one it begins now.
+    `since`: an earlier tick, from which `every` counts; without one it counts from `after`.
     """
     if timing.every is not None:
         first = after if since is None else since
         return first + ((after - first) // timing.every + 1) * timing.every
     moment = _moment(after)
-    for each in _walk(timing, moment):
-        if each > moment:
-            return _wall(each)
+    for tick in _walk(timing, moment):
+        if tick > moment:
+            return _wall(tick)
     return None
 
 
 def last_until(timing: Timing, until: int, since: int) -> int:
-    """The last tick at that time or before, of which `since` is one."""
+    """The last tick not after the moment `until`; `since` is an earlier tick, or the last one."""
     if timing.every is not None:
         return since + (until - since) // timing.every * timing.every
     moment = _moment(until)
-    # From a little later, because the hour that comes twice reads like the one before it.
-    for each in _walk(timing, moment + _SHIFT, back=True):
-        if each <= moment:
-            return max(since, _wall(each))
+    # From a little later, because an hour that comes twice reads like the one before it.
+    for tick in _walk(timing, moment + _SHIFT, back=True):
+        if tick <= moment:
+            return max(since, _wall(tick))
     return since
 
 
@@ -149,7 +148,10 @@ def _walk(timing: Timing, start: datetime, *, back: bool = False) -> Iterator[da
 
 
 def _by_name(line: str) -> str:
-    """A line with hours such that cronsim takes it to name them: it goes by the star in front."""
+    """The line with leading stars written out, unless its hour is `*`.
+
+    To cronsim a leading star, as in `*/15`, means that the line names no hours.
+    """
     minute, hour, *rest = line.split()
     if hour != "*":
         minute = "0-59" + minute[1:] if minute.startswith("*") else minute

@@ -1,4 +1,4 @@
-"""Puts the schedules that an app declares, and removes those that nobody declares any more."""
+"""Puts the schedules that an app declares, and removes those that no worker declares any more."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,9 +11,7 @@ from limpet.storage.records.store_settings import SchedulePiece, read
 
 
 class Declarer:
-    """Of the schedules of one app, as the code of this worker has them; `run` is called from time
-    to time.
-    """
+    """Declares the schedules in this worker's code of an app; `run` is called from time to time."""
 
     def __init__(
         self,
@@ -24,7 +22,7 @@ class Declarer:
         removes: bool,
         clock: Clock | None = None,
     ) -> None:
-        """`pieces`: what is declared, by id. `removes`: whether what has vanished goes."""
+        """`pieces`: the declared schedules, by id. `removes`: whether vanished ones are removed."""
         self._store = store
         self._app = app
         self._pieces = pieces
@@ -32,7 +30,7 @@ class Declarer:
         self._clock = clock or SystemClock()
 
     def begin(self) -> None:
-        """Put what is declared, once the session that declares it is registered, then `run`."""
+        """Put the declared schedules, then `run`; the session that declares them is registered."""
         now = self._clock.wall()
         for id_, text in self._pieces.items():
             schedule = replace(read(SchedulePiece, text).schedule(id_), declared=self._app)
@@ -42,30 +40,31 @@ class Declarer:
         self.run()
 
     def run(self) -> None:
-        """Remove what the app declared once and no session that is not dead declares now: another
-        version of the app may run beside this one. Those of other apps, and those that were put
-        at run time, stay.
+        """Remove schedules that the app once declared and no living session declares now.
+
+        Another version of the app, which may run beside this one, keeps its schedules. Those of
+        other apps, and those that were put at run time, stay too.
         """
         if not self._removes:
             return
         old = [
-            each
-            for each in self._store.schedules()
-            if each.declared == self._app and each.id not in self._pieces
+            schedule
+            for schedule in self._store.schedules()
+            if schedule.declared == self._app and schedule.id not in self._pieces
         ]
-        if old and any("schedules" in each.unreadable for each in self._store.sessions()):
+        if old and any("schedules" in session.unreadable for session in self._store.sessions()):
             return  # nobody knows what that session declares
         declared = self._declared() if old else frozenset()
-        for each in old:
-            if each.id in declared or not self._store.remove_schedule(each.id):
+        for schedule in old:
+            if schedule.id in declared or not self._store.remove_schedule(schedule.id):
                 continue
-            # A worker that registered after the sessions were read may have found its schedule
-            # there, put nothing, and lost it to us: it gets it back. One that registers from now
-            # on puts it itself.
-            if each.id in self._declared():
-                self._store.put_schedule(each)
+            # Another worker may have registered after we read the sessions, found its schedule in
+            # the store, and put nothing; then we removed it. So we put it back. A worker that
+            # registers from now on puts it itself.
+            if schedule.id in self._declared():
+                self._store.put_schedule(schedule)
             else:
-                log.emit("schedule_vanished", schedule=each.id)
+                log.emit("schedule_vanished", schedule=schedule.id)
 
     def _declared(self) -> frozenset[str]:
-        return frozenset().union(*(each.schedules for each in self._store.sessions()))
+        return frozenset().union(*(session.schedules for session in self._store.sessions()))

@@ -1,4 +1,4 @@
-"""Removes what was finished long ago, a small step at a time."""
+"""Removes jobs and sessions that ended long ago, a small step at a time."""
 
 import threading
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from limpet.domain.state import State
 from limpet.storage.contract.answers import Pruned
 from limpet.storage.contract.store import SweepVerbs
 
-# Between two steps others get their turn.
+# Pause between two steps, in which others can write.
 _BREATH = timedelta(milliseconds=20)
 
 
@@ -21,7 +21,7 @@ class Pruner:
         retention: Mapping[State, timedelta],
         queues: Mapping[str, Mapping[State, timedelta]] | None = None,
     ) -> None:
-        """`queues`: queue → the retention of its jobs, where it has one of its own."""
+        """`queues`: queue → the retention of its jobs, for queues with their own."""
         self._store = store
         self._retention = retention
         self._queues = queues or None

@@ -1,7 +1,7 @@
-"""Looks from time to time whether the store is as it must be, and mends what is safe to mend.
+"""Checks the store's invariants from time to time, and repairs what is safe to repair.
 
-Once for all workers in each period: who fires the tick of a schedule of its own does it, without a
-job, because it is about the store, not about the app.
+In each period one worker does this for all: the one that fires the tick of a reserved schedule. It
+needs no job, because the check is about the store, not about the app.
 """
 
 from limpet import log
@@ -9,27 +9,27 @@ from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.job import NewJob
 from limpet.domain.schedule import RESERVED, Schedule, Timing
 from limpet.maintenance.cron import next_after
-from limpet.storage.contract.answers import Broken, Mended
+from limpet.storage.contract.answers import Broken, Repaired
 from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 FSCK = f"{RESERVED}fsck"
-_PERIOD = 3_600_000_000
+_PERIOD_US = 3_600_000_000
 
 
-def mend(store: Store) -> tuple[tuple[Mended, ...], tuple[Broken, ...]]:
-    """Mend what can be; the answer is what was, and what still does not hold."""
+def repair_store(store: Store) -> tuple[tuple[Repaired, ...], tuple[Broken, ...]]:
+    """Repair what can be; the answer is what was repaired, and what is still broken."""
     broken = store.invariants()
     if not broken:
         return (), ()
-    mended = store.mend()
-    return mended, store.invariants() if mended else broken
+    repaired = store.repair_store()
+    return repaired, store.invariants() if repaired else broken
 
 
 class Scanner:
-    """Mends the store when it is its turn; `run` is called from time to time.
+    """Repairs the store when its tick is due; `run` is called from time to time.
 
-    The store is opened once more for it: what reads everything must keep no renewal waiting.
+    The scanner opens the store a second time: reading everything must not delay a renewal.
     """
 
     def __init__(self, store: Store, url: str, clock: Clock | None = None) -> None:
@@ -38,16 +38,16 @@ class Scanner:
         self._clock = clock or SystemClock()
 
     def run(self) -> bool:
-        """Look after the store if the time has come and nobody else does; True if it was done."""
+        """Check and repair the store if this worker fires the due tick; whether it did."""
         if not self._is_ours():
             return False
         store = open_store(self._url)
         try:
-            mended, left = mend(store)
+            repaired, left = repair_store(store)
         finally:
             store.close()
-        for each in mended:
-            log.emit("mended", rule=each.invariant, times=each.count)
+        for rule in repaired:
+            log.emit("mended", rule=rule.invariant, times=rule.count)
         for rule in left:
             log.emit("unmended", rule=rule.invariant, times=rule.count, example=rule.example)
         return True
@@ -70,7 +70,7 @@ def _schedule(now: int) -> Schedule:
     return Schedule(
         id=FSCK,
         job=job,
-        timing=Timing(every=_PERIOD),
-        next_at=now + _PERIOD,
+        timing=Timing(every=_PERIOD_US),
+        next_at=now + _PERIOD_US,
         overlap=False,
     )

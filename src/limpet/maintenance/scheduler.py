@@ -1,4 +1,4 @@
-"""Fires the ticks of schedules; every worker does, and the store lets each tick be fired once."""
+"""Fires the ticks of schedules; every worker tries, and the store lets each tick be fired once."""
 
 from typing import NamedTuple
 
@@ -11,29 +11,29 @@ from limpet.maintenance.cron import last_until, next_after
 from limpet.storage.contract.scheduling import ScheduleVerbs
 from limpet.storage.contract.store import CHUNK
 
-# A tick is on time for a quarter of the time to the next one, within these.
-_LEAST_LATE, _MOST_LATE = 1_000_000, 60_000_000
-# Where a cron line has no day any more; as far away as every store can write it.
+# A tick counts as missed after a quarter of the time to the next one, within these bounds.
+_LEAST_LATE_US, _MOST_LATE_US = 1_000_000, 60_000_000
+# The next tick of a cron line without any day left: the greatest number that every store can write.
 NEVER = 2**53 - 1
 
 
 class Step(NamedTuple):
-    """What to hand in for ticks that are due, and when the next one is."""
+    """The jobs of the ticks that are due, and when the next tick is."""
 
     jobs: tuple[NewJob, ...]
     next_at: int
 
 
 def step_of(schedule: Schedule, now: int) -> Step | None:
-    """What is due of a schedule, a thousand ticks at most; None if nothing is yet.
+    """The due ticks of a schedule, a thousand at most; None if none is due yet.
 
-    Only the schedule and the time decide, so that everybody who looks finds the same. A clock that
-    was set back makes no tick due again: those before `next_at` are over.
+    Only the schedule and the time decide, so that all workers find the same. A clock that was set
+    back makes no tick due again: ticks before `next_at` are over.
     """
     if schedule.due_at(schedule.next_at) > now:
         return None
     if schedule.catch_up is CatchUp.ALL:
-        return _each(schedule, now)
+        return _all_due(schedule, now)
     last = _last_due(schedule, now)
     following = _after(schedule, last)
     if schedule.catch_up is CatchUp.NONE and _is_missed(schedule, last, following, now):
@@ -41,7 +41,7 @@ def step_of(schedule: Schedule, now: int) -> Step | None:
     return Step((schedule.job_of(last),), following)
 
 
-def _each(schedule: Schedule, now: int) -> Step:
+def _all_due(schedule: Schedule, now: int) -> Step:
     jobs: list[NewJob] = []
     tick = schedule.next_at
     while len(jobs) < CHUNK and schedule.due_at(tick) <= now:
@@ -64,12 +64,12 @@ def _after(schedule: Schedule, tick: int) -> int:
 
 
 def _is_missed(schedule: Schedule, tick: int, following: int, now: int) -> bool:
-    patience = min(max((following - tick) // 4, _LEAST_LATE), _MOST_LATE)
-    return now - schedule.due_at(tick) > patience
+    grace_us = min(max((following - tick) // 4, _LEAST_LATE_US), _MOST_LATE_US)
+    return now - schedule.due_at(tick) > grace_us
 
 
 class Scheduler:
-    """Fires what is due; `run` says when to come again."""
+    """Fires what is due; `run` returns when to run it again."""
 
     def __init__(self, store: ScheduleVerbs, clock: Clock | None = None) -> None:
         self._store = store
@@ -77,8 +77,9 @@ class Scheduler:
         self._unreadable: set[tuple[str, int]] = set()
 
     def run(self) -> int | None:
-        """Fire what is due, a thousand ticks of a schedule at most; the answer is the wall time of
-        the next, which is now where there is more, or None.
+        """Fire all due ticks, a thousand of each schedule at most.
+
+        The answer is the wall time of the next tick, which is now if more are due, or None.
         """
         now = self._clock.wall()
         due, later = self._store.due_schedules(now)
@@ -94,7 +95,7 @@ class Scheduler:
         try:
             step = step_of(schedule, now)
         except Exception as error:
-            # A time zone that this machine does not know, say: others may know it.
+            # For example a time zone that this machine does not know: others may know it.
             return self._passed_over(schedule, error)
         if step is None:
             return schedule.due_at(schedule.next_at)
@@ -112,7 +113,7 @@ class Scheduler:
         return step.next_at if answer.next_at is None else answer.next_at
 
     def _passed_over(self, schedule: Schedule, error: Exception) -> int:
-        """One schedule that cannot be fired must not keep the others from it."""
+        """Skip a schedule that cannot be fired, so that the others are fired; log it once."""
         seen = schedule.id, schedule.changed_at
         if seen not in self._unreadable:
             log.emit("schedule_unreadable", schedule=schedule.id, error=error)

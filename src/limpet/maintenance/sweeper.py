@@ -12,11 +12,11 @@ from limpet.maintenance.clock_watch import ClockWatch
 from limpet.storage.contract.answers import Recovered
 from limpet.storage.contract.store import Store
 
-# A store that took this long for one answer may have kept others from renewing too; on a line that
-# is always slow, so many times as long as its usual answer, because a verb is several of them.
-_LONG, _TRIPS = 500_000, 12
+# A store that took this long for one answer may have delayed the renewals of others too. The limit
+# grows by _TRIPS round trips, because a verb takes several: a connection may always be slow.
+_LONG_US, _TRIPS = 500_000, 12
 
-# What a proof raises at a session whose row, or whose files, are not what they should be.
+# Errors of a proof when the session's row, or its files, are not as they should be.
 _NO_PROOF = (OSError, ValueError, OverflowError)
 
 Proof = Callable[[Session], bool]
@@ -24,7 +24,7 @@ Proof = Callable[[Session], bool]
 
 
 def recover_all(store: Store, session: str, cause: Cause | None, name: str = "") -> int:
-    """Take back all jobs of a dead session; the answer says how many."""
+    """Recover all jobs of a dead session; the answer is how many."""
     count = 0
     while True:
         step: Recovered = store.recover(session)
@@ -50,10 +50,10 @@ class Sweeper:
         own: str | None,
         proof: Proof,
         clock: Clock | None = None,
-        told: Callable[[Session], None] = lambda session: None,
+        forget: Callable[[Session], None] = lambda session: None,
     ) -> None:
-        """`told`: hears when the store knows of a death that was proved."""
-        self._told = told
+        """`forget`: removes the proof of a death, once the store knows of the death."""
+        self._forget = forget
         self._store = store
         self._own = own
         self._proof = proof
@@ -61,13 +61,14 @@ class Sweeper:
         self._proof_failed = False
         self._watch = ClockWatch()
         self._watching_since: int | None = None
-        # The shortest time in which the store has answered: that of the line, were it at rest.
-        self._trip = _LONG
+        # The shortest time in which the store has answered: one round trip when it is idle.
+        self._trip_us = _LONG_US
 
     def prove(self) -> int:
-        """End the sessions that are proven dead here and take back their jobs.
+        """End the sessions that are proven dead here and recover their jobs.
 
-        One of which the store will not hear keeps none of the others; it is raised at the end.
+        If the store refuses one of them, the others are ended all the same; the first refusal is
+        raised at the end.
         """
         count = 0
         refused: LimpetError | None = None
@@ -89,7 +90,7 @@ class Sweeper:
         except _NO_PROOF:
             return False
         except Exception as error:
-            # An error of our own proves nothing either, but nobody is to look for it in vain.
+            # A defect in the proof proves nothing either, but it must be visible in the log.
             if not self._proof_failed:
                 log.emit(
                     "maintenance_failed", service="proofs", error=repr(error), session=self._own
@@ -100,34 +101,34 @@ class Sweeper:
     def _end(self, session: Session) -> int:
         cause = WorkerGone(last_seen=session.renewed_at)
         self._store.end(session.id, cause)
-        self._told(session)
+        self._forget(session)
         return recover_all(self._store, session.id, cause, session.name)
 
     def sweep(self) -> None:
-        """Do both, one after the other; what keeps the first from its work keeps not the second."""
+        """Prove, then expire; an error of the first does not keep the second from running."""
         try:
             self.prove()
         finally:
             self.expire()
 
     def expire(self) -> int:
-        """End the sessions whose lease is over and take back the jobs of all that are dead.
+        """End the sessions whose lease is over and recover the jobs of all dead sessions.
 
-        A session is ended only if the store has answered for one lease of that session, by a clock
-        that nobody has set meanwhile: after an outage, a step or a failover, those who hold jobs
-        must have had the time to renew, and to be given leases by the clock as it is now. The
-        length of one lease delays the end of no other session: the store compares each with how
-        long it has been watched.
+        A session is ended only if the store has answered for one whole lease of that session, by a
+        clock that nobody has set meanwhile: after an outage, a clock step or a failover, the
+        holders of jobs must have had time to renew, and to get leases by the new clock. A long
+        lease of one session does not delay the end of another: the store compares each lease with
+        the time for which this sweeper has watched.
         """
-        asked = self._clock.boot()
-        since = asked if self._watching_since is None else self._watching_since
-        watched = timedelta(microseconds=asked - since)
+        sent_at = self._clock.boot()
+        since = sent_at if self._watching_since is None else self._watching_since
+        watched = timedelta(microseconds=sent_at - since)
         view = self._store.outlook(longest=watched)
-        answered = self._clock.boot()
-        self._trip = min(self._trip, answered - asked)
-        if self._watch.is_steady(view, asked, answered):
+        answered_at = self._clock.boot()
+        self._trip_us = min(self._trip_us, answered_at - sent_at)
+        if self._watch.is_steady(view, sent_at, answered_at):
             self._watching_since = since
-            until = self._watch.at(asked)
+            until = self._watch.at(sent_at)
             overdue = view.next_moment is not None and view.next_moment <= until
             if not overdue and not view.widowed:
                 return 0
@@ -135,13 +136,15 @@ class Sweeper:
         else:
             if self._watching_since is not None:
                 log.emit("clock_stepped")
-            self._watching_since = asked
-            # Ends nobody's lease, and sees to it that none which was given before lasts for longer.
+            self._watching_since = sent_at
+            # Ends no session, but shortens leases that the old clock made longer than they may be.
             dead = self._store.expire(0)
-        if self._clock.boot() - asked > _LONG + _TRIPS * self._trip:
+        if self._clock.boot() - sent_at > _LONG_US + _TRIPS * self._trip_us:
             self.lost_sight()
-        return sum(recover_all(self._store, each.id, each.cause, each.name) for each in dead)
+        return sum(
+            recover_all(self._store, session.id, session.cause, session.name) for session in dead
+        )
 
     def lost_sight(self) -> None:
-        """The store did not answer: begin to watch anew."""
+        """The store did not answer: start watching anew."""
         self._watching_since = None

@@ -1,1 +1,1 @@
-"""What every front end calls: the command line, the web and Python show the same things."""
+"""What every front end calls, so that the command line, the web and Python show the same things."""

@@ -1,4 +1,4 @@
-"""What holds the work of some tasks back, and how a person lets it go on."""
+"""Breakers: lists them, and closes one that a person resets."""
 
 from msgspec import Struct
 
@@ -9,9 +9,10 @@ from limpet.storage.contract.shaping import BreakerVerbs
 
 
 class BreakerAnswer(Struct, frozen=True, kw_only=True):
-    """A breaker: how many attempts of its tasks ended how, and when it tries again.
+    """A breaker: how the attempts of its tasks ended, and when it tries a job again.
 
-    `failure_rate`: the share (0 to 1) of at least `least` attempts at which it opens.
+    It opens when the share of failures among at least `least` attempts reaches `failure_rate` (0 to
+    1).
     """
 
     breaker: str
@@ -29,13 +30,13 @@ class BreakerAnswer(Struct, frozen=True, kw_only=True):
 
 def list_breakers(store: BreakerVerbs) -> list[BreakerAnswer]:
     """Every breaker, by name."""
-    return [_breaker_answer(each) for each in store.breakers()]
+    return [_breaker_answer(breaker) for breaker in store.breakers()]
 
 
 def reset_breaker(store: BreakerVerbs, name: str) -> None:
-    """Close a breaker on a person's word; raises `BreakerNotFound`."""
+    """Close a breaker because a person wants it; raises `BreakerNotFound`."""
     if not store.reset_breaker(name):
-        raise BreakerNotFound(name, [each.rules.name for each in store.breakers()])
+        raise BreakerNotFound(name, [breaker.rules.name for breaker in store.breakers()])
 
 
 def _breaker_answer(breaker: BreakerStatus) -> BreakerAnswer:

@@ -1,8 +1,9 @@
 """What a person does to many jobs at once: retry, discard, move to another queue.
 
-Each job is one step of its own (a thousand, where they are moved), and looked at again in that
-step: one that has moved on since it was chosen is passed over, or refused with its reason. Stopped
-halfway, the rest is as it was, and doing it again does what is left. Nothing is ever deleted.
+Each job is a step of its own (when jobs are moved, a thousand are one step), and the step checks
+its job again: a job that has changed since it was chosen is skipped, or refused with the reason. If
+the operation is stopped halfway, the other jobs are unchanged, and a repeat does the rest. Nothing
+is ever deleted.
 """
 
 from collections import Counter
@@ -20,10 +21,10 @@ from limpet.ops.selection import Readable, Selection
 from limpet.storage.contract.shaping import RepairVerbs
 from limpet.storage.contract.store import ControlVerbs
 
-# How many refusals are told one by one; the others are counted.
-MOST_TOLD = 20
+# How many refusals an answer lists; the others are only counted.
+MOST_REFUSALS = 20
 
-# In the order of a job's life, so that one which moves on while this runs is met again.
+# In the order of a job's life, so that a job which changes state while this runs is met again.
 _TO_DISCARD = (
     State.SCHEDULED,
     State.BLOCKED,
@@ -36,11 +37,11 @@ _TO_MOVE = (State.SCHEDULED, State.BLOCKED, State.READY)
 
 
 class Workable(Readable, ControlVerbs, RepairVerbs, Protocol):
-    """What doing something to many jobs needs of a store."""
+    """The verbs of a store that bulk operations need."""
 
 
 class RefusedJob(Struct, frozen=True, kw_only=True):
-    """A job with which it could not be done."""
+    """A job that the operation could not be done to."""
 
     id: str
     why: str
@@ -49,10 +50,10 @@ class RefusedJob(Struct, frozen=True, kw_only=True):
 class BulkAnswer(Struct, frozen=True, kw_only=True):
     """What became of the jobs that were chosen.
 
-    `matched`: how many were. `done`: with how many it was done. `asked`: running ones that were
-    asked to stop. `skipped`: reason → how many needed nothing, or had moved on. `refused`: how many
-    could not be; `refusals` tells the first of them. `dry_run`: nothing was written; `done` and
-    `asked` are what would have been.
+    `matched`: how many jobs were chosen. `done`: to how many it was done. `asked`: how many running
+    ones were asked to stop. `skipped`: reason → how many needed nothing, or had changed meanwhile.
+    `refused`: to how many it could not be done; `refusals` lists the first of them. `dry_run`:
+    nothing was written; `done` and `asked` are what would have been.
     """
 
     dry_run: bool
@@ -66,7 +67,7 @@ class BulkAnswer(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Tally:
-    """The same while it is being done."""
+    """The same numbers while the operation runs."""
 
     dry_run: bool = False
     done: int = 0
@@ -77,16 +78,16 @@ class Tally:
 
     @property
     def matched(self) -> int:
-        """How many were chosen."""
+        """How many jobs were chosen so far."""
         return self.done + self.asked + self.skipped.total() + self.refused
 
     def refuse(self, job: str, why: str) -> None:
         self.refused += 1
-        if len(self.refusals) < MOST_TOLD:
+        if len(self.refusals) < MOST_REFUSALS:
             self.refusals.append(RefusedJob(id=job, why=why))
 
     def answer(self) -> BulkAnswer:
-        """What it has come to."""
+        """The answer, with the numbers as they are now."""
         return BulkAnswer(
             dry_run=self.dry_run,
             matched=self.matched,
@@ -98,15 +99,19 @@ class Tally:
         )
 
 
-Tell = Callable[[Tally], None]
+OnProgress = Callable[[Tally], None]
 
 
-def untold(tally: Tally) -> None:
-    """Tell nobody how far it is."""
+def ignore_progress(tally: Tally) -> None:
+    """Do nothing with the progress."""
 
 
 def retry_many(
-    store: Workable, which: Selection, *, dry_run: bool = False, tell: Tell = untold
+    store: Workable,
+    which: Selection,
+    *,
+    dry_run: bool = False,
+    on_progress: OnProgress = ignore_progress,
 ) -> BulkAnswer:
     """Open a new round of finished jobs: the failed ones, unless a state is named."""
     chosen = which if which.state is not None else which.within(State.FAILED)
@@ -121,7 +126,7 @@ def retry_many(
                 with _BulkStep(tally, job):
                     store.retry(job.id, job.round)
                     tally.done += 1
-        tell(tally)
+        on_progress(tally)
     return tally.answer()
 
 
@@ -131,9 +136,9 @@ def discard_many(
     reason: str = "",
     *,
     dry_run: bool = False,
-    tell: Tell = untold,
+    on_progress: OnProgress = ignore_progress,
 ) -> BulkAnswer:
-    """Cancel what waits or is quarantined, ask what runs to stop, and let nothing that failed be
+    """Cancel jobs that wait or are quarantined, ask running ones to stop, and let no failed one be
     relaunched; the jobs and their history stay until their retention is over.
     """
     tally = Tally(dry_run)
@@ -149,7 +154,7 @@ def discard_many(
             else:
                 with _BulkStep(tally, job):
                     _discarded(tally, job, store.cancel(job.id, reason))
-        tell(tally)
+        on_progress(tally)
     return tally.answer()
 
 
@@ -163,9 +168,14 @@ def _discarded(tally: Tally, job: Job, now: State) -> None:
 
 
 def requeue_many(
-    store: Workable, which: Selection, to: str, *, dry_run: bool = False, tell: Tell = untold
+    store: Workable,
+    which: Selection,
+    to: str,
+    *,
+    dry_run: bool = False,
+    on_progress: OnProgress = ignore_progress,
 ) -> BulkAnswer:
-    """Move what waits to another queue, in the order that it had."""
+    """Move jobs that wait to another queue, in the order that they had."""
     queue = checked_name(to)
     if any(view.draining for view in store.queues() if view.name == queue):
         raise QueueDraining(queue)
@@ -183,12 +193,12 @@ def requeue_many(
         tally.done += moved
         if moved < len(going):
             tally.skipped["moved on meanwhile"] += len(going) - moved
-        tell(tally)
+        on_progress(tally)
     return tally.answer()
 
 
 def _by_life(store: Readable, which: Selection, states: tuple[State, ...]) -> Iterator[list[Job]]:
-    """The chosen jobs of each of these states, unless the selection names one."""
+    """The chosen jobs, state by state, unless the selection itself names a state or a parent."""
     if which.state is not None or which.parent is not None:
         yield from which.pages(store)
         return
@@ -197,7 +207,7 @@ def _by_life(store: Readable, which: Selection, states: tuple[State, ...]) -> It
 
 
 class _BulkStep:
-    """One job: what the store refuses is counted, and the others go on."""
+    """The step of one job: counts what the store refuses, so that the other jobs go on."""
 
     def __init__(self, tally: Tally, job: Job) -> None:
         self._tally = tally

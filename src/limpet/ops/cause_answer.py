@@ -1,18 +1,18 @@
-"""Why an attempt or a session ended, as an answer tells it."""
+"""Why an attempt or a session ended, as answers show it."""
 
 from msgspec import UNSET, Struct, UnsetType
 
 from limpet.domain.cause import Cause
 from limpet.domain.masking import NO_MASK, Mask
 
-# The facts of a cause that are words of a job or a person; all others are Limpet's own.
+# The facts of a cause that a job or a person wrote; all others are Limpet's own.
 _WORDS = frozenset({"message", "text", "traceback", "reason", "name"})
 
 
 class CauseAnswer(Struct, frozen=True, kw_only=True):
-    """A way of dying: its kind, its sentence, and beside them the facts that this kind has.
+    """Why something ended: the kind, the sentence, and the facts that this kind has.
 
-    `seconds` is how long, `last_seen` and `at` are wall time in microseconds, `used` and `limit`
+    `seconds` is a duration, `last_seen` and `at` are wall time in microseconds, `used` and `limit`
     are bytes.
     """
 
@@ -43,7 +43,7 @@ class CauseAnswer(Struct, frozen=True, kw_only=True):
 
 
 def cause_answer(cause: Cause | None, mask: Mask = NO_MASK) -> CauseAnswer | None:
-    """A cause with all its facts; only what people or programs said is masked."""
+    """A cause with all its facts; only those that a job or a person wrote are masked."""
     if cause is None:
         return None
     record = cause.record()
@@ -51,5 +51,5 @@ def cause_answer(cause: Cause | None, mask: Mask = NO_MASK) -> CauseAnswer | Non
 
 
 def short_cause(cause: Cause | None) -> CauseAnswer | None:
-    """Only its kind and its sentence, as a list of many tells it."""
+    """Only the kind and the sentence of a cause, for lists."""
     return None if cause is None else CauseAnswer(kind=cause.kind, text=cause.sentence())

@@ -1,4 +1,4 @@
-"""Whether weighted work may begin on a host, as every front end shows it."""
+"""Whether weighted work may begin on a host, as all front ends show it."""
 
 from limpet.domain.assessment import UNBOUNDED
 from limpet.domain.permit import PermitRecord, Room, taken
@@ -24,7 +24,7 @@ def gate_status(store: GateVerbs, look: Look, now: int) -> GateStatus:
 
 
 def status_of(look: Look, given: GivenAway, now: int, at: int) -> GateStatus:
-    """The same, of what was looked at; `at`: when that was."""
+    """The same, of a look that was already taken; `at`: when that was, in wall time."""
     waiting = waits_for(look.assessment, given, LEAST, now)
     reading, room = look.reading, look.assessment.room
     pressure, limits = reading.pressure, look.thresholds
@@ -61,11 +61,11 @@ def status_of(look: Look, given: GivenAway, now: int, at: int) -> GateStatus:
 
 def permits_of(given: GivenAway) -> tuple[PermitAnswer, ...]:
     """The permits that a host has given."""
-    return tuple(_permit(each) for each in given.permits)
+    return tuple(_permit(permit) for permit in given.permits)
 
 
 def reserved_for(given: GivenAway) -> str | None:
-    """The caller, or else the job, for whom a host is reserved."""
+    """The caller, or else the job, that a host is reserved for."""
     reserved = given.reserved
     return None if reserved is None else reserved.caller or reserved.holder
 

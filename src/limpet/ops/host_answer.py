@@ -1,4 +1,4 @@
-"""A host as an answer tells it: what it carries, has room for and has given away."""
+"""A host as answers show it: what it carries, has room for and has given away."""
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -20,7 +20,7 @@ class PressureAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ThresholdAnswer(Struct, frozen=True, kw_only=True):
-    """From where on no more weighted work begins."""
+    """The percentages at which no more weighted work begins."""
 
     cpu_percent: float = field(name="cpu")
     memory_percent: float = field(name="memory")
@@ -29,14 +29,14 @@ class ThresholdAnswer(Struct, frozen=True, kw_only=True):
 
 
 class RoomAnswer(Struct, frozen=True, kw_only=True):
-    """How much of a host may be taken; memory is None where nobody knows how much there is."""
+    """How much of a host may be taken; memory is None where it is not known how much there is."""
 
     cores: float = field(name="cpu")
     memory_bytes: int | None = field(name="memory")
 
 
 class PermitAnswer(Struct, frozen=True, kw_only=True):
-    """Who holds a permit, for what, how much of a host it takes, and since when."""
+    """A permit: who holds it, for what, how much of a host it takes, and since when."""
 
     holder: str
     session: str
@@ -50,8 +50,8 @@ class PermitAnswer(Struct, frozen=True, kw_only=True):
 class GateStatus(Struct, frozen=True, kw_only=True):
     """A host that is measured, and whether weighted work may begin there.
 
-    CPU is percent of all that the host has, as its threshold is. `reason` and `warning` are empty
-    where there is none. `left`: the most that one more may take, of each by itself.
+    CPU is percent of all that the host has, like its threshold. `reason` and `warning` are empty
+    where there is none. `left`: the most CPU, and the most memory, that one more permit may take.
     """
 
     server: str
@@ -78,9 +78,9 @@ class GateStatus(Struct, frozen=True, kw_only=True):
 
 
 class ExecutorAnswer(Struct, frozen=True, kw_only=True):
-    """What an executor uses, CPU in percent of one core; `name`: of its worker, or its caller.
+    """What an executor uses, CPU in percent of one core; `name`: that of its worker or caller.
 
-    The name is there only where one host is asked for; None: of no session of this store.
+    The name is set only in the answer for one host; None: the session is not in this store.
     """
 
     session: str
@@ -107,7 +107,7 @@ class HistoryAnswer(Struct, frozen=True, kw_only=True):
 
 
 class MeasuredHost(GateStatus, frozen=True, kw_only=True):
-    """A host of which a monitor tells; `monitor` and `session`: the worker that measures."""
+    """A host that a monitor reports on; `monitor` and `session`: the worker that measures."""
 
     monitor: str
     session: str
@@ -117,7 +117,7 @@ class MeasuredHost(GateStatus, frozen=True, kw_only=True):
 
 
 class UnmeasuredHost(Struct, frozen=True, kw_only=True):
-    """A host that has given permits, or has a history, and of which no monitor tells."""
+    """A host that has given permits, or has a history, and that no monitor reports on."""
 
     server: str
     monitor: None = None

@@ -7,7 +7,7 @@ from limpet.domain.clock import Clock, SystemClock
 from limpet.domain.errors import HostNotFound
 from limpet.domain.host import Host, Span
 from limpet.domain.reading import Reading
-from limpet.gate.gauge import GivenAway, all_given, given_by, told_by
+from limpet.gate.gauge import GivenAway, all_given, given_by, published_look
 from limpet.gate.published import published_of
 from limpet.ops.gate import permits_of, reserved_for, status_of
 from limpet.ops.host_answer import (
@@ -26,42 +26,44 @@ _VALUES = msgspec.json.Decoder(dict[str, float | None])
 
 
 def list_hosts(store: GateVerbs, clock: Clock | None = None) -> list[HostAnswer]:
-    """Every host that a monitor tells of or that has given permits, by server."""
+    """Every host that a monitor reports on or that has given permits, by server."""
     clock = clock or SystemClock()
-    told = {each.server: each for each in store.hosts()}
+    monitored = {host.server: host for host in store.hosts()}
     given = all_given(store.permits(), store.reservations())
     return [
-        _host_answer(server, told.get(server), given.get(server, GivenAway()), clock)
-        for server in sorted({*told, *given})
+        _host_answer(server, monitored.get(server), given.get(server, GivenAway()), clock)
+        for server in sorted({*monitored, *given})
     ]
 
 
 def show_host(store: Store, server: str, clock: Clock | None = None) -> HostAnswer:
-    """One host, how it has been doing, and whose its executors are; raises `HostNotFound`.
+    """One host, its history, and the workers of its executors; raises `HostNotFound`.
 
-    One that is gone has its history.
+    A host that is gone still has its history.
     """
-    told = next(iter(store.hosts(server)), None)
+    monitored = next(iter(store.hosts(server)), None)
     given = given_by(store, server)
     history = HistoryAnswer(
         seconds=_samples(store, server, Span.SECOND), minutes=_samples(store, server, Span.MINUTE)
     )
-    known = told is not None or given != GivenAway() or history.seconds or history.minutes
+    known = monitored is not None or given != GivenAway() or history.seconds or history.minutes
     if not known:
         raise HostNotFound(server)
-    host = _host_answer(server, told, given, clock or SystemClock())
-    names = {each.id: each.name for each in store.sessions()} if host.executors else {}
-    executors = tuple(replace(each, name=names.get(each.session)) for each in host.executors)
+    host = _host_answer(server, monitored, given, clock or SystemClock())
+    names = {session.id: session.name for session in store.sessions()} if host.executors else {}
+    executors = tuple(
+        replace(executor, name=names.get(executor.session)) for executor in host.executors
+    )
     return replace(host, executors=executors, history=history)
 
 
 def _host_answer(server: str, host: Host | None, given: GivenAway, clock: Clock) -> HostAnswer:
     published = None if host is None else published_of(host.body)
-    look = None if host is None else told_by(host, clock)
+    look = None if host is None else published_look(host, clock)
     if host is None or published is None or look is None:
         return UnmeasuredHost(
             server=server,
-            reason=f"no monitor tells of {server}: only reservations count",
+            reason=f"no monitor reports on {server}: only reservations count",
             permits=permits_of(given),
             reserved_for=reserved_for(given),
         )
@@ -78,22 +80,22 @@ def _host_answer(server: str, host: Host | None, given: GivenAway, clock: Clock)
 def _executors(reading: Reading) -> tuple[ExecutorAnswer, ...]:
     return tuple(
         ExecutorAnswer(
-            session=each.session, pid=each.pid, cpu_percent=each.cpu, memory_bytes=each.memory
+            session=use.session, pid=use.pid, cpu_percent=use.cpu, memory_bytes=use.memory
         )
-        for each in reading.executor_use
+        for use in reading.executor_use
     )
 
 
 def _samples(store: GateVerbs, server: str, span: Span) -> tuple[SampleAnswer, ...]:
     samples = []
-    for each in store.samples(server, span):
+    for sample in store.samples(server, span):
         try:
-            values = _VALUES.decode(each.body)
+            values = _VALUES.decode(sample.body)
         except msgspec.MsgspecError:
-            continue  # what a version wrote that means something else by it
+            continue  # written by a version that has another format
         samples.append(
             SampleAnswer(
-                at=iso(each.at),
+                at=iso(sample.at),
                 cpu_percent=values.get("cpu"),
                 memory_percent=values.get("memory"),
                 pressure_percent=values.get("pressure"),

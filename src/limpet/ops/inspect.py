@@ -1,4 +1,4 @@
-"""What the store knows: jobs, queues, and the sessions of its workers."""
+"""Shows what the store holds: jobs, queues, and the sessions of workers."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -30,14 +30,14 @@ from limpet.storage.contract.store import InspectVerbs
 
 
 class JobPage(Struct, frozen=True, kw_only=True):
-    """Some jobs, newest first, and the cursor of the next page; None after the last."""
+    """A page of jobs, newest first, and the cursor of the next page; None after the last page."""
 
     jobs: tuple[JobAnswer, ...]
     cursor: str | None
 
 
 class QueueLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How much of a queue may be under way; what is not named is not limited."""
+    """How much of a queue may be under way; a field that is left out is not limited."""
 
     concurrency: int | None = None
     rate: str | None = None
@@ -45,10 +45,10 @@ class QueueLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QueueAnswer(Struct, frozen=True, kw_only=True):
-    """A queue: its limits, why nothing, or no more, of it runs, and how many jobs are where.
+    """A queue: its limits, why no job, or no further one, starts, and its jobs in each state.
 
-    `rules` hold; `adjusted` are those of them that were set at run time. `blocked_by`: reason →
-    jobs, of those that were looked at.
+    `rules` are the limits in force; `adjusted`: those of them that were set at run time.
+    `blocked_by`: reason → number of jobs, among the blocked jobs that were read.
     """
 
     queue: str
@@ -95,7 +95,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
 
 
 def show_job(store: Explicable, id_: str) -> JobDetail:
-    """A job with why it does not run, its children, its timeline and its log; raises
+    """A job with the reason why it does not run, its children, its timeline and its log; raises
     `JobNotFound`.
     """
     job = store.job(id_)
@@ -121,7 +121,7 @@ def list_jobs(
 
 
 def list_queues(store: Explicable) -> list[QueueAnswer]:
-    """Every queue with its counts, its limits, and why nothing, or no more, of it runs."""
+    """Every queue with its counts, its limits, and why no job, or no further one, starts."""
     queues = store.queues()
     reasons = queue_reasons(store, queues, SystemClock().wall())
     blocked = blocked_by(store, queues)
@@ -132,7 +132,7 @@ def list_queues(store: Explicable) -> list[QueueAnswer]:
 
 
 def limits_of(rules: QueueRules) -> QueueLimits:
-    """What is limited, as an answer tells it."""
+    """The limits among the rules of a queue."""
     rate = None if rules.rate is None else str(rules.rate)
     return QueueLimits(concurrency=rules.concurrency, rate=rate, weight=rules.weight)
 
@@ -161,12 +161,12 @@ def _queue_answer(
 
 
 def list_sessions(store: InspectVerbs, with_dead: bool = False) -> list[SessionAnswer]:
-    """The workers' sessions, newest first."""
-    return [_session_answer(each) for each in _workers(store.sessions(with_dead))]
+    """The sessions of workers, newest first."""
+    return [_session_answer(session) for session in _workers(store.sessions(with_dead))]
 
 
 def _workers(sessions: Iterable[Session]) -> Iterable[Session]:
-    return (each for each in sessions if each.kind == "worker")
+    return (session for session in sessions if session.kind == "worker")
 
 
 def _session_answer(session: Session) -> SessionAnswer:

@@ -1,4 +1,4 @@
-"""A job as an answer tells it; secrets are masked."""
+"""A job as answers show it; secrets are masked."""
 
 from collections import Counter
 from datetime import timedelta
@@ -19,12 +19,12 @@ from limpet.ops.record import iso
 from limpet.ops.selection import Readable, Selection
 from limpet.storage.records.unreadable import NONSENSE, why
 
-# How many failed children are told one by one; the others are counted.
+# How many failed children an answer lists; the others are only counted.
 MOST_FAILED = 20
 
 
 class ProgressAnswer(Struct, frozen=True, kw_only=True):
-    """How far a running job is, in its own words."""
+    """How far a running job is, as it reported itself."""
 
     done: float
     total: float | None
@@ -33,7 +33,7 @@ class ProgressAnswer(Struct, frozen=True, kw_only=True):
 
 
 class RulesAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the job asks of the store beside being run; what is not named is as by default."""
+    """What the store must do for the job beside running it; a field left out has its default."""
 
     key_limit: int | None = None
     key_rate: str | None = None
@@ -89,7 +89,7 @@ class JobAnswer(Struct, frozen=True, kw_only=True):
 
 
 class FailedChild(Struct, frozen=True, kw_only=True):
-    """A child that failed, and of what."""
+    """A child that failed, and why."""
 
     id: str
     task: str
@@ -122,7 +122,7 @@ class LogAnswer(Struct, frozen=True, kw_only=True):
 
 
 class JobDetail(JobAnswer, frozen=True, kw_only=True):
-    """A job with why it does not run, its children, its timeline and its log."""
+    """A job with the reason why it does not run, its children, its timeline and its log."""
 
     why: Reason
     children: ChildrenAnswer | None
@@ -172,7 +172,10 @@ def job_answer(job: Job) -> JobAnswer:
 
 
 def mask_of(job: Job) -> Mask:
-    """What its job could not mask itself: of its result nobody knew that it would be secret."""
+    """The mask for texts of a job: covers the secrets of its arguments and its result.
+
+    The job could not mask those of its result itself, as nobody knew yet that they are secret.
+    """
     sources = [(job.args, job.secrets)] if job.secrets else []
     if job.result is not None and job.result_secrets:
         sources.append((job.result, job.result_secrets))
@@ -180,8 +183,8 @@ def mask_of(job: Job) -> Mask:
 
 
 def shown(text: str) -> Any:
-    """The value of a JSON text of the store; of what is none, why, without the text, which may hold
-    secrets.
+    """The value of a JSON text of the store. For a text that is no JSON, the reason; without the
+    text, which may hold secrets.
     """
     try:
         return msgspec.json.decode(text)
@@ -190,7 +193,7 @@ def shown(text: str) -> Any:
 
 
 def progress_answer(progress: Progress | None, mask: Mask = NO_MASK) -> ProgressAnswer | None:
-    """How far a job is; None where it has not said."""
+    """How far a job is; None where it has reported nothing."""
     if progress is None:
         return None
     return ProgressAnswer(
@@ -213,7 +216,7 @@ def _rules_answer(rules: Rules) -> RulesAnswer:
 def _masked_result(job: Job) -> Any:
     if job.result is None:
         return None
-    # In a box, so that a result which is itself secret has a path too.
+    # Wrapped in an object, so that a result which is secret as a whole has a path too.
     paths = tuple(f"result/{path}".rstrip("/") for path in job.result_secrets)
     return masked({"result": shown(job.result)}, paths)["result"]
 
@@ -239,11 +242,11 @@ def children_answer(store: Readable, id_: str) -> ChildrenAnswer | None:
     counts: Counter[State] = Counter()
     failed: list[FailedChild] = []
     for jobs in Selection(parent=id_).pages(store):
-        counts.update(each.state for each in jobs)
-        ended_badly = [each for each in jobs if each.state is State.FAILED]
+        counts.update(job.state for job in jobs)
+        ended_badly = [job for job in jobs if job.state is State.FAILED]
         failed += [
-            FailedChild(id=each.id, task=each.task, error=cause_answer(each.error, mask_of(each)))
-            for each in ended_badly[: MOST_FAILED - len(failed)]
+            FailedChild(id=job.id, task=job.task, error=cause_answer(job.error, mask_of(job)))
+            for job in ended_badly[: MOST_FAILED - len(failed)]
         ]
     if not counts:
         return None

@@ -1,10 +1,10 @@
-"""Moves a store to another place: every job once, whatever ends the mover, and whenever.
+"""Moves a store to another place: every job arrives once, whatever ends the mover, and whenever.
 
-The order is what makes it safe (see `limpet.storage.contract.relocation`): the target is closed,
-the source is closed for all that is new, what runs comes to its end, the source is closed for
-everything, the jobs are copied and counted; then the source is given up for ever, and only then the
-target opens. Each step is one atomic write that may be said again, so a mover that is killed is
-started again and goes on; two at a time do the same twice, which changes nothing.
+The order of the steps makes this safe (see `limpet.storage.contract.relocation`). The target is
+closed. The source is closed for new jobs, running jobs end, and the source is closed for
+everything. The jobs are copied and counted. Then the source is given up for ever, and only then
+does the target open. Each step is one atomic write that may be repeated, so a mover that was killed
+can be started again and goes on; two movers at a time do the same twice, which changes nothing.
 """
 
 import time
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class MoveProgress:
-    """How far a move is: `running` jobs are waited for, or so many of all have arrived."""
+    """How far a move is: `running` jobs are still to end, or `arrived` of `jobs` have come."""
 
     running: int
     arrived: int
@@ -36,7 +36,7 @@ class MoveProgress:
 
 
 class Moved(Struct, frozen=True, kw_only=True):
-    """What a move did, and how long it took; `already`: somebody had finished it before."""
+    """What a move did, and how long it took; `already`: it had been finished before."""
 
     source: str
     target: str
@@ -47,7 +47,7 @@ class Moved(Struct, frozen=True, kw_only=True):
 
 
 class MoveAborted(Struct, frozen=True, kw_only=True):
-    """The store that was to be left; `aborted`: there was something to undo."""
+    """The store that was to be moved; `aborted`: there was something to undo."""
 
     source: str
     aborted: bool
@@ -56,8 +56,8 @@ class MoveAborted(Struct, frozen=True, kw_only=True):
 class Mover:
     """One move, from one store to another.
 
-    `sweep` looks after the sessions of the source while running jobs are waited for; `tell` hears
-    how far it is.
+    `sweep` looks after the sessions of the source while the mover waits for running jobs.
+    `on_progress` is called with how far the move is.
     """
 
     def __init__(
@@ -66,76 +66,82 @@ class Mover:
         target: Store,
         *,
         sweep: Callable[[], object] = lambda: None,
-        tell: Callable[[MoveProgress], None] = lambda _: None,
+        on_progress: Callable[[MoveProgress], None] = lambda _: None,
     ) -> None:
         self._source = source
         self._target = target
         self._sweep = sweep
-        self._tell = tell
+        self._on_progress = on_progress
 
     def move(self, wait: timedelta) -> Moved:
-        """Do it, or what is left of it; `wait`: how long running jobs may take to end."""
+        """Do the move, or the rest of one; `wait`: how long running jobs may take to end."""
         began = time.monotonic()
         here, there = self._infos()
-        left, come = self._source.relocation()[0], self._target.relocation()[0]
-        self._refuse_strangers(here, there, left, come)
-        if left is not None and left.stage is MoveStage.MOVED:
-            return self._finish(here, there, left, come, began)
-        move = self._begin(here, there, left, come)
+        outgoing, incoming = self._source.relocation()[0], self._target.relocation()[0]
+        self._refuse_strangers(here, there, outgoing, incoming)
+        if outgoing is not None and outgoing.stage is MoveStage.MOVED:
+            return self._finish(here, there, outgoing, incoming, began)
+        move = self._begin(here, there, outgoing, incoming)
         self._close(here, _record(move, MoveStage.CLOSING, there), wait)
-        _must(self._source.relocation()[0], _record(move, MoveStage.CLOSED, there), here)
+        _require(self._source.relocation()[0], _record(move, MoveStage.CLOSED, there), here)
         manifest = self._source.manifest()
         self._carry(move, manifest)
         self._target.furnish(move, manifest)
         self._compare(here, there, manifest)
-        gone = _record(move, MoveStage.MOVED, there)
-        self._step(self._source, here, _record(move, MoveStage.CLOSED, there), gone)
-        return self._finish(here, there, gone, self._target.relocation()[0], began)
+        moved = _record(move, MoveStage.MOVED, there)
+        self._step(self._source, here, _record(move, MoveStage.CLOSED, there), moved)
+        return self._finish(here, there, moved, self._target.relocation()[0], began)
 
     def abort(self) -> MoveAborted:
-        """Open the source again and empty the target, as long as the target was not opened."""
+        """Open the source again and empty the target, unless the source was already given up."""
         here, there = self._infos()
-        left, come = self._source.relocation()[0], self._target.relocation()[0]
-        self._refuse_strangers(here, there, left, come)
+        outgoing, incoming = self._source.relocation()[0], self._target.relocation()[0]
+        self._refuse_strangers(here, there, outgoing, incoming)
         undone = False
-        # The target first, and nothing is removed from it yet: a mover that still goes on can then
-        # neither fill nor open it. Whether it has given up the source already is looked at after.
-        fills = come is not None and come.stage in (MoveStage.ARRIVING, MoveStage.EMPTYING)
-        emptying = (
-            _record(come.id, MoveStage.EMPTYING, here) if come is not None and fills else None
+        # First the target is marked as emptying, and nothing is removed yet: a mover that still
+        # runs can then neither fill nor open it. Only after that is it safe to read whether that
+        # mover has already given up the source.
+        is_filling = incoming is not None and incoming.stage in (
+            MoveStage.ARRIVING,
+            MoveStage.EMPTYING,
         )
-        if emptying is not None and come != emptying:
-            self._step(self._target, there, come, emptying)
-        left, _ = self._source.relocation()
-        if left is not None and left.stage is MoveStage.MOVED:
+        emptying = (
+            _record(incoming.id, MoveStage.EMPTYING, here)
+            if incoming is not None and is_filling
+            else None
+        )
+        if emptying is not None and incoming != emptying:
+            self._step(self._target, there, incoming, emptying)
+        outgoing, _ = self._source.relocation()
+        if outgoing is not None and outgoing.stage is MoveStage.MOVED:
             if emptying is not None:
                 self._step(
-                    self._target, there, emptying, _record(left.id, MoveStage.ARRIVING, here)
+                    self._target, there, emptying, _record(outgoing.id, MoveStage.ARRIVING, here)
                 )
             raise StoreNotMoved(
                 f"{here.url} was moved to {there.url} and cannot be opened again: jobs may have "
                 f"run there. Run `limpet move` again to finish, or move back to an empty store."
             )
-        if left is not None and left.stage in (MoveStage.CLOSING, MoveStage.CLOSED):
-            self._step(self._source, here, left, None)
+        if outgoing is not None and outgoing.stage in (MoveStage.CLOSING, MoveStage.CLOSED):
+            self._step(self._source, here, outgoing, None)
             undone = True
         if emptying is not None:
             while self._target.discard(emptying.id):
                 pass
-            self._target.discard(emptying.id)  # and what was counted
+            self._target.discard(emptying.id)  # once more, for the counts
             self._step(self._target, there, emptying, None)
             undone = True
         return MoveAborted(source=here.url, aborted=undone)
 
-    # -- whose move it is
+    # -- whether both sides are in this move
 
     def _infos(self) -> tuple[StoreInfo, StoreInfo]:
         here, there = self._source.info(), _info_of_target(self._target)
-        for each in (here, there):
-            if each.in_process:
+        for info in (here, there):
+            if info.in_process:
                 raise InvalidOption(
-                    f"{each.url} is in the memory of one process; there is nothing that could be "
-                    f"moved from or to it. Name a file, or a server."
+                    f"{info.url} is a store in the memory of one process; jobs cannot be moved "
+                    f"from or to it. Name a file, or a server."
                 )
         if here.epoch == there.epoch:
             raise InvalidOption(f"{here.url} and {there.url} are the same store; name another.")
@@ -145,62 +151,77 @@ class Mover:
         self,
         here: StoreInfo,
         there: StoreInfo,
-        left: Relocation | None,
-        come: Relocation | None,
+        outgoing: Relocation | None,
+        incoming: Relocation | None,
     ) -> None:
-        """Raise unless both sides, as far as they are in a move, are in this one."""
-        if left is not None and left.stage in (MoveStage.ARRIVING, MoveStage.EMPTYING):
+        """Raise if one side is in another move than this one."""
+        if outgoing is not None and outgoing.stage in (MoveStage.ARRIVING, MoveStage.EMPTYING):
             raise StoreNotMoved(
-                f"{here.url} is itself being filled from {left.place}; finish that move first."
+                f"{here.url} is itself being filled from {outgoing.place}; finish that move first."
             )
-        leaves = left is not None and left.stage is not MoveStage.ARRIVED
-        if left is not None and leaves and left.epoch != there.epoch:
-            if left.stage is MoveStage.MOVED:
+        is_leaving = outgoing is not None and outgoing.stage is not MoveStage.ARRIVED
+        if outgoing is not None and is_leaving and outgoing.epoch != there.epoch:
+            if outgoing.stage is MoveStage.MOVED:
                 raise StoreNotMoved(
-                    f"{here.url} was moved to {left.place}; the jobs go on there. To take them to "
-                    f"{there.url}, move them from that place."
+                    f"{here.url} was moved to {outgoing.place}, and its jobs run there now. To "
+                    f"take them to {there.url}, move them from that place."
                 )
             raise StoreNotMoved(
-                f"{here.url} is being moved to {left.place}, which is not {there.url}. Name that "
+                f"{here.url} is being moved to {outgoing.place}, not to {there.url}. Name that "
                 f"place, or give the move up with `limpet move --abort` and both its URLs."
             )
-        comes = come is not None and come.stage in (MoveStage.ARRIVING, MoveStage.EMPTYING)
-        if come is not None and comes and come.epoch != here.epoch:
+        is_arriving = incoming is not None and incoming.stage in (
+            MoveStage.ARRIVING,
+            MoveStage.EMPTYING,
+        )
+        if incoming is not None and is_arriving and incoming.epoch != here.epoch:
             raise StoreNotMoved(
-                f"{there.url} is being filled from {come.place}, which is not {here.url}. Finish "
+                f"{there.url} is being filled from {incoming.place}, not from {here.url}. Finish "
                 f"that move, give it up with `limpet move --abort`, or name another target."
             )
-        if come is not None and not comes and come.stage is not MoveStage.ARRIVED:
-            word = "was moved" if come.stage is MoveStage.MOVED else "is being moved"
-            raise StoreNotMoved(f"{there.url} {word} to {come.place}; name an empty store.")
-        if left is not None and come is not None and leaves and left.id != come.id:
+        if incoming is not None and not is_arriving and incoming.stage is not MoveStage.ARRIVED:
+            word = "was moved" if incoming.stage is MoveStage.MOVED else "is being moved"
+            raise StoreNotMoved(f"{there.url} {word} to {incoming.place}; name an empty store.")
+        if (
+            outgoing is not None
+            and incoming is not None
+            and is_leaving
+            and outgoing.id != incoming.id
+        ):
             raise StoreNotMoved(
-                f"{here.url} and {there.url} are not in the same move. Give it up with `limpet "
-                f"move --abort`, and begin anew with an empty target."
+                f"{here.url} and {there.url} are in different moves. Give this one up with "
+                f"`limpet move --abort`, and begin anew with an empty target."
             )
 
     # -- the steps
 
     def _begin(
-        self, here: StoreInfo, there: StoreInfo, left: Relocation | None, come: Relocation | None
+        self,
+        here: StoreInfo,
+        there: StoreInfo,
+        outgoing: Relocation | None,
+        incoming: Relocation | None,
     ) -> str:
         """Close the target, which must be empty, and name the move."""
-        if come is not None and come.stage is MoveStage.ARRIVING:
-            return come.id
-        if come is not None and come.stage is MoveStage.EMPTYING:
+        if incoming is not None and incoming.stage is MoveStage.ARRIVING:
+            return incoming.id
+        if incoming is not None and incoming.stage is MoveStage.EMPTYING:
             raise StoreNotMoved(
                 f"{there.url} is being emptied, because this move was given up. Run `limpet move "
                 f"--abort` with the same URLs to its end, then move again."
             )
-        if left is not None and left.stage is not MoveStage.ARRIVED:
+        if outgoing is not None and outgoing.stage is not MoveStage.ARRIVED:
             raise StoreNotMoved(
-                f"{there.url} has forgotten the move from {here.url}: it was given up, or made "
-                f"anew. Run `limpet move --abort` with the same URLs, then move again."
+                f"{there.url} has no record of the move from {here.url}: the move was given up, or "
+                f"the store made anew. Run `limpet move --abort` with the same URLs, then move "
+                f"again."
             )
         if self._source.manifest().jobs == 0:
-            raise InvalidOption(f"{here.url} has no jobs; check the URL, or use the other at once.")
+            raise InvalidOption(
+                f"{here.url} has no jobs to move. Check the URL, or use {there.url} right away."
+            )
         move = IdSource(SystemClock()).new()
-        answer = self._target.relocate(come, _record(move, MoveStage.ARRIVING, here))
+        answer = self._target.relocate(incoming, _record(move, MoveStage.ARRIVING, here))
         if answer.jobs or answer.sessions:
             raise StoreNotMoved(
                 f"{there.url} is in use: it has {number_of(answer.jobs, 'job')} and "
@@ -212,18 +233,18 @@ class Mover:
         return move
 
     def _close(self, here: StoreInfo, closing: Relocation, wait: timedelta) -> None:
-        """Let nothing new begin, wait for what runs, then close for everything."""
+        """Close the source for new jobs, wait for running ones, then close it for everything."""
         until = time.monotonic() + wait.total_seconds()
         closed = Relocation(closing.id, MoveStage.CLOSED, closing.place, closing.epoch)
-        was, _ = self._source.relocation()
-        if was == closed:
+        before, _ = self._source.relocation()
+        if before == closed:
             return
-        if was != closing:
-            self._step(self._source, here, was, closing)
-        while not (answer := self._patiently(self._source, closing, closed, until)).done:
+        if before != closing:
+            self._step(self._source, here, before, closing)
+        while not (answer := self._relocate(self._source, closing, closed, until)).done:
             if answer.now != closing:
                 raise _changed(here)
-            self._tell(MoveProgress(answer.running, 0, 0))
+            self._on_progress(MoveProgress(answer.running, 0, 0))
             if time.monotonic() > until:
                 raise StoreNotMoved(
                     f"after {spoken(wait)} {here.url} still runs "
@@ -238,14 +259,14 @@ class Mover:
         _, cursor = self._target.relocation()
         arrived = self._target.manifest().jobs if cursor else 0
         while True:
-            self._tell(MoveProgress(0, arrived, manifest.jobs))
+            self._on_progress(MoveProgress(0, arrived, manifest.jobs))
             cargo = self._source.cargo(cursor)
             if cargo.parcels:
                 arrived += self._target.adopt(move, cargo)
             cursor = cargo.cursor
             if not cargo.more:
                 break
-        self._tell(MoveProgress(0, arrived, manifest.jobs))
+        self._on_progress(MoveProgress(0, arrived, manifest.jobs))
 
     def _compare(self, here: StoreInfo, there: StoreInfo, sent: Manifest) -> None:
         arrived = self._target.manifest()
@@ -253,52 +274,53 @@ class Mover:
         if same != (sent.counts, sent.paused, sent.totals):
             raise StoreNotMoved(
                 f"{there.url} has {arrived.jobs} of {number_of(sent.jobs, 'job')} of "
-                f"{here.url}, or others; nothing was given up. Run `limpet fsck` on both, and "
-                f"`limpet move --abort`."
+                f"{here.url}, or other jobs; nothing was given up. Run `limpet fsck` on both "
+                f"stores, then `limpet move --abort`."
             )
 
     def _finish(
         self,
         here: StoreInfo,
         there: StoreInfo,
-        left: Relocation,
-        come: Relocation | None,
+        outgoing: Relocation,
+        incoming: Relocation | None,
         began: float,
     ) -> Moved:
-        """Open the target, now that nothing can start at the source any more."""
-        arrived = _record(left.id, MoveStage.ARRIVED, here)
-        if come is None or come.id != left.id:
+        """Open the target, now that no job can start at the source any more."""
+        arrived = _record(outgoing.id, MoveStage.ARRIVED, here)
+        if incoming is None or incoming.id != outgoing.id:
             raise StoreNotMoved(
-                f"{here.url} was moved to {left.place}, which has forgotten it; restore a backup "
-                f"of that store. The jobs as they were are still at {here.url}, to be read."
+                f"{here.url} was moved to {outgoing.place}, but {there.url} has no record of the "
+                f"move; restore a backup of that store. {here.url} still has the jobs as they were "
+                f"before, to be read."
             )
-        already = come == arrived
+        already = incoming == arrived
         if not already:
-            self._step(self._target, there, come, arrived)
+            self._step(self._target, there, incoming, arrived)
         return Moved(
             source=here.url,
             target=there.url,
-            move=left.id,
+            move=outgoing.id,
             jobs=self._target.manifest().jobs,
             already=already,
             seconds=round(time.monotonic() - began, 3),
         )
 
     def _step(
-        self, store: Store, info: StoreInfo, was: Relocation | None, wanted: Relocation | None
+        self, store: Store, info: StoreInfo, before: Relocation | None, wanted: Relocation | None
     ) -> None:
         until = time.monotonic() + 30
-        if not self._patiently(store, was, wanted, until).done:
+        if not self._relocate(store, before, wanted, until).done:
             raise _changed(info)
 
     @staticmethod
-    def _patiently(
-        store: Store, was: Relocation | None, wanted: Relocation | None, until: float
+    def _relocate(
+        store: Store, before: Relocation | None, wanted: Relocation | None, until: float
     ) -> Relocated:
-        """A step; a store in which somebody's transaction is in the way is asked again."""
+        """Do a step, and repeat it while another transaction keeps the store busy."""
         while True:
             try:
-                return store.relocate(was, wanted)
+                return store.relocate(before, wanted)
             except StoreBusy:
                 if time.monotonic() > until:
                     raise
@@ -309,15 +331,15 @@ def _record(move: str, stage: MoveStage, other: StoreInfo) -> Relocation:
     return Relocation(move, stage, other.url, other.epoch)
 
 
-def _must(found: Relocation | None, wanted: Relocation, info: StoreInfo) -> None:
+def _require(found: Relocation | None, wanted: Relocation, info: StoreInfo) -> None:
     if found != wanted:
         raise _changed(info)
 
 
 def _changed(info: StoreInfo) -> StoreNotMoved:
     return StoreNotMoved(
-        f"somebody else has changed what {info.url} is in meanwhile: another `limpet move` gave it "
-        f"up or finished it. Run the command again to see."
+        f"the move of {info.url} was changed meanwhile: another `limpet move` gave it up or "
+        f"finished it. Run the command again to see how it stands."
     )
 
 
@@ -325,5 +347,5 @@ def _info_of_target(target: Store) -> StoreInfo:
     try:
         return target.info()
     except StoreError:
-        target.migrate()  # it is made where there is none; what else is wrong is said again
+        target.migrate()  # makes the store if there is none; any other error is raised again
         return target.info()

@@ -1,6 +1,6 @@
-"""The whole store at a glance: what a live view draws and a monitor reads.
+"""The whole store at a glance, for a live view to draw and a monitoring system to read.
 
-Arguments and results of jobs are no part of it, so that no secret can be.
+It leaves out arguments and results of jobs, so that it cannot contain secrets.
 """
 
 from collections import Counter
@@ -24,16 +24,16 @@ from limpet.ops.record import iso
 from limpet.ops.why import Explicable, blocked_by, queue_reasons
 from limpet.storage.contract.store import InspectVerbs
 
-# How many running jobs and events are looked at, so that a look stays cheap.
+# How many running jobs and events are read, so that an overview stays cheap.
 MOST_JOBS = 100
 MOST_EVENTS = 10
 
-# The moves by which a job comes to its end.
+# The moves that finish a job.
 _FINISHING = (Move.COMPLETE, Move.FAIL, Move.CANCEL, Move.EXPIRE, Move.ABANDON)
 
 
 class StoreAnswer(Struct, frozen=True, kw_only=True):
-    """Where the jobs live, and what they survive there."""
+    """Where the jobs are stored, and what they survive there."""
 
     url: str
     durability: str
@@ -55,11 +55,11 @@ class LiveWorker(Struct, frozen=True, kw_only=True):
 
 
 class QueueTotals(Struct, frozen=True, kw_only=True):
-    """A queue: why nothing, or no more, of it runs, and how many jobs are, and were, where.
+    """A queue: why no job, or no further one, starts, its jobs in each state, and totals so far.
 
     `orphaned`: attempts lost with their holder; `recovered`: those of them whose whole worker
-    was dead. `blocked_by`: reason → jobs, of those that were looked at. `counts`: what its jobs
-    have counted with `Result`, and their warnings.
+    was dead. `blocked_by`: reason → number of jobs, among the blocked jobs that were read.
+    `counts`: what its jobs have counted with `Result`, and their warnings.
     """
 
     queue: str
@@ -84,7 +84,7 @@ class QueueTotals(Struct, frozen=True, kw_only=True):
 
 
 class RunningJob(Struct, frozen=True, kw_only=True):
-    """A job that runs: on which worker (None: one that is gone), and for how long."""
+    """A running job: on which worker (None: one that is gone), and for how long."""
 
     id: str
     task: str
@@ -99,7 +99,7 @@ class RunningJob(Struct, frozen=True, kw_only=True):
 
 
 class JobEventAnswer(Struct, frozen=True, kw_only=True):
-    """What happened to a job that was not to happen."""
+    """Something that went wrong with a job."""
 
     at: str
     event: str
@@ -110,7 +110,7 @@ class JobEventAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """One look: `running` has the jobs that run longest, of `running_total`."""
+    """The store at one moment; `running`: the jobs that run longest, of `running_total`."""
 
     at: str
     store: StoreAnswer
@@ -124,25 +124,25 @@ class Overview(Struct, frozen=True, kw_only=True):
 def overview(store: Explicable) -> Overview:
     """Store, workers, queues, running jobs (longest first) and what went wrong last."""
     now = datetime.now(UTC)
-    sessions = [each for each in store.sessions() if each.kind is SessionKind.WORKER]
+    sessions = [session for session in store.sessions() if session.kind is SessionKind.WORKER]
     queues = store.queues()
     counts = sum((Counter(queue.counts) for queue in queues), Counter[State]())
     running = _some(store, State.RUNNING) if counts[State.RUNNING] else ()
-    names = {each.id: each.name for each in sessions}
+    names = {session.id: session.name for session in sessions}
     info = store.info()
     return Overview(
         at=now.isoformat(timespec="milliseconds"),
         store=StoreAnswer(
             url=without_password(info.url), durability=info.durability, engine=info.engine
         ),
-        workers=tuple(_live_worker(each, now) for each in sessions),
+        workers=tuple(_live_worker(session, now) for session in sessions),
         queues=_queue_totals(queues, store, now),
         running=tuple(
             _running_job(job, names, now)
             for job in sorted(running, key=lambda job: (job.claimed_at or 0, job.id))
         ),
         running_total=counts[State.RUNNING],
-        events=tuple(_event_answer(each) for each in store.latest_events(MOST_EVENTS)),
+        events=tuple(_event_answer(event) for event in store.latest_events(MOST_EVENTS)),
     )
 
 
@@ -160,7 +160,7 @@ def finished_per_second(before: Overview, after: Overview) -> dict[str, float]:
 
 
 def without_password(url: str) -> str:
-    """A store's URL as it may be shown."""
+    """The URL of a store, with its password masked."""
     parts = urlsplit(url)
     if "@" not in parts.netloc:
         return url
@@ -242,14 +242,14 @@ def _running_job(job: Job, names: Mapping[str, str], now: datetime) -> RunningJo
     )
 
 
-def _event_answer(each: JobEvent) -> JobEventAnswer:
+def _event_answer(found: JobEvent) -> JobEventAnswer:
     return JobEventAnswer(
-        at=iso(each.event.at),
-        event=str(each.event.event),
-        job=each.job,
-        task=each.task,
-        queue=each.queue,
-        cause=short_cause(each.event.cause),
+        at=iso(found.event.at),
+        event=str(found.event.event),
+        job=found.job,
+        task=found.task,
+        queue=found.queue,
+        cause=short_cause(found.event.cause),
     )
 
 

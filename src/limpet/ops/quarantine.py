@@ -1,4 +1,4 @@
-"""Jobs whose arguments do not fit their task: see why, edit them, let them go on."""
+"""Jobs whose arguments do not fit their task: edits the arguments, and lets the jobs go on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -13,25 +13,25 @@ from limpet.domain.errors import (
 from limpet.domain.ids import checked_id
 from limpet.domain.job import Job
 from limpet.domain.state import State
-from limpet.ops.bulk import BulkAnswer, Tally, Tell, Workable, untold
+from limpet.ops.bulk import BulkAnswer, OnProgress, Tally, Workable, ignore_progress
 from limpet.ops.selection import Selection
 from limpet.payload.json_text import from_text, to_text
 from limpet.payload.signature import Packed, Signature
 from limpet.payload.upgrades import Upgrades
 
-# What stands where a secret was masked; given back, it means the secret as it is stored.
+# Stands where a secret was masked; in arguments that a person gives, it means the stored secret.
 _MASK = "***"
 
 
 class PackedCall(Protocol):
-    """Arguments that were checked against a task."""
+    """A call of a task whose arguments were checked."""
 
     @property
     def packed(self) -> Packed: ...
 
 
 class Known(Protocol):
-    """A task, as far as its arguments are concerned."""
+    """What is needed of a task to check arguments."""
 
     @property
     def signature(self) -> Signature: ...
@@ -46,7 +46,7 @@ class Known(Protocol):
 
 
 class Tasks(Protocol):
-    """Where a task is found by its name; an app is one."""
+    """Finds a task by its name; an app does."""
 
     def find(self, name: str, /) -> Known: ...
 
@@ -56,9 +56,9 @@ def edit_and_release(
 ) -> State:
     """Check arguments against the task and let the quarantined job go on with them.
 
-    `args` are JSON data, of the version that the task has now; None leaves them as they are
-    stored. Stars where a secret was masked stand for that secret. Raises `PayloadInvalid` where
-    they do not fit, and then nothing has changed.
+    `args` are JSON data for the present version of the task; None keeps the stored arguments. Stars
+    where a secret was masked stand for that secret. Raises `PayloadInvalid` if the arguments do not
+    fit, and then nothing has changed.
     """
     found = _quarantined(store, job)
     if args is None:
@@ -75,12 +75,12 @@ def change_and_release(
     without: Sequence[str],
     tasks: Tasks,
 ) -> State:
-    """The same, with some of the stored arguments replaced and some taken out."""
+    """The same, with some of the stored arguments replaced and some removed."""
     found = _quarantined(store, job)
     kept = _with_secrets({**_stored(found), **changes}, _stored(found), found.secrets)
     for name in without:
         if name not in kept:
-            raise InvalidOption(f"job {job} has no argument {name!r} that could be taken out.")
+            raise InvalidOption(f"job {job} has no argument {name!r} to remove.")
         del kept[name]
     text = to_text(kept, what=found.task)
     return _release(store, found, tasks, text, found.payload_version)
@@ -92,9 +92,9 @@ def release_many(
     tasks: Tasks,
     *,
     dry_run: bool = False,
-    tell: Tell = untold,
+    on_progress: OnProgress = ignore_progress,
 ) -> BulkAnswer:
-    """Let go on what fits now, as it is stored; what still does not stays, with the reason."""
+    """Let jobs go on whose stored arguments fit now; the others stay, with the reason."""
     tally = Tally(dry_run)
     for jobs in which.within(State.QUARANTINED).pages(store):
         for job in jobs:
@@ -108,7 +108,7 @@ def release_many(
                 tally.refuse(job.id, str(misfit))
             except (MoveRefused, JobNotFound):
                 tally.skipped["moved on meanwhile"] += 1
-        tell(tally)
+        on_progress(tally)
     return tally.answer()
 
 
@@ -127,7 +127,7 @@ def _release(store: Workable, job: Job, tasks: Tasks, text: str, version: int) -
 
 
 def _fitting(job: Job, tasks: Tasks, text: str, version: int) -> Packed:
-    """Arguments of that version as they are stored when they are enqueued today."""
+    """Arguments of that version, packed as if they were enqueued today."""
     task = tasks.find(job.task)
     if version > task.version:
         raise PayloadInvalid(
@@ -139,11 +139,11 @@ def _fitting(job: Job, tasks: Tasks, text: str, version: int) -> Packed:
     except PayloadInvalid:
         raise
     except Exception as error:
-        # A model's own validator may raise anything, and say anything: also a secret.
+        # A model's own validator may raise anything, with any text: also a secret.
         raise PayloadInvalid(
             f"{job.task}: checking the arguments raised {type(error).__name__}."
         ) from error
-    # Packed anew, so that what the code marks as secret by now is masked from now on.
+    # Packed anew, so that fields which the code marks as secret by now are masked from now on.
     return task.call(**arguments).packed
 
 
@@ -154,7 +154,7 @@ def _stored(job: Job) -> dict[str, Any]:
         tree = None
     if not isinstance(tree, dict):
         raise PayloadInvalid(
-            f"job {job.id}: what is stored is no JSON object; give all the arguments anew."
+            f"job {job.id}: its stored arguments are no JSON object; give all the arguments anew."
         )
     return tree
 
@@ -170,7 +170,7 @@ def _with_secrets(
 
 
 def _put_back(new: Any, old: Any, parts: list[str]) -> Any:
-    """`new` with the value of `old` at that path, where only its mask was given."""
+    """`new`, with the value of `old` at that path if `new` has only the mask there."""
     if not parts:
         return old if new == _MASK else new
     name, rest = parts[0], parts[1:]

@@ -22,11 +22,11 @@ _LOOK_SECONDS = 0.2
 
 
 class Adjustable(ControlVerbs, InspectVerbs, LimitVerbs, Protocol):
-    """What shaping a queue needs of a store."""
+    """The verbs of a store that shaping a queue needs."""
 
 
 class Left(NamedTuple):
-    """What a queue that drains still has; `paused`: it will not get less."""
+    """The jobs that a draining queue still has; `paused`: they will not get fewer."""
 
     waiting: int
     running: int
@@ -38,7 +38,7 @@ class Left(NamedTuple):
 
 
 class KeyLimits(Struct, frozen=True, kw_only=True):
-    """What was set for all jobs of a key; None: what the jobs say themselves holds."""
+    """The limits set for all jobs of a key; None: the limits that the jobs carry hold."""
 
     key: str
     concurrency: int | None
@@ -51,24 +51,24 @@ def find_queue(store: InspectVerbs, queue: str) -> QueueView | None:
 
 
 def pause_queue(store: Adjustable, queue: str) -> None:
-    """Nothing of it is claimed until it is resumed; it takes in jobs as before."""
+    """Claim nothing from the queue until it is resumed; it takes in jobs as before."""
     store.pause(checked_name(queue))
 
 
 def resume_queue(store: Adjustable, queue: str) -> None:
-    """Claim from it again, and let it take in jobs again. What holds it for a time still does."""
+    """Claim from the queue again, and let it take in jobs again. A hold for a time stays."""
     store.drain_queue(checked_name(queue), draining=False)
     store.pause(queue, paused=False)
 
 
 def drain_queue(store: Adjustable, queue: str) -> None:
-    """Take in no new jobs; what it has goes on."""
+    """Take in no new jobs; those that the queue has go on."""
     store.drain_queue(checked_name(queue))
 
 
 def limit_queue(store: Adjustable, queue: str, rules: QueueRules) -> QueueRules:
-    """Set limits (see `queue_rules`) for all workers, beside those that were set before; the answer
-    is what is set.
+    """Set limits (see `queue_rules`) for all workers, in addition to those that were set before.
+    Returns all that are set.
     """
     if rules == NO_QUEUE_RULES:
         raise InvalidOption("say what to limit: the concurrency, the rate or the weight.")
@@ -79,8 +79,8 @@ def limit_queue(store: Adjustable, queue: str, rules: QueueRules) -> QueueRules:
 
 
 def unlimit_queue(store: Adjustable, queue: str, only: frozenset[str] = frozenset()) -> QueueRules:
-    """Take back what was set at run time, all of it or only what is named; what the app declares
-    holds again. The answer is what is still set.
+    """Take back limits that were set at run time, all of them or `only` those; what the app
+    declares holds again. Returns the limits that are still set.
     """
     view = find_queue(store, checked_name(queue))
     adjusted = NO_QUEUE_RULES
@@ -91,7 +91,7 @@ def unlimit_queue(store: Adjustable, queue: str, only: frozenset[str] = frozense
 
 
 def hold_queue(store: Adjustable, queue: str, time_: Duration, clock: Clock | None = None) -> int:
-    """Claim nothing of it for so long; no time at all ends a hold. The answer is until when."""
+    """Claim nothing from the queue for that time; 0 ends a hold. Returns until when it is held."""
     gap = microseconds(duration(time_, what="the time to hold the queue"))
     until = (clock or SystemClock()).wall() + gap if gap else 0
     store.hold_queue(checked_name(queue), until)
@@ -101,8 +101,8 @@ def hold_queue(store: Adjustable, queue: str, time_: Duration, clock: Clock | No
 def limit_key(
     store: LimitVerbs, key: str, limit: int | None = None, rate: Rate | None = None
 ) -> KeyLimits:
-    """Say for all jobs of a key how many may be under way and how often one begins; with neither,
-    what the jobs say themselves holds again.
+    """Set for all jobs of a key how many may be under way and how often one begins; with neither,
+    the limits that the jobs carry hold again.
     """
     if limit is not None:
         whole(limit, "the limit of a key", most=MOST)
@@ -111,7 +111,7 @@ def limit_key(
 
 
 def left_in(store: InspectVerbs, queue: str) -> Left:
-    """What a queue has that is not finished; quarantined jobs do not count."""
+    """The jobs of a queue that are not finished; quarantined jobs do not count."""
     view = find_queue(store, queue)
     if view is None:
         return Left(0, 0, paused=False)
@@ -125,13 +125,13 @@ def wait_until_empty(
     store: InspectVerbs,
     queue: str,
     at_most: timedelta | None = None,
-    tell: Callable[[Left], None] = lambda _: None,
+    on_progress: Callable[[Left], None] = lambda _: None,
 ) -> Left:
-    """Wait until a queue has nothing left to do; the answer is what it has when the time is up."""
+    """Wait until a queue has nothing left to do; returns what it has then, or when time is up."""
     until = None if at_most is None else time.monotonic() + at_most.total_seconds()
     while (left := left_in(store, queue)).jobs:
         if until is not None and time.monotonic() >= until:
             break
-        tell(left)
+        on_progress(left)
         time.sleep(_LOOK_SECONDS)
     return left

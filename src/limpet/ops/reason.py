@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """What it is, and a sentence; `until`: when it will be over by itself, where that is known."""
+    """A kind and a sentence; `until`: when the reason will be over by itself, if that is known."""
 
     kind: Kind
     text: str
@@ -52,7 +52,7 @@ class TurnHolder(Struct, frozen=True, kw_only=True):
 
 
 class KeyReason(Reason, frozen=True, kw_only=True):
-    """Other jobs of its key have their turns; `ahead`: how many wait for one before this job."""
+    """Other jobs of its key have their turns; `ahead`: how many jobs get a turn before this one."""
 
     key: str
     limit: int
@@ -62,7 +62,7 @@ class KeyReason(Reason, frozen=True, kw_only=True):
 
 
 class ChildrenReason(Reason, frozen=True, kw_only=True):
-    """It waits for `pending` of so many children; `failed` are the first that did."""
+    """It waits for `pending` of its `children`; `failed`: the first of those that failed."""
 
     pending: int
     children: int
@@ -70,20 +70,20 @@ class ChildrenReason(Reason, frozen=True, kw_only=True):
 
 
 class MovingReason(Reason, frozen=True, kw_only=True):
-    """The store moves, or has moved, to another place."""
+    """The store is being moved, or was moved, to another place."""
 
     place: str
 
 
 class ConcurrencyReason(Reason, frozen=True, kw_only=True):
-    """As many jobs of the queue run as may."""
+    """As many jobs of the queue run as are allowed."""
 
     running: int
     concurrency: int
 
 
 class RateReason(Reason, frozen=True, kw_only=True):
-    """As many jobs of the queue have begun as may for now."""
+    """As many jobs of the queue have begun as its rate allows for now."""
 
     rate: str
 
@@ -96,7 +96,7 @@ class BreakerReason(Reason, frozen=True, kw_only=True):
 
 
 class WeightAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a job weighs; what is not named is nothing."""
+    """What a job weighs; a field that is left out is zero, or false."""
 
     cores: float | None = field(default=None, name="cpu")
     memory_bytes: int | None = field(default=None, name="memory")
@@ -104,7 +104,7 @@ class WeightAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GateReason(Reason, frozen=True, kw_only=True):
-    """No host has room for the job: what each has against it, and the one that is kept for it."""
+    """No host has room for the job: the reason of each, and the host that is reserved for it."""
 
     weight: WeightAnswer
     hosts: dict[str, str]
@@ -112,13 +112,13 @@ class GateReason(Reason, frozen=True, kw_only=True):
 
 
 class LineReason(Reason, frozen=True, kw_only=True):
-    """So many jobs of its queue come before it."""
+    """`ahead`: how many jobs of its queue come before it."""
 
     ahead: int
 
 
 class RunningReason(Reason, frozen=True, kw_only=True):
-    """It runs, or is being stopped, in that session of that worker."""
+    """It runs, or is being stopped, in a session of a worker."""
 
     session: str | None
     worker: str

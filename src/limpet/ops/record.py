@@ -1,7 +1,7 @@
-"""How what this package answers is written as JSON.
+"""Turns the answers of this package into JSON.
 
-An answer is a frozen struct. The names of its fields are the keys, but for bare numbers: there the
-field has the unit in its name, and the key is the one that users know.
+An answer is a frozen struct, and the names of its fields are the keys. Only where a field has the
+unit of a number in its name, the key may be a shorter one that users know.
 """
 
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ import msgspec
 
 
 def plain(answer: object) -> Any:
-    """An answer, or several of them, as JSON has it: objects, arrays, texts, numbers."""
+    """An answer, or several of them, as JSON data: objects, arrays, texts, numbers."""
     return msgspec.to_builtins(answer)
 
 
@@ -25,5 +25,5 @@ def iso(wall: int | None) -> str | None:
         return None
     try:
         return datetime.fromtimestamp(wall / 1e6, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, ArithmeticError, OSError):  # no time that a calendar has
+    except (ValueError, ArithmeticError, OSError):  # outside of what a calendar has
         return f"{wall} microseconds after 1970"

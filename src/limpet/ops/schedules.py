@@ -1,4 +1,4 @@
-"""Schedules: what there are, and what a person does to one."""
+"""Lists schedules, and does what a person does to one: pause, resume, remove, trigger."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -23,8 +23,8 @@ RUNS = 5
 class ScheduleAnswer(Struct, frozen=True, kw_only=True):
     """A schedule: when it ticks, and what became of its ticks so far.
 
-    `every` and `jitter` are durations as people say them. `declared`: the app whose code has it.
-    `fired` ticks became a job, `passed` ones did not.
+    `every` and `jitter` are durations in words. `declared`: the app whose code declares it. `fired`
+    ticks became a job, `passed` ones did not.
     """
 
     schedule: str
@@ -62,7 +62,7 @@ def find_schedule(store: ScheduleVerbs, id_: str) -> Schedule:
 
 def list_schedules(store: ScheduleVerbs) -> list[ScheduleAnswer]:
     """Every schedule, by id."""
-    return [_schedule_answer(each) for each in store.schedules()]
+    return [_schedule_answer(schedule) for schedule in store.schedules()]
 
 
 def show_schedule(
@@ -70,20 +70,20 @@ def show_schedule(
 ) -> ScheduleDetail:
     """One schedule with its next runs; raises `ScheduleNotFound`."""
     schedule = find_schedule(store, id_)
-    coming = tuple(each.isoformat() for each in next_runs(schedule, runs, clock))
+    coming = tuple(run.isoformat() for run in next_runs(schedule, runs, clock))
     return ScheduleDetail(**asdict(_schedule_answer(schedule)), next_runs=coming)
 
 
 def pause_schedule(store: ScheduleVerbs, id_: str) -> None:
-    """Let it tick no more until it is resumed; raises `ScheduleNotFound`."""
+    """Stop the ticks of a schedule until it is resumed; raises `ScheduleNotFound`."""
     if not store.pause_schedule(id_):
         raise ScheduleNotFound(id_)
 
 
 def resume_schedule(store: ScheduleVerbs, id_: str, clock: Clock | None = None) -> None:
-    """Let it tick again, from the next tick to come; raises `ScheduleNotFound`.
+    """Let a schedule tick again, from its next tick on; raises `ScheduleNotFound`.
 
-    Those in the time of the pause are not missed, whatever its `catch_up`: they were not wanted.
+    Ticks during the pause do not count as missed, whatever its `catch_up`: they were not wanted.
     """
     schedule = find_schedule(store, id_)
     now = (clock or SystemClock()).wall()
@@ -93,42 +93,43 @@ def resume_schedule(store: ScheduleVerbs, id_: str, clock: Clock | None = None) 
 
 
 def remove_schedule(store: ScheduleVerbs, id_: str) -> None:
-    """Let it tick no more; its jobs stay. Raises `ScheduleNotFound`."""
+    """Remove a schedule; its jobs stay. Raises `ScheduleNotFound`."""
     if not store.remove_schedule(id_):
         raise ScheduleNotFound(id_)
 
 
 def trigger_schedule(store: ScheduleVerbs, id_: str, clock: Clock | None = None) -> str:
-    """Hand in one job of it now; the answer is that job. Its ticks stay as they are.
+    """Enqueue one job of a schedule now and return the job's id. The ticks stay as they are.
 
-    Raises `MoveRefused` where it may not overlap and its last job is not finished.
+    Raises `MoveRefused` if the schedule may not overlap and its last job is not finished.
     """
     schedule = find_schedule(store, id_)
     if schedule.is_reserved:
         raise InvalidOption(
-            f"{id_} is done by workers themselves, without a job; run `limpet fsck --repair`."
+            f"schedule {id_} is run by workers themselves, without a job, and cannot be triggered; "
+            f"run `limpet fsck --repair`."
         )
     time = clock or SystemClock()
     job = schedule.job_at(IdSource(time).new(), time.wall())
-    told = store.trigger(schedule, job)
-    if told.outcome == "gone":
+    answer = store.trigger(schedule, job)
+    if answer.outcome == "gone":
         raise ScheduleNotFound(id_)
-    if told.outcome == "passed":
+    if answer.outcome == "passed":
         raise MoveRefused(
-            f"schedule {id_!r} does not overlap, and its job {told.last_job} is not finished; "
+            f"schedule {id_!r} does not overlap, and its job {answer.last_job} is not finished; "
             f"nothing was enqueued. Wait for it, or cancel it with `limpet job cancel "
-            f"{told.last_job}`."
+            f"{answer.last_job}`."
         )
-    receipt = told.receipts[0]
+    receipt = answer.receipts[0]
     if receipt.outcome == "draining":
         raise QueueDraining(job.queue)
     return receipt.job
 
 
 def next_runs(schedule: Schedule, number: int = RUNS, clock: Clock | None = None) -> list[datetime]:
-    """When it will hand in jobs next, jitter included, in its own time zone; none while paused.
+    """When a schedule next enqueues jobs, jitter included, in its own time zone; none if paused.
 
-    What was missed and is about to be caught up is not among them.
+    Missed ticks that are about to be caught up are left out.
     """
     if schedule.paused:
         return []

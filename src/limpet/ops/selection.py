@@ -1,7 +1,7 @@
-"""Chooses jobs by what is known of them: the filters of every list and of whatever is done to many.
+"""Chooses jobs by their properties: the filters of every list and of every bulk operation.
 
-State, queue and task are looked up by the store; the rest is compared here, a page at a time, so
-that the memory needed does not grow with the store.
+The store filters by state, queue and task. All else is compared here, a page at a time, so that the
+memory needed does not grow with the store.
 """
 
 from collections.abc import Iterator
@@ -17,16 +17,16 @@ from limpet.storage.contract.store import CHUNK, InspectVerbs
 
 
 class Readable(InspectVerbs, FlowVerbs, Protocol):
-    """What choosing jobs needs of a store."""
+    """The verbs of a store that choosing jobs needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """Which jobs are meant; None means any. Times are wall time in microseconds.
 
-    `error`: the kind of the error, or the class of what was raised, or a part of its text, in
-    whatever case. `since` is within, `until` is not. `parent`: the children of that job. `root`:
-    everything below that job.
+    `error`: the kind of the error, or the class of the exception, or a part of its text; upper and
+    lower case are the same. The moment of a `since` is included, that of an `until` is not.
+    `parent`: the children of that job. `root`: everything below that job.
     """
 
     state: State | None = None
@@ -43,7 +43,7 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing at all is asked for."""
+        """Whether there is no filter at all."""
         return self == Selection()
 
     @property
@@ -51,11 +51,11 @@ class Selection:
         return self == Selection(state=self.state, queue=self.queue, task=self.task)
 
     def within(self, state: State) -> "Selection":
-        """The same, of those in that state."""
+        """The same selection, of jobs in that state only."""
         return replace(self, state=state)
 
     def fits(self, job: Job) -> bool:
-        """Tell whether a job is one of these."""
+        """Whether a job is selected."""
         return (
             (self.state is None or job.state is self.state)
             and (self.queue is None or job.queue == self.queue)
@@ -63,17 +63,18 @@ class Selection:
             and (self.key is None or job.key == self.key)
             and (self.parent is None or job.parent == self.parent)
             and (self.root is None or job.root == self.root)
-            and (self.error is None or _tells(job.error, self.error))
+            and (self.error is None or _error_matches(job.error, self.error))
             and _between(job.created_at, self.created_since, self.created_until)
             and _between(job.finished_at, self.finished_since, self.finished_until)
         )
 
     def pages(self, store: Readable, most: int | None = None) -> Iterator[list[Job]]:
-        """Those jobs, newest first (children: oldest first), at most 1,000 at a time.
+        """The selected jobs, newest first (children: oldest first), at most 1,000 at a time.
 
-        Each page is read when it is asked for. `most`: how many jobs are looked at, in thousands,
-        whether they fit or not. No job comes twice, whatever moves meanwhile; one that begins to
-        fit behind the reader is found when this is done again.
+        Each page is read from the store when the iteration reaches it. `most`: how many jobs are
+        read at most, whether they fit or not, rounded up to whole pages. No job comes twice,
+        whatever changes meanwhile. A job that begins to fit after the iteration has passed it is
+        found by the next iteration.
         """
         cursor: str | None = None
         for seen in count(0, CHUNK):
@@ -89,19 +90,19 @@ class Selection:
     def page(
         self, store: Readable, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[Job], str | None]:
-        """At most so many of them, and the cursor that continues after them."""
+        """At most `limit` of the selected jobs, and the cursor that continues after them."""
         found: list[Job] = []
         size = limit if self._is_plain else CHUNK
         while True:
             page = self._read(store, cursor, size)
-            fitting = [place for place, job in enumerate(page.jobs) if self.fits(job)]
-            room = limit - len(found)
-            if len(fitting) > room:
-                # Read again up to the first for which there is no room: a cursor continues after
-                # a whole page only.
-                size = fitting[room]
+            fitting = [index for index, job in enumerate(page.jobs) if self.fits(job)]
+            places_left = limit - len(found)
+            if len(fitting) > places_left:
+                # Read again, only up to the first job that is too many: a cursor continues after a
+                # whole page only.
+                size = fitting[places_left]
                 continue
-            found += [page.jobs[place] for place in fitting]
+            found += [page.jobs[index] for index in fitting]
             cursor = page.cursor
             if cursor is None or len(found) == limit:
                 return found, cursor
@@ -121,7 +122,7 @@ def _between(moment: int | None, since: int | None, until: int | None) -> bool:
     return (since is None or moment >= since) and (until is None or moment < until)
 
 
-def _tells(cause: Cause | None, text: str) -> bool:
+def _error_matches(cause: Cause | None, text: str) -> bool:
     if cause is None:
         return False
     wanted = text.casefold()

@@ -1,6 +1,6 @@
-"""Why a job does not run, or nothing of a queue does: one reason, and a sentence that tells it.
+"""Why a job, or a queue, does not run: one reason, as a kind and a sentence.
 
-Where several hold at once, the one that a person must deal with first is told.
+Where there are several reasons, the answer is the one that a person must deal with first.
 """
 
 from collections import Counter
@@ -40,11 +40,11 @@ from limpet.storage.contract.relocation import MoveStage, MoveVerbs
 from limpet.storage.contract.shaping import BreakerVerbs, LimitVerbs
 from limpet.storage.contract.store import CHUNK
 
-# How many jobs are looked at, to find those that are ahead or that have a turn; and how many named.
+# How many jobs are read to find those that are ahead or have a turn; how many a sentence names.
 MOST_SEEN = 10 * CHUNK
 MOST_NAMED = 5
-# How many blocked jobs are looked at to tell what a queue waits for, so that a look stays cheap;
-# and how many that are ready, of each queue.
+# How many blocked jobs are read to see what queues wait for, and how many ready jobs of each queue:
+# few, so that an answer stays cheap.
 MOST_BLOCKED = 100
 MOST_READY = 20
 
@@ -52,7 +52,7 @@ _NEEDS_TASK = "needs task "
 
 
 class Explicable(Readable, BreakerVerbs, LimitVerbs, MoveVerbs, GateVerbs, Protocol):
-    """What finding a reason needs of a store."""
+    """The verbs of a store that finding a reason needs."""
 
 
 def why_job(store: Explicable, id_: str, now: int | None = None) -> Reason:
@@ -64,7 +64,7 @@ def why_job(store: Explicable, id_: str, now: int | None = None) -> Reason:
 
 
 def reason_of(store: Explicable, job: Job, now: int) -> Reason:
-    """The same, of a job that was just read."""
+    """The same, for a job that was just read."""
     if job.state is State.SCHEDULED:
         return _scheduled(job, now)
     if job.state is State.BLOCKED:
@@ -74,15 +74,15 @@ def reason_of(store: Explicable, job: Job, now: int) -> Reason:
     if job.state is State.RUNNING:
         return _running(store, job, now)
     if job.state is State.QUARANTINED:
-        told = f"its arguments do not fit: {job.error}" if job.error else "its arguments do not fit"
-        return Reason(kind=Kind.QUARANTINED, text=f"quarantined, because {told}")
+        why = f"its arguments do not fit: {job.error}" if job.error else "its arguments do not fit"
+        return Reason(kind=Kind.QUARANTINED, text=f"quarantined, because {why}")
     return _finished(job, now)
 
 
 def queue_reasons(store: Explicable, queues: Sequence[QueueView], now: int) -> dict[str, Reason]:
-    """Why nothing, or no more, of each queue is claimed, by its name; only where that is so."""
+    """Why no job, or no further one, of a queue is claimed: by queue, where there is a reason."""
     sessions, breakers = store.sessions(), _not_closed(store.breakers())
-    told: dict[str, Reason] = {}
+    reasons: dict[str, Reason] = {}
     for view in queues:
         reason = _held_back(view, now)
         if reason is None and view.counts.get(State.READY):
@@ -92,8 +92,8 @@ def queue_reasons(store: Explicable, queues: Sequence[QueueView], now: int) -> d
                 or _first_at_the_gate(store, view, now)
             )
         if reason is not None:
-            told[view.name] = reason
-    return told
+            reasons[view.name] = reason
+    return reasons
 
 
 def blocked_by(store: Readable, queues: Sequence[QueueView]) -> dict[str, Counter[str]]:
@@ -106,10 +106,10 @@ def blocked_by(store: Readable, queues: Sequence[QueueView]) -> dict[str, Counte
 
 
 def _waits_for(job: Job) -> str:
-    """In words that are the same for many jobs: there may be a key for each."""
-    told = job.blocked_by or "unknown"
-    if job.pending or told.startswith(_NEEDS_TASK) or job.key is None:
-        return told
+    """What a job waits for, in words that many jobs share; so without the key itself."""
+    blocked_by = job.blocked_by or "unknown"
+    if job.pending or blocked_by.startswith(_NEEDS_TASK) or job.key is None:
+        return blocked_by
     return "waits for its key"
 
 
@@ -127,14 +127,14 @@ def _scheduled(job: Job, now: int) -> Reason:
 def _blocked(store: Explicable, job: Job, now: int) -> Reason:
     if job.pending:
         return _waits_for_children(store, job)
-    told = job.blocked_by or ""
-    if told.startswith(_NEEDS_TASK):
-        task = told.removeprefix(_NEEDS_TASK)
+    blocked_by = job.blocked_by or ""
+    if blocked_by.startswith(_NEEDS_TASK):
+        task = blocked_by.removeprefix(_NEEDS_TASK)
         text = f"no live worker knows its task {task}; start one whose app has it"
         return TaskReason(kind=Kind.TASK, text=text, task=task)
     if job.key is not None:
         return _waits_for_key(store, job, job.key)
-    text = f"blocked: {told or 'for a reason that this version does not know'}"
+    text = f"blocked: {blocked_by or 'for a reason that this version does not know'}"
     return Reason(kind=Kind.TASK, text=text)
 
 
@@ -144,30 +144,30 @@ def _waits_for_key(store: Explicable, job: Job, key: str) -> Reason:
     holders = _with_a_turn(store, key, limit)
     waiting = Selection(state=State.BLOCKED, key=key).pages(store, MOST_SEEN)
     ahead = sum(
-        not each.pending and _place(each) < _place(job) for page in waiting for each in page
+        not other.pending and _place(other) < _place(job) for page in waiting for other in page
     )
-    named = ", ".join(f"{each.id} ({each.state})" for each in holders[:MOST_NAMED])
+    named = ", ".join(f"{holder.id} ({holder.state})" for holder in holders[:MOST_NAMED])
     more = ", …" if len(holders) > MOST_NAMED else ""
-    verb = "has its turn" if len(holders) == 1 else "have its turns"
-    told = [f"{named}{more} {verb}"] if holders else []
+    verb = "has its turn" if len(holders) == 1 else "have their turns"
+    parts = [f"{named}{more} {verb}"] if holders else []
     by_rate = rate is not None and len(holders) < limit
     if by_rate:
-        told.append(f"the next turn comes with its rate of {rate}")
-    if not told:
-        told.append("none of the jobs that were looked at has a turn")
+        parts.append(f"the next turn comes with its rate of {rate}")
+    if not parts:
+        parts.append("none of the jobs that were looked at has a turn")
     if ahead:
-        told.append(f"{_many(ahead, 'job', 'jobs')} ahead")
+        parts.append(f"{_many(ahead, 'job', 'jobs')} ahead")
     end = ""
     if (given.rate if by_rate else given.limit) is not None:
-        said = "that rate" if by_rate else f"its limit of {limit}"
-        end = f"; {said} was set at run time, `limpet keys unlimit {key}` takes it back"
+        adjusted = "that rate" if by_rate else f"its limit of {limit}"
+        end = f"; {adjusted} was set at run time, `limpet keys unlimit {key}` takes it back"
     return KeyReason(
         kind=Kind.KEY,
-        text=f"blocked by key {key}: {', '.join(told)}{end}",
+        text=f"blocked by key {key}: {', '.join(parts)}{end}",
         key=key,
         limit=limit,
         rate=None if rate is None else str(rate),
-        holders=tuple(TurnHolder(id=each.id, state=each.state) for each in holders),
+        holders=tuple(TurnHolder(id=holder.id, state=holder.state) for holder in holders),
         ahead=ahead,
     )
 
@@ -178,7 +178,7 @@ def _with_a_turn(store: Explicable, key: str, limit: int) -> list[Job]:
     for state in (State.RUNNING, State.READY, State.SCHEDULED):
         for jobs in Selection(state=state, key=key).pages(store, MOST_SEEN):
             keeps = state is not State.SCHEDULED
-            found += [each for each in jobs if keeps or (each.rules.key_strict and each.token)]
+            found += [job for job in jobs if keeps or (job.rules.key_strict and job.token)]
             if len(found) >= limit:
                 return found
     return found
@@ -188,8 +188,8 @@ def _waits_for_children(store: Explicable, job: Job) -> Reason:
     counts: Counter[State] = Counter()
     failed: list[str] = []
     for jobs in Selection(parent=job.id).pages(store):
-        counts.update(each.state for each in jobs)
-        failed += [each.id for each in jobs if each.state is State.FAILED]
+        counts.update(child.state for child in jobs)
+        failed += [child.id for child in jobs if child.state is State.FAILED]
     children = max(counts.total(), job.rules.children, job.pending)
     text = f"waits for {job.pending} of {_many(children, 'child', 'children')}"
     if failed:
@@ -208,7 +208,7 @@ def _ready(store: Explicable, job: Job, now: int) -> Reason:
     view = find_queue(store, job.queue)
     reason = _moving(store) or (None if view is None else _held_back(view, now))
     if reason is None:
-        breakers = [each for each in store.breakers() if job.task in each.rules.tasks]
+        breakers = [breaker for breaker in store.breakers() if job.task in breaker.rules.tasks]
         reason = _open(_not_closed(breakers), now)
     if reason is None:
         reason = _deserted(store.sessions()) or _at_the_gate(store, job, now)
@@ -216,7 +216,7 @@ def _ready(store: Explicable, job: Job, now: int) -> Reason:
 
 
 def _running(store: Explicable, job: Job, now: int) -> Reason:
-    names = {each.id: each.name for each in store.sessions(with_dead=True)}
+    names = {session.id: session.name for session in store.sessions(with_dead=True)}
     worker = names.get(job.session or "", "a worker that is gone")
     if job.cancel_requested_at is not None:
         gap = _gap(now - job.cancel_requested_at)
@@ -229,29 +229,29 @@ def _running(store: Explicable, job: Job, now: int) -> Reason:
 
 def _finished(job: Job, now: int) -> Reason:
     if job.state is State.FAILED and job.relaunch_at is not None:
-        text = f"failed ({job.error}); relaunched at {_when(job.relaunch_at, now)}"
+        text = f"failed ({job.error}); it is relaunched at {_when(job.relaunch_at, now)}"
         return Reason(kind=Kind.RELAUNCH, text=text, until=iso(job.relaunch_at))
-    told = "" if job.error is None or job.state is State.SUCCEEDED else f": {job.error}"
+    error = "" if job.error is None or job.state is State.SUCCEEDED else f": {job.error}"
     assert job.state in FINAL
-    return Reason(kind=Kind.FINISHED, text=f"it is {job.state}{told}")
+    return Reason(kind=Kind.FINISHED, text=f"it is {job.state}{error}")
 
 
-# -- what keeps back what is ready
+# -- what holds ready jobs back
 
 
 def _moving(store: Explicable) -> Reason | None:
     part, _ = store.relocation()
     if part is None or part.stage is MoveStage.ARRIVED:
         return None
-    told = (
+    moved = (
         f"moved to {part.place}" if part.stage is MoveStage.MOVED else f"being moved ({part.place})"
     )
-    text = f"the store is {told}; nothing starts here"
+    text = f"the store is {moved}; nothing starts here"
     return MovingReason(kind=Kind.MOVING, text=text, place=part.place)
 
 
 def _held_back(view: QueueView, now: int) -> Reason | None:
-    """What keeps a whole queue back, whoever would take its jobs."""
+    """What holds a whole queue back, for every worker."""
     name, rules, running = view.name, view.rules, view.counts.get(State.RUNNING, 0)
     if view.paused:
         text = f"queue {name} is paused; `limpet queues resume {name}` lets it go on"
@@ -278,13 +278,13 @@ def _held_back(view: QueueView, now: int) -> Reason | None:
 
 
 def _not_closed(breakers: Sequence[BreakerStatus]) -> list[BreakerStatus]:
-    return [each for each in breakers if each.state is not BreakerState.CLOSED]
+    return [breaker for breaker in breakers if breaker.state is not BreakerState.CLOSED]
 
 
 def _holding(
     store: Explicable, view: QueueView, breakers: Sequence[BreakerStatus], now: int
 ) -> Reason | None:
-    """An open breaker that holds ready jobs of that queue back."""
+    """The reason if an open breaker holds ready jobs of that queue back."""
     for breaker in breakers:
         for task in sorted(breaker.rules.tasks):
             if store.jobs(JobFilter(State.READY, view.name, task), limit=1).jobs:
@@ -299,7 +299,7 @@ def _open(breakers: Sequence[BreakerStatus], now: int) -> Reason | None:
         if breaker.state is BreakerState.PROBING:
             then = "one job is being tried"
         elif breaker.probe_at is None or breaker.probe_at <= now:
-            then = "one job is tried when a worker next asks"
+            then = "one job is tried at a worker's next claim"
         else:
             then = f"one job is tried at {_when(breaker.probe_at, now)}"
         return BreakerReason(
@@ -313,52 +313,54 @@ def _open(breakers: Sequence[BreakerStatus], now: int) -> Reason | None:
 
 
 def _deserted(sessions: Sequence[Session]) -> Reason | None:
-    workers = [each for each in sessions if each.kind is SessionKind.WORKER]
-    if any(each.state is SessionState.LIVE and not each.overdue for each in workers):
+    workers = [session for session in sessions if session.kind is SessionKind.WORKER]
+    if any(worker.state is SessionState.LIVE and not worker.overdue for worker in workers):
         return None
-    left = sum(each.state is SessionState.DRAINING for each in workers)
-    told = f" ({left} on the way out)" if left else ""
-    text = f"no worker is live{told}; start one with limpet worker"
+    draining = sum(worker.state is SessionState.DRAINING for worker in workers)
+    beside = f" ({draining} draining)" if draining else ""
+    text = f"no worker is live{beside}; start one with limpet worker"
     return Reason(kind=Kind.NO_WORKER, text=text)
 
 
 def _at_the_gate(store: Explicable, job: Job, now: int) -> Reason | None:
-    """No host has room for what it weighs."""
+    """The reason if no host has room for what the job weighs."""
     weight = weight_in(job)
     return None if weight is None else kept_off(store, job, weight, now)
 
 
 def _first_at_the_gate(store: Explicable, view: QueueView, now: int) -> Reason | None:
-    """The same of the first weighted job of a queue, among the newest that are ready."""
+    """The same for the first weighted job of a queue, among the newest that are ready."""
     ready = store.jobs(JobFilter(State.READY, view.name), limit=MOST_READY).jobs
-    first = min((each for each in ready if weight_in(each)), key=_place, default=None)
+    first = min((job for job in ready if weight_in(job)), key=_place, default=None)
     return None if first is None else _at_the_gate(store, first, now)
 
 
 def _in_line(store: Explicable, job: Job, ready: int) -> Reason:
-    """`ready`: how many of the queue are; of a long line only the newest are looked at."""
+    """How many jobs are ahead of a ready one. `ready`: how many the queue has; of a long line only
+    the newest are read.
+    """
     mine = _place(job)
     ahead = seen = 0
     for jobs in Selection(state=State.READY, queue=job.queue).pages(store, MOST_SEEN):
         seen += len(jobs)
-        ahead += sum(_place(each) < mine for each in jobs)
+        ahead += sum(_place(other) < mine for other in jobs)
     older = max(0, ready - seen) if seen >= MOST_SEEN else 0
     ahead += older
     about = "about " if older else ""
     text = f"ready, with {about}{_many(ahead, 'job', 'jobs')} ahead of it in queue {job.queue}"
     if not ahead:
-        text = f"ready, and first in queue {job.queue}; a worker of that queue with room takes it"
+        text = f"ready, and first in queue {job.queue}; the next free worker of that queue takes it"
     if job.suspect:
         text += "; it runs alone, because a process that ran it died"
     return LineReason(kind=Kind.IN_LINE, text=text, ahead=ahead)
 
 
 def _place(job: Job) -> tuple[int, int, str]:
-    """Its place in a line; ids stand for the numbers of the store, which grow as they do."""
+    """The place of a job in a line; ids stand for the store's row numbers, which grow like them."""
     return sort_key(job.ready_at, job.priority), job.created_at, job.id
 
 
-# -- words
+# -- wording
 
 
 def _many(count: int, one: str, many: str) -> str:

@@ -1,4 +1,4 @@
-"""The context of an attempt: what a running task can know and say of itself."""
+"""The context of an attempt: what a running task can learn and report about itself."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ _complaints = logging.Handler()
 
 
 class AttemptLink(Protocol):
-    """What the worker gives a context; any thread of the attempt may use it."""
+    """The link of a context to the worker; any thread of the attempt may use it."""
 
     def progress(self, done: float, total: float | None, note: str) -> None: ...
 
@@ -36,7 +36,7 @@ class AttemptLink(Protocol):
 
 
 class JobView(NamedTuple):
-    """The job that an attempt belongs to; counters are as they were when it began."""
+    """The job of an attempt; its counters are those of the moment when the attempt began."""
 
     id: str
     task: str
@@ -48,10 +48,10 @@ class JobView(NamedTuple):
 
 
 class Context:
-    """The attempt that a task runs in; a parameter annotated with it is given it.
+    """The attempt in which a task runs; the worker passes it as the parameter annotated with it.
 
     `attempt` counts from 1. `token` grows with every attempt of a job, so that other systems can
-    tell a late one.
+    recognise a late one.
     """
 
     __slots__ = ("_children", "_link", "_log", "attempt", "job", "token")
@@ -68,7 +68,7 @@ class Context:
         return f"<Context {self.job.id} {self.job.task} attempt {self.attempt}>"
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """Say how far the job is, in its own unit; it also tells that the attempt is not stuck."""
+        """Report how far the job is, in its own unit; a report also shows that it is not stuck."""
         amount(done, "progress: done")
         if total is not None:
             amount(total, "progress: total")
@@ -97,17 +97,17 @@ class Context:
 
     @property
     def children(self) -> Sequence[ChildResult]:
-        """The children of this job, oldest first; none before it has any.
+        """The children of this job, oldest first; empty before it has any.
 
-        Those that failed are left out where the flow says "skip". Read once, when first asked for;
-        where they are many, an async task awaits `achildren()` instead.
+        Children that failed are left out where the flow has failed="skip". Read from the store
+        once, at the first use; if there are many, an async task awaits `achildren()` instead.
         """
         if self._children is None:
             self._children = self._link.children()
         return self._children
 
     async def achildren(self) -> Sequence[ChildResult]:
-        """As `children`, without blocking the event loop."""
+        """Like `children`, without blocking the event loop."""
         return await asyncio.to_thread(lambda: self.children)
 
     def fan_out(
@@ -120,9 +120,9 @@ class Context:
         raise FanOut(calls, failed=failed)
 
     def rate_limited(self, retry_after: Duration) -> NoReturn:
-        """End this attempt; nothing of its queue begins before `retry_after`. Nothing is spent.
+        """End this attempt, at no cost; no job of its queue begins before `retry_after` is over.
 
-        It may be what an HTTP server says in `Retry-After`, as long as that is a number.
+        `retry_after` may be the header `Retry-After` of an HTTP server, if it is a number.
         """
         if isinstance(retry_after, str) and retry_after.strip().isdecimal():
             retry_after = int(retry_after)
@@ -133,12 +133,12 @@ running: ContextVar[Context | None] = ContextVar("limpet_running", default=None)
 
 
 def current() -> Context | None:
-    """The context of the attempt that this code runs in, or None outside of one."""
+    """The context of the attempt in which this code runs, or None outside of one."""
     return running.get()
 
 
 class _JobLogger(logging.Logger):
-    """Sends each line to the job's log, and then to the user's own logging, by its levels."""
+    """Sends each line to the job's log, and then to the user's own logging, if its level allows."""
 
     def __init__(self, job: JobView, link: AttemptLink) -> None:
         super().__init__(LOGGER, logging.DEBUG)
@@ -146,7 +146,7 @@ class _JobLogger(logging.Logger):
         self._link = link
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Keep the line with the job, then hand it on; as with any logger, nothing is raised."""
+        """Keep the line with the job, then pass it on; like any logger, it raises nothing."""
         _send(self._link, record)
         outer = logging.getLogger(LOGGER)
         if outer.isEnabledFor(record.levelno):
@@ -156,19 +156,19 @@ class _JobLogger(logging.Logger):
 
 
 class JobLogHandler(logging.Handler):
-    """For the root logger of an executor: what is logged inside an attempt goes to its job."""
+    """A handler for the root logger of an executor: sends what an attempt logs to its job."""
 
     def __init__(self, level: int = logging.NOTSET) -> None:
         super().__init__(level)
         self._inside = threading.local()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the record to the attempt that it was made in; never raises, never recurses."""
+        """Send the record to the attempt in which it was made; never raises, never recurses."""
         context = running.get()
         # Limpet's own lines are not the job's, and those of `ctx.log` are there already.
         if context is None or record.name.partition(".")[0] == "limpet":
             return
-        # What the link itself logs must not come back to it.
+        # Records that the link itself logs must not come back to it.
         if getattr(self._inside, "busy", False):
             return
         self._inside.busy = True
@@ -179,7 +179,7 @@ class JobLogHandler(logging.Handler):
 
 
 def _send(link: AttemptLink, record: logging.LogRecord) -> None:
-    # Only an `Exception` is caught: an `AttemptStopped` that arrives meanwhile must get through.
+    # Catches only `Exception`: an `AttemptStopped` that arrives meanwhile must get through.
     try:
         link.line(record.levelname.lower(), _text(record))
     except Exception:

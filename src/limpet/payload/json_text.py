@@ -1,6 +1,6 @@
-"""Values as JSON text that reads back equal, or a sentence that says why not.
+"""Values as JSON text that reads back equal; a value that cannot is refused with the reason.
 
-A tuple becomes a list, and a text or a number of a class of its own a plain one.
+Tuples are read back as lists, and instances of subclasses of `str`, `int` or `float` as plain ones.
 """
 
 import json
@@ -12,12 +12,12 @@ import msgspec
 from limpet.domain.errors import PayloadInvalid
 
 _decode = msgspec.json.Decoder().decode
-# Made once: `json.dumps` with settings of one's own makes an encoder for each call.
+# Made once: `json.dumps` with options makes a new encoder for each call.
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _SCALARS = (str, int, bool, type(None))
 _encode_flat = msgspec.json.Encoder().encode
-# Lists and objects around one another: as many as every reader takes, pydantic the fewest, whatever
-# limit of recursion its process has.
+# Most levels of nested lists and objects: every reader takes so many, whatever the recursion limit
+# of its process. Pydantic takes the fewest.
 MOST_LEVELS = 200
 _FLAT, _TEXT = frozenset(_SCALARS), frozenset({str})
 
@@ -25,7 +25,7 @@ _FLAT, _TEXT = frozenset(_SCALARS), frozenset({str})
 def to_text(value: Any, *, what: str) -> str:
     """JSON text of a value made of dicts, lists, texts, numbers, booleans and None."""
     if type(value) is dict and _FLAT.issuperset(map(type, value.values())):
-        # Most arguments, in a tenth of the time. What it does not take is told below.
+        # Most arguments are flat; this takes a tenth of the time. Errors are raised further below.
         try:
             if _TEXT.issuperset(map(type, value)):
                 return _encode_flat(value).decode()
@@ -59,11 +59,11 @@ def from_text(text: str) -> Any:
     try:
         return _decode(text)  # a seventh of the time; every job's arguments come this way
     except msgspec.MsgspecError:
-        return json.loads(text)  # what others wrote and only this one takes: NaN, 1e400
+        return json.loads(text)  # other writers may use what only this reader takes: NaN, 1e400
 
 
 def _check(value: Any, path: str, levels: int) -> None:
-    """`levels`: how many lists and objects there may be around one another."""
+    """Raise `PayloadInvalid` for what JSON cannot hold; `levels`: the most levels of nesting."""
     if isinstance(value, float):
         if not math.isfinite(value):
             raise PayloadInvalid(f"{path} is {value}, which JSON cannot hold.", field=path)

@@ -1,4 +1,4 @@
-"""Which parts of a value are secret, so that they are masked wherever anything is shown."""
+"""Finds the secret parts of a value, so that they are masked wherever the value is shown."""
 
 import dataclasses
 import types
@@ -24,10 +24,10 @@ def path_text(path: Path) -> str:
 
 
 def reveal(shown: Any, whole: Any, path: Path) -> tuple[Any, list[Path]]:
-    """Put what is behind `SecretStr` and `SecretBytes` into a dumped value.
+    """Replace the stars of `SecretStr` and `SecretBytes` in a dumped value by the secrets.
 
-    `shown` is the JSON dump, in which they are stars, and `whole` the dump in Python's types, in
-    which they are themselves. The answer is the dump with the secrets in it, and their paths.
+    `shown` is the JSON dump, in which secrets are stars. `whole` is the dump in Python's types,
+    which has the secrets. Returns the JSON dump with the secrets, and their paths.
     """
     from pydantic import SecretBytes, SecretStr
 
@@ -61,10 +61,9 @@ def _text(secret: bytes, path: Path) -> str:
 
 
 def marked(hint: Any, tree: Any, path: Path) -> Iterator[Path]:
-    """The paths in a dumped value whose annotation carries the mark, at any depth.
+    """The paths in a dumped value whose annotation carries the `Secret` mark, at any depth.
 
-    Where an annotation leaves a choice, every choice is followed: too much is masked rather than
-    too little.
+    Every member of a union is followed: too much is masked rather than too little.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -86,8 +85,8 @@ def marked(hint: Any, tree: Any, path: Path) -> Iterator[Path]:
 
 
 def is_marked(metadata: Sequence[Any]) -> bool:
-    """Tell whether the extras of an `Annotated[…]` carry the mark."""
-    return any(each is Secret or isinstance(each, Secret) for each in metadata)
+    """Whether the metadata of an `Annotated[…]` carries the `Secret` mark."""
+    return any(item is Secret or isinstance(item, Secret) for item in metadata)
 
 
 def _in_list(
@@ -111,7 +110,7 @@ def _in_fields(hint: Any, tree: dict[str, Any], path: Path) -> Iterator[Path]:
 
 
 def _fields(hint: Any) -> Iterator[tuple[set[str], Any, Sequence[Any]]]:
-    """(names in JSON, annotation, extras) of each field of a model, a dataclass or a typed dict."""
+    """(names in JSON, annotation, metadata) of each field of a model, dataclass or typed dict."""
     kind = get_origin(hint) or hint
     if not isinstance(kind, type):
         return

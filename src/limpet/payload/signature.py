@@ -1,4 +1,4 @@
-"""A task's signature: arguments are checked against it when enqueued and again before running."""
+"""A task's signature: arguments are checked against it when enqueued, and again before the run."""
 
 import inspect
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from limpet.payload.json_text import from_text, to_text
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
-# Taken by `enqueue` itself.
+# A parameter of `enqueue` itself, which no task may use.
 RESERVED = "within"
 _PLAIN_TYPES = (str, int, float, bool)
-# What does not fit is said in a sentence, not in a page of them.
+# Bounds that keep the reason of a misfit to one sentence.
 _LONGEST_PLACE, _MOST_REASONS = 120, 10
 
 
@@ -28,41 +28,50 @@ class Packed(NamedTuple):
     secrets: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"<Packed {len(self.args)} characters>"  # they may hold secrets
+        return f"<Packed {len(self.args)} characters>"  # without the arguments: they may be secret
 
 
 _NOTHING = Packed("null", ())
 
 
 class Signature:
-    """What a task takes and returns."""
+    """The parameters of a task and its result, as they are stored and read."""
 
     context_name: str | None
-    """The parameter annotated with `Context`, which is given when the task runs; never stored."""
+    """The parameter annotated with `Context`, which the worker passes; it is never stored."""
 
     def __init__(self, task: str, function: Callable[..., Any]) -> None:
         self._task = task
         self._function = function
         whole = inspect.signature(function)
         self._annotations = {
-            each.name: each.annotation
-            for each in whole.parameters.values()
-            if each.annotation is not each.empty
+            parameter.name: parameter.annotation
+            for parameter in whole.parameters.values()
+            if parameter.annotation is not parameter.empty
         }
         self.context_name = self._find_context(whole)
-        parameters = [each for each in whole.parameters.values() if each.name != self.context_name]
+        parameters = [
+            parameter
+            for parameter in whole.parameters.values()
+            if parameter.name != self.context_name
+        ]
         for parameter in parameters:
             self._check(parameter)
         if whole.return_annotation is not whole.empty:
             self._annotations["return"] = whole.return_annotation
-        # As whoever enqueues sees it: without the context.
+        # The signature for callers that enqueue: without the context.
         self._signature = whole.replace(parameters=parameters)
-        self._rest = next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), None)
-        named = [each for each in parameters if each.name != self._rest]
+        self._rest = next(
+            (parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD),
+            None,
+        )
+        named = [parameter for parameter in parameters if parameter.name != self._rest]
         self.defaults = {
-            each.name: each.default for each in named if each.default is not each.empty
+            parameter.name: parameter.default
+            for parameter in named
+            if parameter.default is not parameter.empty
         }
-        self._by_name = frozenset(each.name for each in named)
+        self._by_name = frozenset(parameter.name for parameter in named)
         self._required = self._by_name - self.defaults.keys()
 
     def _check(self, parameter: inspect.Parameter) -> None:
@@ -80,16 +89,16 @@ class Signature:
 
     def _find_context(self, whole: inspect.Signature) -> str | None:
         found = [
-            each
-            for each in whole.parameters.values()
-            if each.name in self._annotations
-            and is_context(self._function, self._annotations[each.name])
+            parameter
+            for parameter in whole.parameters.values()
+            if parameter.name in self._annotations
+            and is_context(self._function, self._annotations[parameter.name])
         ]
         if not found:
             return None
         one = found[0]
         if len(found) > 1 or one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
-            names = ", ".join(repr(each.name) for each in found)
+            names = ", ".join(repr(parameter.name) for parameter in found)
             raise InvalidOption(
                 f"task {self._task!r}: annotate one ordinary parameter with Context, and no other "
                 f"({names})."
@@ -114,7 +123,7 @@ class Signature:
 
     @cached_property
     def _as_stored(self) -> dict[str, Any]:
-        """Arguments that need no reading when they are of this type; None: whatever they are."""
+        """The types in which arguments are stored unchanged, by name; None stands for any type."""
         found: dict[str, Any] = {}
         for name in self._by_name:
             hint = self._hints.get(name)
@@ -129,7 +138,7 @@ class Signature:
         return {}
 
     def pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
-        """Check arguments and make them storable, or raise `PayloadInvalid`."""
+        """Check arguments and return them as they are stored; raises `PayloadInvalid`."""
         tree = self._bind(args, kwargs)
         secrets: list[str] = []
         plain = self._as_stored
@@ -145,11 +154,11 @@ class Signature:
         return Packed(text, tuple(secrets))
 
     def unpack(self, text: str) -> dict[str, Any]:
-        """Stored arguments as the task takes them, or `PayloadInvalid` where they do not fit."""
+        """Stored arguments as the task takes them; raises `PayloadInvalid` if they do not fit."""
         return self.read(self.tree(text))
 
     def tree(self, text: str) -> dict[str, Any]:
-        """What the JSON of stored arguments says, or `PayloadInvalid`."""
+        """Stored arguments as a dict of plain JSON values; raises `PayloadInvalid`."""
         try:
             tree = from_text(text)
         except (ValueError, RecursionError) as error:
@@ -161,18 +170,18 @@ class Signature:
         return tree
 
     def read(self, tree: dict[str, Any]) -> dict[str, Any]:
-        """As `unpack`, from what their JSON says."""
+        """Like `unpack`, from the dict of `tree`."""
         arguments = self._bind((), tree)
         plain = self._as_stored
         for name, value in arguments.items():
-            # Run for every job: most arguments are of a plain type and stay as they are.
+            # This runs for every job: most arguments are of a plain type and stay as they are.
             kind = plain.get(name, self)
             if kind is not None and kind is not type(value):
                 arguments[name] = self._read(name, self._hint(name), value)
         return arguments
 
     def pack_result(self, value: Any) -> Packed:
-        """What the task returned, as JSON text."""
+        """The value that the task returned, as JSON text."""
         if value is None:
             return _NOTHING
         hint = self._hints.get("return")
@@ -206,7 +215,7 @@ class Signature:
                 field="return",
             )
         try:
-            result.check()  # its counts are a dict, which anybody may have changed since
+            result.check()  # again: its counts are a dict, which code may have changed since
         except InvalidOption as error:
             raise PayloadInvalid(f"{self._task}: {error}", field="return") from None
         value, secrets = result.value, list[str]()
@@ -225,7 +234,7 @@ class Signature:
         names = kwargs.keys()
         all_known = not args and self._by_name.issuperset(names)
         if all_known and (len(names) == len(self._by_name) or self._required <= names):
-            return kwargs  # what `bind` would say, in a tenth of its time
+            return kwargs  # the answer of `bind`, in a tenth of its time
         try:
             if self.context_name in names:
                 raise TypeError(
@@ -271,7 +280,7 @@ class Signature:
             raise PayloadInvalid(
                 f"{self._task}: {name!r} cannot be stored as JSON: {error}.", field=name
             ) from None
-        except (ValueError, RecursionError):  # of the serializer, which counts the levels
+        except (ValueError, RecursionError):  # raised by the serializer, which counts the levels
             raise self._too_deep(name) from None
         try:
             tree, hidden = secret.reveal(shown, whole, (name,))
@@ -308,7 +317,7 @@ class Signature:
         from pydantic import ValidationError
 
         try:
-            # As JSON, so that a strict model knows that a date can only be a text here.
+            # Read as JSON, so that a strict model accepts text for a date.
             return self._adapter(name, hint).validate_json(to_text(value, what=name))
         except ValidationError as error:
             raise self._misfit(name, error) from None
@@ -318,13 +327,13 @@ class Signature:
 
 
 def _reasons(name: str, error: "ValidationError") -> str:
-    # Where and why, but never the value: it may be a secret.
+    # The place and the reason, but never the value: it may be a secret.
     reasons = []
-    for each in error.errors(include_url=False, include_input=False, include_context=False):
-        where = ".".join([name, *(str(part) for part in each["loc"])])
+    for detail in error.errors(include_url=False, include_input=False, include_context=False):
+        where = ".".join([name, *(str(part) for part in detail["loc"])])
         if len(where) > _LONGEST_PLACE:
             where = f"{where[: _LONGEST_PLACE // 2]}…{where[-_LONGEST_PLACE // 2 :]}"
-        reasons.append(f"{where}: {each['msg']}")
+        reasons.append(f"{where}: {detail['msg']}")
     if (more := len(reasons) - _MOST_REASONS) > 0:
         reasons = [*reasons[:_MOST_REASONS], f"and {more} more"]
     return "; ".join(reasons)

@@ -1,4 +1,4 @@
-"""Brings the arguments of jobs that older code has enqueued up to the version of the task."""
+"""Upgrades the arguments of jobs that older code has enqueued to the task's version."""
 
 from collections.abc import Callable
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
@@ -16,7 +16,7 @@ HIGHEST_VERSION = 1_000_000
 
 
 def checked_version(task: str, version: int) -> int:
-    """Check the version of a task, or refuse it with a sentence."""
+    """Check the version of a task; raises `InvalidOption`."""
     return whole(version, f"task {task!r}: version", most=HIGHEST_VERSION)
 
 
@@ -27,21 +27,20 @@ class Upgrades:
         self._steps: dict[int, Upgrade] = {}
 
     def add(self, task: str, version: int, from_version: int, step: Upgrade) -> None:
-        """Keep a step, or say why it cannot be one."""
+        """Add a step; raises `InvalidOption` if it cannot be one."""
         if not is_whole(from_version) or not 1 <= from_version < version:
             raise InvalidOption(
                 f"task {task!r} is of version {version}, so it can be upgraded from versions below "
-                f"that, not from {from_version!r}; raise it with @app.task(version=…)."
+                f"that, not from {from_version!r}; set a higher one with @app.task(version=…)."
             )
         if from_version in self._steps:
             raise InvalidOption(
-                f"task {task!r} has an upgrade from version {from_version} already; keep one of "
-                f"them."
+                f"task {task!r} has two upgrades from version {from_version}; remove one of them."
             )
         kinds = (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction)
         if not callable(step) or any(is_(step) for is_ in kinds):
             raise InvalidOption(
-                f"task {task!r}: @{task}.upgrade(…) is for plain functions, of the arguments as a "
+                f"task {task!r}: @{task}.upgrade(…) takes a plain function of the arguments as a "
                 f"dict."
             )
         self._steps[from_version] = step
@@ -49,7 +48,7 @@ class Upgrades:
     def unpack(
         self, signature: Signature, task: str, have: int, want: int, text: str
     ) -> dict[str, Any]:
-        """Stored arguments of version `have` as the task takes them, or `PayloadInvalid`."""
+        """Stored arguments of version `have` as the task takes them; raises `PayloadInvalid`."""
         tree = signature.tree(text)
         for version in range(have, want):
             step = self._steps.get(version)

@@ -1,4 +1,4 @@
-"""`limpet.toml`: where it is, and what may stand in it."""
+"""`limpet.toml`: where it is, and what it may set."""
 
 import tomllib
 from pathlib import Path
@@ -14,8 +14,8 @@ WORKER = "worker"
 _TABLES = {RETENTION: 'retention.failed = "30d"', WORKER: 'worker.lease = "10s"'}
 
 
-def here() -> Path:
-    """The current folder, or a sentence if it is gone."""
+def current_folder() -> Path:
+    """The current folder; refused with a sentence if it cannot be read."""
     try:
         return Path.cwd()
     except OSError as error:
@@ -25,7 +25,7 @@ def here() -> Path:
 
 
 def lines_of(path: Path) -> dict[str, Any]:
-    """What the file says; nothing where there is none."""
+    """The settings in the file; none if there is no file."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

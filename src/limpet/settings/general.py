@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.domain.duration import Duration
-from limpet.settings.file import FILE, PLAIN, RETENTION, here, lines_of
+from limpet.settings.file import FILE, PLAIN, RETENTION, current_folder, lines_of
 from limpet.settings.values import a_count, a_text, a_time
 
 DEFAULT_URL = "sqlite:///limpet.db"
@@ -20,7 +20,7 @@ class Settings:
     """What can be set outside the code.
 
     `app`: the user's app as "module:name". `payload_limit`: the most bytes of arguments or of a
-    result. `store_patience`: how long `enqueue` goes on trying where the store does not answer.
+    result. `store_patience`: how long `enqueue` goes on trying while the store does not answer.
     `retention`: how long finished jobs are kept, by state.
     """
 
@@ -42,7 +42,7 @@ def load(
 ) -> Settings:
     """The settings in force; a wrong one is refused with its name and its source."""
     variables = os.environ if environ is None else environ
-    path = (folder or here()) / FILE
+    path = (folder or current_folder()) / FILE
     lines = lines_of(path)
     found: dict[str, Any] = {}
     given = {

@@ -1,4 +1,7 @@
-"""Values as people write them in arguments, variables and files, or a sentence with the source."""
+"""Reads values as people write them in arguments, variables and files.
+
+A wrong value is refused with a sentence that names its source.
+"""
 
 import contextlib
 import math
@@ -31,7 +34,7 @@ def a_name(value: object, source: str) -> str:
 
 
 def a_count(value: object, source: str, *, least: int, unit: str = "") -> int:
-    """A whole number from `least` up; a variable's text counts."""
+    """A whole number from `least` up; the text of a variable is fine too."""
     number = None
     if isinstance(value, int | str) and not isinstance(value, bool):
         try:
@@ -45,7 +48,7 @@ def a_count(value: object, source: str, *, least: int, unit: str = "") -> int:
 
 
 def a_share(value: object, source: str, *, least: float, most: float) -> float:
-    """A number between two bounds, of which the lower one counts unless it is nothing."""
+    """A number between two bounds; the bounds themselves are allowed, but not 0."""
     number = math.nan
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         with contextlib.suppress(ValueError):
@@ -63,7 +66,7 @@ def a_time(
     least: timedelta = timedelta(),
     most: timedelta | None = None,
 ) -> timedelta:
-    """A duration; a variable's bare number is seconds, as a number is everywhere."""
+    """A duration; the bare number of a variable is seconds, as numbers are everywhere."""
     if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value.strip()):
         value = float(value)
     read = duration(value, what=source)
@@ -91,14 +94,14 @@ def a_switch(value: object, source: str) -> bool:
 
 
 def some_queues(value: object, source: str) -> dict[str, int | None]:
-    """Queues and the most jobs of each at once: "email=5,video", a list of such, or a table."""
+    """Queues and how many jobs of each may run at once: "email=5,video", a list, or a table."""
     pairs: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
         pairs = list(value.items())
     elif isinstance(value, str | list | tuple):
         texts = value.split(",") if isinstance(value, str) else value
-        for each in texts:
-            name, separator, most = a_text(each, source).partition("=")
+        for text in texts:
+            name, separator, most = a_text(text, source).partition("=")
             pairs.append((name.strip(), most.strip() if separator else None))
     else:
         raise InvalidOption(f'{source} is {value!r}; write queues such as "email=5".')
@@ -106,7 +109,7 @@ def some_queues(value: object, source: str) -> dict[str, int | None]:
     for name, most in pairs:
         a_name(name, f"{source}: queue")
         if name in queues:
-            raise InvalidOption(f"{source} names the queue {name!r} twice; say it once.")
+            raise InvalidOption(f"{source} names the queue {name!r} twice; write it once.")
         limit = None if most is None else a_count(most, f"{source}: {name}", least=1)
         queues[name] = limit
     return queues

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, assert_never, get_type_hints
 from limpet.domain.errors import InvalidOption
 from limpet.domain.worker_settings import Setting, SettingKind, WorkerSettings
 from limpet.settings import values
-from limpet.settings.file import FILE, WORKER, here, lines_of, refuse_unknown
+from limpet.settings.file import FILE, WORKER, current_folder, lines_of, refuse_unknown
 
 _METAVARS: Final = {
     SettingKind.NAME: "NAME",
@@ -26,7 +26,7 @@ _METAVARS: Final = {
 class WorkerOption(NamedTuple):
     """A setting of a worker as an option of its command.
 
-    `flags`: for example `--lease`. `metavar`: how its value is called; None for a switch.
+    `flags`: for example `--lease`. `metavar`: the name of its value in the help; None for a switch.
     `repeats`: whether it may be given several times.
     """
 
@@ -60,7 +60,7 @@ def worker_options() -> list[WorkerOption]:
 
 
 def default_of(name: str) -> str:
-    """What holds where a setting is not given, in words; nothing where that is no limit."""
+    """The default of a setting in words; empty if the default is no limit."""
     setting, default = declared()[name], WorkerSettings._field_defaults[name]
     if setting.otherwise or default is None:
         return setting.otherwise
@@ -70,7 +70,7 @@ def default_of(name: str) -> str:
 
 
 def _help_of(name: str, setting: Setting) -> str:
-    """The help of an option, and what holds without it."""
+    """The help of an option, with its default."""
     default = "" if setting.kind is SettingKind.SWITCH else default_of(name)
     return f"{setting.help} (else {default})" if default else setting.help
 
@@ -83,10 +83,10 @@ def load_worker(
 ) -> WorkerSettings:
     """The worker's settings in force; a wrong one is refused with its source.
 
-    `given`: the arguments by name; None, or an empty list of queues, is as if not given.
+    `given`: the arguments by name; None, or an empty list of queues, means not given.
     """
     variables = os.environ if environ is None else environ
-    path = (folder or here()) / FILE
+    path = (folder or current_folder()) / FILE
     lines = lines_of(path).get(WORKER, {})
     known = declared()
     refuse_unknown(lines, tuple(known), f"[{WORKER}] in {path}")

@@ -31,7 +31,7 @@ class Script:
 
 @cache
 def script(package: str, folder: str, verb: str, namespace: str = DEFAULT_NAMESPACE) -> Script:
-    """The script of a verb, its tables in the given name space."""
+    """The script of a verb, with its tables in the given name space."""
     text = text_of(package, f"{folder}/{verb}.sql", namespace)
     parts = _STATEMENT.split(text)
     pairs = zip(parts[1::2], parts[2::2], strict=True)
@@ -39,13 +39,13 @@ def script(package: str, folder: str, verb: str, namespace: str = DEFAULT_NAMESP
 
 
 def text_of(package: str, path: str, namespace: str = DEFAULT_NAMESPACE) -> str:
-    """A script file as text; table names, written as `limpet_…`, go to the name space."""
+    """A script file as text; table names `limpet_…` get the prefix of the name space."""
     return _read(package, path).replace(f"{DEFAULT_NAMESPACE}_", f"{namespace}_")
 
 
 @dataclass(frozen=True, slots=True)
 class LuaScript:
-    """A script as the server is given it, and the name under which it keeps it."""
+    """A script as it is sent to the server, and the SHA-1 by which the server knows it."""
 
     verb: str
     text: str
@@ -54,9 +54,9 @@ class LuaScript:
 
 @cache
 def lua(package: str, folder: str, verb: str, fill: Callable[[str], str]) -> LuaScript:
-    """The script of a verb, with all that it includes and without its comments.
+    """The script of a verb, with its includes and without its comments.
 
-    `fill` puts in what it names and does not say itself.
+    `fill` replaces placeholders in the text.
     """
 
     def included(found: "re.Match[str]") -> str:

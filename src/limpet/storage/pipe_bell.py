@@ -1,4 +1,4 @@
-"""A bell that a thread of this process rings."""
+"""A bell within one process, rung by any of its threads."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ class PipeBell:
         self._poll.register(self._read, select.POLLIN)
 
     def ring(self) -> None:
-        # The lock keeps the writer's thread from a descriptor that is just being closed.
+        # The lock keeps the ringing thread from a descriptor that `close` is just closing.
         with self._lock, contextlib.suppress(BlockingIOError):
             if self._write >= 0:
                 os.write(self._write, b"!")

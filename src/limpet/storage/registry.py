@@ -1,4 +1,4 @@
-"""From a store's URL to the code that serves it; drivers are imported when they are needed."""
+"""Maps a store's URL to its backend; imports a driver only when its backend is used."""
 
 import os
 from importlib import import_module
@@ -34,13 +34,13 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
 
 
 def same_store(url: str, other: str) -> bool:
-    """Whether two URLs lead to the same jobs, however they are written and set."""
+    """Whether two URLs lead to the same jobs, whatever their spelling and settings."""
     backend = _backend(url)
     return backend is _backend(other) and bool(backend.place(url) == backend.place(other))
 
 
 def absolute_url(url: str) -> str:
-    """A URL that means the same file in every folder."""
+    """The URL with an absolute path, so that it names the same file from every folder."""
     scheme, separator, rest = url.partition(":///")
     if scheme != "sqlite" or not separator or rest.startswith("/") or not rest:
         return url
@@ -51,7 +51,7 @@ def _backend(url: str) -> ModuleType:
     scheme, separator, _ = url.partition("://")
     module = _BACKENDS.get(scheme) if separator else None
     if module is None:
-        # It may hold a password, wherever that was typed.
+        # The URL may hold a password, even in a wrong place.
         shown = repr(url) if "@" not in url else "(not shown: it has an @)"
         raise InvalidOption(
             f"store URL {shown}: this version of Limpet knows sqlite://, redis:// (also valkey://, "

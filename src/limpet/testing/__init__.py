@@ -1,1 +1,1 @@
-"""The test kit: what tests of Limpet, and of programs that use it, need to command time."""
+"""The test kit: lets tests of Limpet, and of programs that use it, control time."""

@@ -1,18 +1,18 @@
-"""A clock that stands still until it is told to move."""
+"""A clock that stands still until a test moves it."""
 
 import threading
 from datetime import timedelta
 
 from limpet.domain.duration import microseconds
 
-_NEW_YEAR_2030 = 1_893_456_000_000_000
-_AN_HOUR_AFTER_BOOT = 3_600_000_000
+_NEW_YEAR_2030_US = 1_893_456_000_000_000
+_AN_HOUR_AFTER_BOOT_US = 3_600_000_000
 
 
 class FakeClock:
-    """A `Clock` under the test's control; may be read from any thread."""
+    """A `Clock` that a test moves; any thread may read it."""
 
-    def __init__(self, wall: int = _NEW_YEAR_2030, boot: int = _AN_HOUR_AFTER_BOOT) -> None:
+    def __init__(self, wall: int = _NEW_YEAR_2030_US, boot: int = _AN_HOUR_AFTER_BOOT_US) -> None:
         self._lock = threading.Lock()
         self._wall = wall
         self._boot = boot

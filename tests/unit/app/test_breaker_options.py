@@ -85,7 +85,7 @@ def test_a_name_that_is_nowhere_defined_is_told_with_its_task(app: App) -> None:
         ({"failure_rate": 1.5}, "above 0 and up to 1"),
         ({"failure_rate": True}, "above 0 and up to 1"),
         ({"least": 0}, "from 1 up"),
-        ({"window": 0}, "longer than nothing"),
+        ({"window": 0}, "longer than 0"),
         ({"probe_after": "soon"}, "probe_after"),
         ({"name": "a b"}, "a name has"),
     ],

@@ -26,7 +26,7 @@ def begun(rate: Rate, asked: list[tuple[int, int]]) -> list[int]:
     now, given_until = START, 0
     for wait, wanted in asked:
         now += wait
-        taken = min(wanted, rate.room(given_until, now))
+        taken = min(wanted, rate.free(given_until, now))
         given_until = rate.taken(given_until, now, taken) if taken else given_until
         starts += [now] * taken
     return starts
@@ -40,18 +40,18 @@ def test_in_no_window_do_more_begin_than_its_share_and_the_burst(
     for first in range(len(starts)):
         for last in range(first, len(starts)):
             window = starts[last] - starts[first]
-            assert last - first + 1 <= rate.burst + window // rate.step
-            assert (last - first + 1 - rate.burst) * rate.period <= rate.count * window
+            assert last - first + 1 <= rate.burst + window // rate.step_us
+            assert (last - first + 1 - rate.burst) * rate.period_us <= rate.count * window
 
 
 @given(RATES, st.integers(0, 10**12), st.integers(0, 100))
 def test_room_is_what_can_be_taken_one_by_one(rate: Rate, ahead: int, back: int) -> None:
     given_until = max(0, START + ahead - back * SECOND)
-    room = rate.room(given_until, START)
+    room = rate.free(given_until, START)
     assert room <= rate.burst
     one_by_one = 0
     until = given_until
-    while rate.room(until, START) >= 1:
+    while rate.free(until, START) >= 1:
         until = rate.taken(until, START, 1)
         one_by_one += 1
     assert one_by_one == max(0, room)
@@ -64,16 +64,16 @@ def test_next_moment_is_the_first_with_room(rate: Rate, ahead: int) -> None:
     given_until = START + ahead
     at = rate.next_at(given_until, START)
     assert at >= START
-    assert rate.room(given_until, at) >= 1
-    assert at == START or rate.room(given_until, at - 1) < 1
+    assert rate.free(given_until, at) >= 1
+    assert at == START or rate.free(given_until, at - 1) < 1
 
 
 @given(RATES)
 def test_unused_rate_has_its_burst_and_saves_up_no_more(rate: Rate) -> None:
-    assert rate.room(0, START) == rate.burst
+    assert rate.free(0, START) == rate.burst
     until = rate.taken(0, START, rate.burst)
-    assert rate.room(until, START) == 0
-    assert rate.room(until, START + 100 * rate.burst * rate.step) == rate.burst
+    assert rate.free(until, START) == 0
+    assert rate.free(until, START + 100 * rate.burst * rate.step_us) == rate.burst
 
 
 @given(RATES, st.integers(1, 200))
@@ -83,7 +83,7 @@ def test_who_asks_when_it_was_told_to_gets_the_full_rate(rate: Rate, jobs: int) 
         now = rate.next_at(given_until, now)
         given_until = rate.taken(given_until, now, 1)
     # A step is rounded up to a whole microsecond, so that it is a little less and never more.
-    exact = jobs * rate.period / rate.count
+    exact = jobs * rate.period_us / rate.count
     assert exact <= now - START <= exact + jobs
 
 
@@ -100,7 +100,7 @@ def test_who_asks_when_it_was_told_to_gets_the_full_rate(rate: Rate, jobs: int) 
 )
 def test_text_is_read(text: str, count: int, period: int) -> None:
     rate = rate_of(text)
-    assert (rate.count, rate.period) == (count, period)
+    assert (rate.count, rate.period_us) == (count, period)
     assert rate_of(str(rate)) == rate
 
 

@@ -118,7 +118,7 @@ def test_a_policy_that_this_version_cannot_read_is_that_of_the_code(record: str)
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"every": "0s"}, "longer than nothing"),
+        ({"every": "0s"}, "longer than 0"),
         ({"every": "soon"}, "Relaunch"),
         ({"every": 1, "at_most": 0}, "from 1 up"),
         ({"every": 1, "at_most": True}, "from 1 up"),

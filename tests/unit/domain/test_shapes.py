@@ -81,7 +81,7 @@ def test_what_contradicts_itself_is_refused_with_a_sentence(
     ("options", "words"),
     [
         ({"until": "soon"}, "Unique: until"),
-        ({"until": "0s"}, "longer than nothing"),
+        ({"until": "0s"}, "longer than 0"),
         ({"on_conflict": "ignore"}, "on_conflict is 'ignore'"),
         ({"until": "finished", "on_conflict": "replace"}, "cannot be kept with on_conflict"),
         ({"until": "10m", "on_conflict": "replace"}, "cannot be kept with on_conflict"),

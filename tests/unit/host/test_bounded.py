@@ -28,11 +28,11 @@ def gate() -> Iterator[threading.Event]:
 
 def test_question_that_hangs_has_no_answer_and_others_have_theirs(gate: threading.Event) -> None:
     bounded: Bounded[bool] = Bounded(SOON)
-    assert bounded.ask("hung", "1", lambda: gate.wait(PATIENCE_SECONDS)) is None
+    assert bounded.query("hung", "1", lambda: gate.wait(PATIENCE_SECONDS)) is None
     until = time.monotonic() + PATIENCE_SECONDS
-    while not bounded.ask("here", "2", lambda: True):  # on a busy machine it comes late
+    while not bounded.query("here", "2", lambda: True):  # on a busy machine it comes late
         assert time.monotonic() < until
-    assert bounded.ask("hung", "2", lambda: True) is None, "what hangs is not asked again"
+    assert bounded.query("hung", "2", lambda: True) is None, "what hangs is not asked again"
 
 
 def test_late_answer_counts_for_whom_it_was_asked(gate: threading.Event) -> None:
@@ -44,11 +44,11 @@ def test_late_answer_counts_for_whom_it_was_asked(gate: threading.Event) -> None
         done.set()
         return "late"
 
-    assert bounded.ask("hung", "1", late) is None
+    assert bounded.query("hung", "1", late) is None
     gate.set()
     assert done.wait(PATIENCE_SECONDS)
     until = time.monotonic() + PATIENCE_SECONDS
-    while (answer := bounded.ask("hung", "1", lambda: "new")) is None:
+    while (answer := bounded.query("hung", "1", lambda: "new")) is None:
         assert time.monotonic() < until
     assert answer == "late"
 
@@ -57,7 +57,7 @@ def test_so_many_hang_at_the_most(gate: threading.Event) -> None:
     bounded: Bounded[bool] = Bounded(SOON)
     before = threading.active_count()
     for number in range(12):
-        assert bounded.ask(str(number), "1", lambda: gate.wait(PATIENCE_SECONDS)) is None
+        assert bounded.query(str(number), "1", lambda: gate.wait(PATIENCE_SECONDS)) is None
     assert threading.active_count() - before <= 4
 
 
@@ -67,16 +67,16 @@ def test_error_of_a_question_reaches_who_asked_it() -> None:
 
     bounded: Bounded[bool] = Bounded(PATIENCE_SECONDS)
     with pytest.raises(ValueError, match="no"):
-        bounded.ask("here", "1", fails)
-    assert bounded.ask("here", "1", lambda: True)
+        bounded.query("here", "1", fails)
+    assert bounded.query("here", "1", lambda: True)
 
 
 def test_child_asks_in_a_thread_of_its_own() -> None:
     bounded: Bounded[bool] = Bounded(PATIENCE_SECONDS)
-    assert bounded.ask("here", "1", lambda: True)
+    assert bounded.query("here", "1", lambda: True)
     child = os.fork()
     if child == 0:
-        os._exit(0 if bounded.ask("here", "1", lambda: True) else 1)
+        os._exit(0 if bounded.query("here", "1", lambda: True) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 

@@ -50,7 +50,7 @@ def test_one_of_two_scanners_looks_in_each_period(store: Store, url: str, clock:
     assert [each.run() for each in scanners] == [False, False]
 
 
-def test_what_is_broken_is_mended_and_said(
+def test_what_is_broken_is_repaired_and_logged(
     store: Store, url: str, tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     add(store)

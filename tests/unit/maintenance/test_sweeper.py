@@ -173,7 +173,7 @@ def test_a_proof_that_could_not_be_told_can_be_found_again() -> None:
         tasks = frozenset({"task"})
         store.register(NewSession(name, SessionKind.WORKER, "w", "h", 1, LEASE, tasks, lock=lock))
         held.let_go()
-        sweeper = Sweeper(store, None, proof, told=forget)
+        sweeper = Sweeper(store, None, proof, forget=forget)
         with pytest.raises(StoreUnreachable):
             sweeper.prove()
         sweeper.prove()

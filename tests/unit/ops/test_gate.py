@@ -22,7 +22,7 @@ from limpet.domain.reading import ExecutorUse, Pressure, Reading
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import Weight
 from limpet.gate.assess import LIFETIME_MICROSECONDS, Thresholds
-from limpet.gate.gauge import Gauge, Look, given_by, told_by, waits_for
+from limpet.gate.gauge import Gauge, Look, given_by, published_look, waits_for
 from limpet.gate.published import Published, written
 from limpet.gate.this_host import ThisHost
 from limpet.host.boot import boot_id
@@ -77,16 +77,16 @@ def test_reading_is_used_while_it_is_fresh(store: Store, clock: FakeClock) -> No
     assert Gauge(store, HERE, clock).look().measured_here is False
     here, there = store.hosts()
     clock.advance(timedelta(microseconds=LIFETIME_MICROSECONDS - 1))
-    assert told_by(here, clock) is not None
+    assert published_look(here, clock) is not None
     clock.advance(timedelta(microseconds=1))
-    assert told_by(here, clock) is None
-    assert told_by(there, clock) is not None  # as long as the store says that it holds
+    assert published_look(here, clock) is None
+    assert published_look(there, clock) is not None  # as long as the store says that it holds
 
 
 def test_reading_that_cannot_be_read_is_none(store: Store, clock: FakeClock) -> None:
     store.publish_host("web-1", '{"of": "another version"}', LONG)
     (told,) = store.hosts()
-    assert told_by(told, clock) is None
+    assert published_look(told, clock) is None
     (host,) = list_hosts(store, clock)
     assert (host.monitor, host.ready) == (None, None)
     assert plain(host) == {
@@ -94,7 +94,7 @@ def test_reading_that_cannot_be_read_is_none(store: Store, clock: FakeClock) -> 
         "monitor": None,
         "age_seconds": None,
         "ready": None,
-        "reason": "no monitor tells of web-1: only reservations count",
+        "reason": "no monitor reports on web-1: only reservations count",
         "executors": (),
         "permits": (),
         "reserved_for": None,
@@ -102,7 +102,7 @@ def test_reading_that_cannot_be_read_is_none(store: Store, clock: FakeClock) -> 
 
 
 def test_silent_monitor_is_replaced_by_own_eyes(store: Store, clock: FakeClock) -> None:
-    gauge = Gauge(store, HERE, clock, first=0.0)
+    gauge = Gauge(store, HERE, clock, first_seconds=0.0)
     look = gauge.look()
     assert look.measured_here
     assert look.source.startswith("measured here")
@@ -188,7 +188,7 @@ def test_past_shows_the_largest_of_each_cell_and_blanks_where_nothing_is_known(
     plain_lines = drawn(detail_picture(host, width, now), width)
     (past,) = (line for line in plain_lines if "most" in line)
     assert past == "  last 15m  ▁ ▇     █  most 100 %"
-    assert sum("nothing is known" in line for line in plain_lines) == 3
+    assert sum("no samples" in line for line in plain_lines) == 3
     coloured = "\n".join(drawn(detail_picture(host, width, now), width, colours=True))
     assert "\033[31m▇\033[0m" in coloured
     assert "\033[31m█\033[0m" in coloured

@@ -91,7 +91,7 @@ def test_wait_until_empty_tells_what_is_left_and_ends_when_nothing_is(store: Sto
         holder.settle(*(Complete(lease) for lease in store.held(holder.id)))
         holder.claim(1)
 
-    assert ops.wait_until_empty(store, "default", tell=work) == ops.Left(0, 0, paused=False)
+    assert ops.wait_until_empty(store, "default", on_progress=work) == ops.Left(0, 0, paused=False)
     assert [(left.waiting, left.running) for left in seen] == [(1, 1), (0, 1)]
 
 

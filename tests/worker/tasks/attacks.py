@@ -310,7 +310,7 @@ def forges(ctx: Context, path: str, which: str, forgery: str, times: int = 1) ->
 def reads_what_is_meant_for_its_lane(path: str, which: str) -> None:
     """As long as jobs wait behind it."""
     (given,) = (each for each in gc.get_objects() if isinstance(each, Surroundings))
-    descriptor = given.permits if which == "permits" else given.work.fileno()
+    descriptor = given.start_tokens if which == "start_tokens" else given.work.fileno()
     was_blocking = os.get_blocking(descriptor)
     os.set_blocking(descriptor, False)
     note(path, "begin")
@@ -331,7 +331,7 @@ def garbles_as_another_user(path: str, garbage: str) -> str:
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)
-        os.write(_way_to_the_supervisor("desk"), bytes.fromhex(garbage))
+        os.write(_way_to_the_supervisor("requests"), bytes.fromhex(garbage))
         time.sleep(30)
     return "second"
 
@@ -356,7 +356,7 @@ def floods_requests(path: str, request: str, times: int) -> str:
     """Sends a request again and again and reads no answer; notes how many were taken from it."""
     note(path, "begin")
     if len(notes(path, "begin")) == 1:
-        way, frame, sent = _way_to_the_supervisor("desk"), bytes.fromhex(request), 0
+        way, frame, sent = _way_to_the_supervisor("requests"), bytes.fromhex(request), 0
         os.set_blocking(way, False)
         while sent < times * len(frame) and select.select([], [way], [], 2.0)[1]:
             sent += os.write(way, frame[sent % len(frame) :])

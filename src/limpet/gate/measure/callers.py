@@ -1,4 +1,6 @@
-"""What programs with a permit use: they carry no mark, but one of their processes has the lock."""
+"""Measures programs that hold a permit: they carry no mark, but one of their processes has the lock
+of the session.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,15 +12,18 @@ from limpet.host import locks
 
 
 class _Seen(NamedTuple):
-    """At the last look: when, and what was used ever; and what was held at the first look."""
+    """A caller at the last look: `at`, in boot time, it had used `spent_us` of CPU time in all.
+
+    `base_bytes`: the memory that it held at the first look.
+    """
 
     at: int
-    spent: int
-    base: int
+    spent_us: int
+    base_bytes: int
 
 
 class Callers:
-    """Looks with the trees, right after them."""
+    """Measures callers of the host by its session trees; call it right after these have looked."""
 
     def __init__(self, trees: SessionTrees, root: str = "/") -> None:
         self._trees = trees
@@ -26,20 +31,22 @@ class Callers:
         self._seen: dict[str, _Seen] = {}
 
     def sample(self, sessions: Iterable[str], boot_microseconds: int) -> dict[str, Use]:
-        """What each that can be seen uses: CPU since the last look, bytes since the first.
+        """What each caller uses whose process can be seen: CPU since the last look, bytes since the
+        first; by session.
 
-        A program may hold several permits at once, as a web server does: then what it uses is
-        theirs in equal parts, which never adds up to more than there is.
+        A program may hold several permits at once, as a web server does. Its use is then divided
+        equally among them, so that it is never counted twice.
         """
         now, uses = boot_microseconds, {}
         owners = locks.owners(sessions, self._root)
         sharing = Counter(owners.values())
         before, self._seen = self._seen, {}
         for session, pid in owners.items():
-            spent, held = self._trees.below(pid)
-            last = before.get(session, _Seen(now, spent, held))
-            self._seen[session] = _Seen(now, spent, last.base)
-            share = (spent - last.spent) / (now - last.at) * 100 if now > last.at else 0.0
+            spent_us, held_bytes = self._trees.below(pid)
+            last = before.get(session, _Seen(now, spent_us, held_bytes))
+            self._seen[session] = _Seen(now, spent_us, last.base_bytes)
+            percent = (spent_us - last.spent_us) / (now - last.at) * 100 if now > last.at else 0.0
             among = sharing[pid]
-            uses[session] = Use(max(0.0, share) / among, max(0, held - last.base) // among)
+            grown = max(0, held_bytes - last.base_bytes)
+            uses[session] = Use(max(0.0, percent) / among, grown // among)
         return uses

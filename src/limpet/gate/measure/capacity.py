@@ -11,7 +11,7 @@ from limpet.gate.measure.proc import HostMemory
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What holds at this moment: cores, bytes, and the groups that bound them, nearest first."""
+    """What this process may use now: cores, bytes, and the groups that bound it, nearest first."""
 
     cores: float
     memory: int | None
@@ -22,37 +22,38 @@ class Bounds:
 
     @property
     def capacity(self) -> Capacity:
-        """In plain numbers."""
+        """The same as plain numbers."""
         return Capacity(self.cores, self.memory)
 
     @property
     def limiting(self) -> ControlGroup | None:
-        """The nearest group that bounds anything: capacity and the monitor's lock are its own."""
+        """The nearest group that bounds anything; capacity and monitor lock belong to it."""
         found = [
             group.group
             for groups in (self.memory_groups, self.cpu_groups)
             for group, _ in groups[:1]
         ]
         found += [self.cpuset] if self.cpuset else []
-        # In version 1 the two are in trees of their own; then the one of the memory speaks.
+        # In version 1 CPU and memory have trees of their own: the deepest group counts, and of
+        # equally deep ones that of the memory.
         return max(found, key=lambda group: group.name.count("/"), default=None)
 
     def spoken(self) -> str:
-        """The limits as a person would say them, or "host"."""
-        said: dict[str, list[str]] = {}
+        """The limits by group, in words for people; "host" if there are none."""
+        limits: dict[str, list[str]] = {}
         if self.cpu_groups:
-            tightest, cores = min(self.cpu_groups, key=lambda each: each[1])
-            said.setdefault(_named(tightest.group), []).append(f"cpu {cores:g}")
+            tightest, cores = min(self.cpu_groups, key=lambda pair: pair[1])
+            limits.setdefault(_named(tightest.group), []).append(f"cpu {cores:g}")
         if self.memory_groups:
-            smallest, memory = min(self.memory_groups, key=lambda each: each[1])
-            said.setdefault(_named(smallest.group), []).append(f"memory {spoken_size(memory)}")
+            smallest, memory = min(self.memory_groups, key=lambda pair: pair[1])
+            limits.setdefault(_named(smallest.group), []).append(f"memory {spoken_size(memory)}")
         if self.cpuset:
-            said.setdefault(_named(self.cpuset), []).append("some CPUs only")
-        return ", ".join(f"{name}: {', '.join(what)}" for name, what in said.items()) or "host"
+            limits.setdefault(_named(self.cpuset), []).append("some CPUs only")
+        return ", ".join(f"{name}: {', '.join(what)}" for name, what in limits.items()) or "host"
 
 
 def bounds(groups: Groups, memory: HostMemory, machine_cpus: int) -> Bounds:
-    """Look up what bounds this process now; a limit above what the machine has bounds nothing."""
+    """Read what bounds this process now; a limit above what the machine has bounds nothing."""
     total, available = memory.read()
     few = few_cpus(groups, machine_cpus)
     cpus = len(few) if few else machine_cpus
@@ -77,7 +78,7 @@ def bounds(groups: Groups, memory: HostMemory, machine_cpus: int) -> Bounds:
 
 
 def bounds_of_self(root: str = "/", machine_cpus: int | None = None) -> Bounds:
-    """As `bounds`, for one look."""
+    """The same as `bounds`, for one look: opens the files and closes them."""
     groups, memory = groups_of_self(root), HostMemory(root)
     try:
         return bounds(groups, memory, machine_cpus or os.cpu_count() or 1)
@@ -87,7 +88,7 @@ def bounds_of_self(root: str = "/", machine_cpus: int | None = None) -> Bounds:
 
 
 def few_cpus(groups: Groups, machine_cpus: int) -> frozenset[int] | None:
-    """The CPUs that this process may run on, unless it may on all."""
+    """The CPUs that this process may run on; None if it may run on all."""
     return groups.cpus if groups.cpus and len(groups.cpus) < machine_cpus else None
 
 

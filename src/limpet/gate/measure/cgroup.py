@@ -1,7 +1,7 @@
-"""The control groups that bound this process: what they allow, and what is used of it.
+"""The control groups that bound this process: what they allow, and how much of that is used.
 
-Version 2 where it has the controller, else version 1. A limit may sit on any group above: each one
-that can be seen is looked at, and the tightest counts.
+Version 2 is read where it has the controller, else version 1. A limit may be set on any group
+above: every group that can be seen is read, and the tightest limit counts.
 """
 
 import os
@@ -10,13 +10,13 @@ from typing import NamedTuple, TypeAlias
 
 from limpet.gate.measure.files import KernelFile, number
 
-# Version 1 says "no limit" as the largest number of pages that fits.
+# Version 1 writes "no limit" as the largest number of pages that fits.
 _NO_LIMIT = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """One control group, as seen from here; its name is its path in the hierarchy."""
+    """One control group, seen from this process; its name is its path in the hierarchy."""
 
     version: int
     controller: str
@@ -29,7 +29,7 @@ class ControlGroup:
 
     @property
     def inode(self) -> int | None:
-        """By which the kernel knows it, in every container."""
+        """The number by which the kernel knows the group, the same in every container."""
         try:
             return os.stat(self.directory).st_ino
         except OSError:
@@ -62,7 +62,7 @@ class CpuGroup2:
         return stat.get(b"usage_usec"), _throttling(stat)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._limit.close()
         self._stat.close()
 
@@ -88,7 +88,7 @@ class CpuGroup1:
         return used, _throttling(self._stat.fields())
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for file in (self._quota, self._period, self._stat, self._usage):
             file.close()
 
@@ -112,29 +112,31 @@ class MemoryGroup:
         )
 
     def limit(self) -> int | None:
-        """How many bytes it may hold, or None; above `memory.high` it is held up, not helped."""
+        """How many bytes the group may hold, or None; `memory.high` counts as a limit, since the
+        kernel slows work down above it.
+        """
         found = [file.number() for file in self._limits]
         if self.group.version == 1:
-            # Tells of the groups above that a container cannot see, too.
+            # Includes the limits of groups above that a container cannot see.
             found.append(self._stat.fields().get(b"hierarchical_memory_limit"))
-        return min((each for each in found if each is not None and each < _NO_LIMIT), default=None)
+        return min((most for most in found if most is not None and most < _NO_LIMIT), default=None)
 
     def used(self) -> tuple[int | None, bool]:
-        """How many bytes it holds, and whether those that only cache files are left out.
+        """How many bytes the group holds, and whether cached files could be left out of that.
 
-        The kernel takes those back before it refuses anything, the ones used lately after the
-        others; that this hurts is seen in the pressure.
+        The kernel takes the cache back before it refuses memory, recently used pages last. When
+        that begins to hurt, the memory pressure shows it.
         """
         current = self._current.number()
         stat = self._stat.fields()
         of_files = [stat.get(name) for name in self._of_files]
         if current is None:
             return None, False
-        known = [each for each in of_files if each is not None]
+        known = [size for size in of_files if size is not None]
         return max(0, current - sum(known)), bool(known)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for file in (*self._limits, self._current, self._stat):
             file.close()
 
@@ -146,7 +148,7 @@ CpuGroup: TypeAlias = CpuGroup1 | CpuGroup2
 class Groups:
     """The groups this process is in, the nearest first, and the CPUs it may run on.
 
-    `cpuset`: the highest group that may run on just these CPUs.
+    `cpuset`: the highest group that may run on exactly these CPUs.
     """
 
     cpu: tuple[CpuGroup, ...]
@@ -155,24 +157,26 @@ class Groups:
     cpus: frozenset[int] | None
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         for group in (*self.cpu, *self.memory):
             group.close()
 
 
 def groups_of_self(root: str = "/") -> Groups:
-    """Find the groups of this process; none where the system has none or does not tell."""
+    """Find the groups of this process; none where the system has none or does not show them."""
     own = _own_paths(root)
     mounts = _mounts(root)
-    accounting = {each.name: each for each in _chain(root, own, mounts, "cpuacct", "cpuacct.usage")}
+    accounting = {
+        group.name: group for group in _chain(root, own, mounts, "cpuacct", "cpuacct.usage")
+    }
     cpuset, cpus = _cpus(_chain(root, own, mounts, "cpuset", "cpuset.cpus.effective"))
     return Groups(
         cpu=tuple(
-            CpuGroup2(each) if each.version == 2 else CpuGroup1(each, accounting.get(each.name))
-            for each in _chain(root, own, mounts, "cpu", "cpu.max")
+            CpuGroup2(group) if group.version == 2 else CpuGroup1(group, accounting.get(group.name))
+            for group in _chain(root, own, mounts, "cpu", "cpu.max")
         ),
         memory=tuple(
-            MemoryGroup(each) for each in _chain(root, own, mounts, "memory", "memory.max")
+            MemoryGroup(group) for group in _chain(root, own, mounts, "memory", "memory.max")
         ),
         cpuset=cpuset,
         cpus=cpus,
@@ -180,7 +184,7 @@ def groups_of_self(root: str = "/") -> Groups:
 
 
 class _Mount(NamedTuple):
-    """Where a hierarchy can be seen; `top` is the group that is shown there."""
+    """A directory that shows a hierarchy; `top`: the group at its root."""
 
     top: str
     point: str
@@ -188,7 +192,7 @@ class _Mount(NamedTuple):
 
 
 def _own_paths(root: str) -> dict[str, str]:
-    """Controller → the path of this process's group; "" is version 2."""
+    """Controller → the path of this process's group; version 2 is under ""."""
     found: dict[str, str] = {}
     text = KernelFile(os.path.join(root, "proc/self/cgroup")).read_once() or b""
     for line in text.decode(errors="replace").splitlines():
@@ -222,7 +226,7 @@ def _chain(
     if "" in own:
         chain = _up(root, own[""], mounts, "", "sys/fs/cgroup")
         groups = [ControlGroup(2, controller, name, directory) for name, directory in chain]
-        if any(os.path.exists(os.path.join(each.directory, mark)) for each in groups):
+        if any(os.path.exists(os.path.join(group.directory, mark)) for group in groups):
             return groups
     if controller in own:
         usual = f"sys/fs/cgroup/{controller}"
@@ -234,13 +238,13 @@ def _chain(
 def _up(
     root: str, own: str, mounts: list[_Mount], controller: str, usual: str
 ) -> list[tuple[str, str]]:
-    """Names and directories, from a group's own upwards."""
-    mount = next((each for each in mounts if controller in each.controllers), None)
+    """Names and directories of a group and all above it, nearest first."""
+    mount = next((mount for mount in mounts if controller in mount.controllers), None)
     top, point = (mount.top, mount.point) if mount else ("/", usual)
     base = os.path.join(root, point.lstrip("/"))
     top = top.rstrip("/")
-    # What a container shows of version 1 begins at its own group, while the path it tells is the
-    # host's; a path outside what is shown leaves nothing but the place where it begins.
+    # In a container, version 1 shows only the container's own group and below, while the path in
+    # /proc is the host's. Of a path outside of what is shown, only the top group is left.
     inside = own == (top or "/") or own.startswith(top + "/")
     below = own[len(top) :].strip("/") if inside and ".." not in own else ""
     steps = below.split("/") if below else []

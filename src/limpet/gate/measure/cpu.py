@@ -1,4 +1,4 @@
-"""How much CPU a host uses, against what it may."""
+"""Measures how much CPU is in use, against what the host may use."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,9 @@ from limpet.gate.measure.proc import HostCpu
 
 
 class Cpu(NamedTuple):
-    """CPU since the last look in percent, 100 for a core, or None and the reason.
+    """CPU since the last look in percent, 100 for a core; where `raw` is None, `note` tells why.
 
-    `throttled`: the share in percent of the periods of the limit in which it held work up.
+    `throttled`: the percentage of the limit's periods in which it held work up.
     """
 
     raw: float | None
@@ -25,7 +25,7 @@ class _Sample(NamedTuple):
 
 
 class CpuMeter:
-    """Compares the counters of the groups that bound the CPU, or of the machine, with the last."""
+    """Compares the CPU counters of the bounding groups, or of the machine, with the last look."""
 
     def __init__(self, machine: HostCpu) -> None:
         self._machine = machine
@@ -36,10 +36,10 @@ class CpuMeter:
         if not within.cpu_groups:
             share = self._machine.busy_share()
             if share is None:
-                return Cpu(None, None, "CPU not known: /proc/stat does not tell yet")
+                return Cpu(None, None, "CPU not known: /proc/stat does not show it yet")
             return Cpu(share * within.cores * 100, None, "")
-        # What the tightest leaves is room only where the groups above it, which others use too,
-        # leave as much.
+        # The tightest limit leaves room only where the groups above, which others use too, leave
+        # as much: the least that any of them leaves counts.
         left: list[float] = []
         throttled: list[float] = []
         unread = ""
@@ -48,8 +48,8 @@ class CpuMeter:
             before = self._before.get(group)
             self._before[group] = _Sample(now, used, throttling)
             if used is None:
-                # In version 1 what is used may be counted in a hierarchy that has no such group.
-                unread = f"CPU not known: {group.group.name} does not tell what it uses"
+                # In version 1 CPU use may be counted in a hierarchy that has no such group.
+                unread = f"CPU not known: {group.group.name} does not show what it uses"
             if before is None or now <= before.at:
                 continue
             if used is not None and before.used is not None:
@@ -64,5 +64,5 @@ class CpuMeter:
         return Cpu((within.cores - min(left)) * 100, most, unread)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._machine.close()

@@ -1,31 +1,31 @@
-"""How much room there is on a disk, from one that may not answer for hours."""
+"""Reads the free space of a disk, which may not answer for hours."""
 
 import os
 import threading
 
 
 class Disk:
-    """Asked in a thread: a file system on a network that is away holds up whoever looks at it."""
+    """A disk, read in a thread: a network file system that is away blocks every reader."""
 
-    def __init__(self, path: str, patience: float = 0.1) -> None:
-        """`patience`: for how many seconds a look waits for the answer."""
+    def __init__(self, path: str, timeout_seconds: float = 0.1) -> None:
+        """`timeout_seconds`: how long a look waits for the answer."""
         self._path = path
-        self._patience = patience
-        self._asking: threading.Thread | None = None
+        self._timeout_seconds = timeout_seconds
+        self._thread: threading.Thread | None = None
         self._answer: tuple[int | None, str] = None, ""
 
     def free(self) -> tuple[int | None, str]:
         """How many bytes are free, or None and the reason."""
-        if self._asking is None:
-            self._asking = threading.Thread(target=self._ask, name="limpet-disk", daemon=True)
-            self._asking.start()
-            self._asking.join(self._patience)
-        if self._asking.is_alive():
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._read, name="limpet-disk", daemon=True)
+            self._thread.start()
+            self._thread.join(self._timeout_seconds)
+        if self._thread.is_alive():
             return None, "disk not known: it does not answer"
-        self._asking = None
+        self._thread = None
         return self._answer
 
-    def _ask(self) -> None:
+    def _read(self) -> None:
         try:
             found = os.statvfs(self._path)
             self._answer = found.f_bavail * found.f_frsize, ""

@@ -1,35 +1,35 @@
-"""Small files of the kernel, read again and again without being opened each time."""
+"""Small files of the kernel, opened once and read again and again."""
 
 import os
 
 
 class KernelFile:
-    """A file of /proc or /sys; what is missing or cannot be read is None, never an error."""
+    """A file of /proc or /sys; one that is missing or cannot be read is None, never an error."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._descriptor: int | None = None
 
     def read(self) -> bytes | None:
-        """What it says now."""
+        """The text of the file now."""
         try:
             if self._descriptor is None:
                 self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             return os.pread(self._descriptor, 65_536, 0)
         except OSError:
-            # Of a group that was removed and made again the old descriptor tells nothing.
+            # The descriptor of a removed group stays useless when the group is made again.
             self.close()
             return None
 
     def read_once(self) -> bytes | None:
-        """What it says now, of a file that is not looked at again."""
+        """The text of the file now, of a file that is not read again."""
         try:
             return self.read()
         finally:
             self.close()
 
     def number(self) -> int | None:
-        """The whole number that it holds; None also for a word such as "max"."""
+        """The whole number in the file; None also for a word such as "max"."""
         return number(self.read())
 
     def fields(self) -> dict[bytes, int]:
@@ -42,7 +42,7 @@ class KernelFile:
         return found
 
     def close(self) -> None:
-        """Let go of the descriptor; it is opened again when it is read."""
+        """Close the descriptor; the next read opens the file again."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,4 +1,4 @@
-"""What a host carried, for the store to keep: each second, and each minute the mean of it."""
+"""Samples of a host's load for the store to keep: one for each second, and each minute's mean."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -12,18 +12,18 @@ _SECOND_MICROSECONDS = 1_000_000
 _MINUTE_MICROSECONDS = 60 * _SECOND_MICROSECONDS
 
 Values: TypeAlias = dict[str, float | None]
-"""CPU (effective) and memory in percent of all, and the pressure on memory; None: not known."""
+"""CPU (effective) and memory in percent of all, and memory pressure in percent; None: unknown."""
 
 
 class History:
-    """Makes samples of readings; a minute that two monitors have shared has what the last saw."""
+    """Makes samples of readings; a minute shared by two monitors has what the second one saw."""
 
     def __init__(self) -> None:
         self._minute: int | None = None
         self._seen: list[Values] = []
 
     def add(self, reading: Reading) -> list[Sample]:
-        """What to keep with a reading: its second, and the minute before it once that is full."""
+        """The samples that a reading makes: its second, and the minute before once that is over."""
         values = _values(reading)
         samples = [_sample(Span.SECOND, reading.at, _SECOND_MICROSECONDS, values)]
         minute = reading.at // _MINUTE_MICROSECONDS
@@ -36,8 +36,8 @@ class History:
         return samples
 
 
-def _sample(span: Span, at: int, step: int, values: Values) -> Sample:
-    return Sample(span, at - at % step, msgspec.json.encode(values).decode())
+def _sample(span: Span, at: int, step_us: int, values: Values) -> Sample:
+    return Sample(span, at - at % step_us, msgspec.json.encode(values).decode())
 
 
 def _values(reading: Reading) -> Values:
@@ -54,8 +54,11 @@ def _tenths(percent: float | None) -> float | None:
 
 
 def _means(seen: Sequence[Values]) -> Values:
-    """The mean of what was known of each."""
+    """The mean of each value, over the seconds in which it was known."""
     known = {
-        name: [value for each in seen if (value := each[name]) is not None] for name in seen[0]
+        name: [value for second in seen if (value := second[name]) is not None] for name in seen[0]
     }
-    return {name: _tenths(sum(them) / len(them)) if them else None for name, them in known.items()}
+    return {
+        name: _tenths(sum(values) / len(values)) if values else None
+        for name, values in known.items()
+    }

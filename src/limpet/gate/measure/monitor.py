@@ -1,4 +1,4 @@
-"""Looks at the host: what it has, what is used of it, and where the numbers come from."""
+"""Measures the host: what it has, how much of that is used, and where the numbers come from."""
 
 import os
 
@@ -18,16 +18,16 @@ from limpet.gate.measure.proc import (
     pressure_of_machine,
 )
 
-# Below this the counters of the kernel, which count hundredths of a second, tell nothing new.
+# The kernel counts hundredths of a second: over a shorter time its counters show too little.
 _SHORTEST_MICROSECONDS = 50_000
-# For so many polls that cannot see the CPU the last one that could counts.
+# How many polls without a CPU reading keep the last one that was read.
 _BELIEVED_POLLS = 5
 
 
 class Monitor:
-    """One look at a time, for an owner that calls `poll` once a second; it has no thread.
+    """Makes a reading at each `poll`, which its owner calls once a second; it has no thread.
 
-    It never fails: what cannot be read is None in the reading, and `source` says so.
+    It never fails: what cannot be read is None in the reading, and `source` has the reason.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class Monitor:
         cpus: int | None = None,
         smoothing: Smoothing = USUAL_SMOOTHING,
     ) -> None:
-        """`root`: where /proc and /sys are. `disk`: the place whose free space is told. `cpus`:
-        how many the machine has; else the system is asked.
+        """`root`: where /proc and /sys are. `disk`: a path on the disk whose free space is read.
+        `cpus`: how many the machine has; None: as many as the system counts.
         """
         self._host = host
         self._clock = clock
@@ -58,16 +58,16 @@ class Monitor:
         self._unseen = 0
         self._throttled: float | None = None
         self._cpu_note = "CPU not known yet"
-        # So that the first poll has something to compare with.
+        # The first poll needs counters to compare with.
         self._at = clock.boot()
         self._meter.measure(self.bounds(), self._at)
 
     def bounds(self) -> Bounds:
-        """What the host has now, and which groups bound it."""
+        """What the host has now, and the groups that bound it."""
         return bounds(self._groups, self._memory, self._cpus)
 
     def poll(self) -> Reading:
-        """Look now."""
+        """Measure now."""
         now = self._clock.boot()
         within = self.bounds()
         if now - self._at >= _SHORTEST_MICROSECONDS:
@@ -99,12 +99,12 @@ class Monitor:
             self._cpu = loaded(self._cpu, raw, within.cores, self._smoothing)
             self._unseen = 0
         elif self._unseen < _BELIEVED_POLLS:
-            self._unseen += 1  # a file that could not be read once makes no room
+            self._unseen += 1  # one failed read must not look like a free CPU
         else:
             self._cpu = None
 
     def _pressure(self, within: Bounds, notes: list[str]) -> Pressure:
-        """Of the group that bounds the host where it tells, else of the machine."""
+        """The pressure of the limiting group where that shows it, else of the machine."""
         group = within.limiting
         files: dict[str, PressureFile] = {}
         if group is not None and group.version == 2:
@@ -121,11 +121,12 @@ class Monitor:
         if of_machine:
             notes.append("pressure of the machine")
         if unknown:
-            notes.append(f"pressure not known: the kernel does not tell it of {', '.join(unknown)}")
+            resources = ", ".join(unknown)
+            notes.append(f"pressure not known: the kernel does not report it for {resources}")
         return Pressure(**found)
 
     def close(self) -> None:
-        """Let go of the files; a poll opens them again."""
+        """Close the files; a poll opens them again."""
         self._groups.close()
         self._meter.close()
         self._memory.close()
@@ -136,12 +137,12 @@ class Monitor:
 
 
 def _free_memory(within: Bounds, notes: list[str]) -> int | None:
-    """The least that any bound leaves."""
+    """The memory that is free below all bounds, in bytes: the least that any of them leaves."""
     left: list[int] = []
     for group, limit in within.memory_groups:
         used, without_cache = group.used()
         if used is None:
-            notes.append(f"memory not known: {group.group.name} does not tell what it uses")
+            notes.append(f"memory not known: {group.group.name} does not show what it uses")
             continue
         if not without_cache:
             notes.append(f"cached files counted as used memory in {group.group.name}")
@@ -153,5 +154,5 @@ def _free_memory(within: Bounds, notes: list[str]) -> int | None:
         if available is not None and available < min(left):
             notes.append("memory of the machine is tighter than the limit")
     elif available is None:
-        notes.append("memory not known: /proc/meminfo does not tell it")
+        notes.append("memory not known: /proc/meminfo does not show it")
     return min((*left, *(() if available is None else (available,))), default=None)

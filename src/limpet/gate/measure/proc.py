@@ -1,4 +1,4 @@
-"""What the kernel tells of the whole machine."""
+"""Reads what the kernel counts for the whole machine."""
 
 import os
 
@@ -8,17 +8,17 @@ _RESOURCES = ("cpu", "memory", "io")
 
 
 class HostCpu:
-    """How busy the CPUs of the machine are, those of them that are `cpus`; None means all."""
+    """How busy the machine's CPUs are: only those in `cpus`, or all if that is None."""
 
     def __init__(self, root: str, cpus: frozenset[int] | None) -> None:
         self._file = KernelFile(os.path.join(root, "proc/stat"))
-        self._wanted = None if cpus is None else {b"cpu%d" % each for each in cpus}
+        self._wanted = None if cpus is None else {b"cpu%d" % cpu for cpu in cpus}
         self._before: tuple[int, int] | None = None
 
     def busy_share(self) -> float | None:
-        """The share of the time since the last call in which they were busy, from 0 to 1.
+        """The share of the time since the last call in which the CPUs were busy, from 0 to 1.
 
-        Time that a hypervisor gave to others counts as busy: it cannot be had.
+        Time that a hypervisor gave to other machines counts as busy: nothing could run in it.
         """
         now = self._ticks()
         before, self._before = self._before, now
@@ -27,7 +27,7 @@ class HostCpu:
         return min(1.0, max(0.0, (now[0] - before[0]) / (now[1] - before[1])))
 
     def _ticks(self) -> tuple[int, int] | None:
-        """Busy, and all."""
+        """Busy ticks, and all ticks."""
         text = self._file.read() or b""
         busy = every = 0
         for line in text.splitlines():
@@ -37,7 +37,7 @@ class HostCpu:
             if name != b"cpu" if self._wanted is None else name not in self._wanted:
                 continue
             # user nice system idle iowait irq softirq steal; a guest's time is in user already.
-            ticks = [number(each) or 0 for each in rest.split()[:8]]
+            ticks = [number(field) or 0 for field in rest.split()[:8]]
             every += sum(ticks)
             busy += sum(ticks) - sum(ticks[3:5])
             if self._wanted is None:
@@ -45,7 +45,7 @@ class HostCpu:
         return (busy, every) if every else None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
@@ -56,13 +56,13 @@ class HostMemory:
         self._file = KernelFile(os.path.join(root, "proc/meminfo"))
 
     def read(self) -> tuple[int | None, int | None]:
-        """All of it, and what is free or can be freed, in bytes."""
+        """All memory, and how much of it is free or can be freed, in bytes."""
         found: dict[bytes, int | None] = {}
         for line in (self._file.read() or b"").splitlines():
             name, _, rest = line.partition(b":")
             found[name] = number(rest.strip().removesuffix(b" kB"))
             if name == b"MemAvailable":
-                break  # the lines after it are many, and of no use here
+                break  # the many lines after it are not needed
         total, available = found.get(b"MemTotal"), found.get(b"MemAvailable")
         if available is None and (free := found.get(b"MemFree")) is not None:
             available = free + (found.get(b"Buffers") or 0) + (found.get(b"Cached") or 0)
@@ -72,18 +72,18 @@ class HostMemory:
         )
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
 class PressureFile:
-    """The pressure of one resource, of a group or of the machine."""
+    """The pressure on one resource, of a group or of the machine."""
 
     def __init__(self, path: str) -> None:
         self._file = KernelFile(path)
 
     def read(self) -> float | None:
-        """The share of the last ten seconds, in percent, in which some work waited for it."""
+        """The percentage of the last ten seconds in which some work waited for the resource."""
         first = (self._file.read() or b"").partition(b"\n")[0]
         if not first.startswith(b"some avg10="):
             return None
@@ -93,23 +93,26 @@ class PressureFile:
             return None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
 def pressure_of_machine(root: str) -> dict[str, PressureFile]:
-    """Resource → its pressure."""
+    """Resource → its pressure on the whole machine."""
     folder = os.path.join(root, "proc/pressure")
-    return {each: PressureFile(os.path.join(folder, each)) for each in _RESOURCES}
+    return {resource: PressureFile(os.path.join(folder, resource)) for resource in _RESOURCES}
 
 
 def pressure_of_group(directory: str) -> dict[str, PressureFile]:
     """Resource → its pressure in a group of version 2."""
-    return {each: PressureFile(os.path.join(directory, f"{each}.pressure")) for each in _RESOURCES}
+    return {
+        resource: PressureFile(os.path.join(directory, f"{resource}.pressure"))
+        for resource in _RESOURCES
+    }
 
 
 class LoadAverage:
-    """How many processes ran or wanted to, on the average of a minute."""
+    """How many processes ran or wanted to run, averaged over a minute."""
 
     def __init__(self, root: str) -> None:
         self._file = KernelFile(os.path.join(root, "proc/loadavg"))
@@ -122,5 +125,5 @@ class LoadAverage:
             return None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()

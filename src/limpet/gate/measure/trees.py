@@ -1,7 +1,7 @@
-"""What the executors of each session on a host use, with all that they started, wherever that went.
+"""Measures the executors of each session on a host, with all processes that they started.
 
-A session is known by the mark in the environment of everything below its supervisor. So whoever
-looks sees the executors of all workers of the host, as far as its pid namespace and its rights go.
+Everything below a supervisor carries the mark of its session in its environment. So one worker sees
+the executors of all workers of the host, as far as its pid namespace and its rights go.
 """
 
 import os
@@ -14,32 +14,32 @@ from limpet.host.marks import MARK, ZYGOTE
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MARKED = f"{MARK}=".encode()
-# Of an environment, more than anybody has; a buffer of that size for each number would cost more
-# than to read it.
+# The long buffer holds any environment. Small files are read into the short one, because allocating
+# the long one would cost more than the reading.
 _LONG_BYTES, _SHORT_BYTES = 1 << 20, 4096
-# The parent of the kernel's own threads.
+# The process that is the parent of the kernel's own threads.
 _KERNEL = 2
 
 
 class Tree(NamedTuple):
     """An executor, or a command that holds a permit, with everything below it.
 
-    `name`: what it calls itself. `cpu`: percent, 100 for a core, since the last look. `memory`:
-    bytes, those that processes share counted for each. `own`: bytes that are held apart from all
-    else, at the least: neither what caches files, nor what was there before a fork.
+    `name`: its process name. `cpu_percent`: since the last look, 100 for a core. `memory_bytes`:
+    resident; shared bytes count for each process. `own_bytes`: those that certainly belong to this
+    tree alone: without cached files, and without what was there before a fork.
     """
 
     session: str
     pid: int
     name: str
-    cpu: float
-    memory: int
-    own: int
+    cpu_percent: float
+    memory_bytes: int
+    own_bytes: int
 
 
 class Trees(NamedTuple):
-    """`sessions`: those of which a process was seen. `ended`: by session, the CPU that was used
-    since the last look by what has ended meanwhile.
+    """All trees of a host. `sessions`: those of which a process was seen. `ended`: by session, the
+    CPU used since the last look by processes that have ended meanwhile.
     """
 
     trees: tuple[Tree, ...]
@@ -47,13 +47,15 @@ class Trees(NamedTuple):
     ended: dict[str, float]
 
 
-# By process id, of an executor; or of a whole session, where no tick is lost when one ends.
+# A session and the process id of one of its executors. With None: the whole session, whose ticks
+# include those of executors that have ended.
 _Counted: TypeAlias = tuple[str, int | None]
 
 
 class _Branch(NamedTuple):
-    """Where a process belongs: its session, and which process below the session's first it is
-    below, or is itself; None for the first. `start`: by which one is told from the next of its id.
+    """Where a process belongs: its session, and its branch. `branch`: the child of the session's
+    first process that it is, or is below; None for the first process itself. `start`: when the
+    process started, which tells it from a later one of the same id.
     """
 
     session: str
@@ -62,21 +64,21 @@ class _Branch(NamedTuple):
 
 
 class _Stat(NamedTuple):
-    """What the kernel counts for a process: of its ended children too, so that nothing is lost.
+    """What the kernel counts for a process; `ticks` include those of its ended children.
 
-    `image`: where its code and its stack begin, which is drawn by lot for each program: a child
-    that was forked and became no other has its parent's.
+    `image`: the addresses of its code and its stack, which the kernel draws at random for each
+    program: a child that was forked and ran no `exec` has those of its parent.
     """
 
     name: str
     start: bytes
     ticks: int
-    resident: int
+    resident_bytes: int
     image: tuple[bytes, bytes]
 
 
 class SessionTrees:
-    """Looks once a second; who belongs where is asked of each process when it appears."""
+    """Looks once a second; finds the session of each process when the process appears."""
 
     def __init__(self, root: str = "/") -> None:
         self._proc = os.path.join(root, "proc")
@@ -87,14 +89,15 @@ class SessionTrees:
         self._at: int | None = None
 
     def sample(self, boot_microseconds: int) -> Trees:
-        """What they use now."""
+        """Measure the trees now."""
         self._look()
         mine = {pid: place for pid, place in self._places.items() if place is not None}
         stats: dict[int, _Stat] = {}
         for pid, place in list(mine.items()):
             stat = self._stat(pid)
             if stat is None or stat.start != place.start:
-                del mine[pid], self._places[pid]  # another has its id by now: asked the next time
+                # Another process has the id by now; it is placed at the next look.
+                del mine[pid], self._places[pid]
             else:
                 stats[pid] = stat
         zygotes = {
@@ -116,31 +119,31 @@ class SessionTrees:
                 executor,
                 stats[executor].name if executor in stats else "",
                 cpu[session, executor],
-                sum(stats[pid].resident for pid in pids),
+                sum(stats[pid].resident_bytes for pid in pids),
                 self._own_bytes(pids, stats, zygotes.get(session)),
             )
             for (session, executor), pids in members.items()
         )
         ended = {session: cpu[session, None] for session, executor in ticks if executor is None}
         for tree in trees:
-            ended[tree.session] = max(0.0, ended[tree.session] - tree.cpu)
+            ended[tree.session] = max(0.0, ended[tree.session] - tree.cpu_percent)
         return Trees(trees, frozenset(ended), ended)
 
     def below(self, pid: int) -> tuple[int, int]:
         """The CPU time that a process and those below it have ever used, in microseconds, and the
-        bytes that they hold; without those of sessions, as of the last look.
+        bytes that they hold. Processes of sessions are left out; as of the last look.
         """
         children: dict[int, list[int]] = {}
-        for each, parent in self._parents.items():
-            children.setdefault(parent, []).append(each)
+        for child, parent in self._parents.items():
+            children.setdefault(parent, []).append(child)
         found: list[int] = []
         wanted = [pid]
         while wanted:
-            each = wanted.pop()
-            if self._places.get(each) is None:
-                found.append(each)
-                wanted += children.get(each, ())
-        stats = {each: stat for each in found if (stat := self._stat(each)) is not None}
+            member = wanted.pop()
+            if self._places.get(member) is None:
+                found.append(member)
+                wanted += children.get(member, ())
+        stats = {member: stat for member in found if (stat := self._stat(member)) is not None}
         spent = sum(stat.ticks for stat in stats.values()) * 1_000_000 // _TICKS_PER_SECOND
         return spent, self._own_bytes(stats, stats, None)
 
@@ -149,7 +152,7 @@ class SessionTrees:
         mine: dict[int, _Branch], zygotes: dict[str, int]
     ) -> dict[tuple[str, int], set[int]]:
         """The processes of each executor: a child of a zygote, or a command that holds a permit.
-        The zygote itself is of none: it holds what its executors began with.
+        The zygote itself belongs to none: its memory is what its executors began with.
         """
         firsts = {place.session: pid for pid, place in mine.items() if place.branch is None}
         found: dict[tuple[str, int], set[int]] = {}
@@ -162,24 +165,25 @@ class SessionTrees:
         return found
 
     def _percent(self, ticks: dict[_Counted, int], now: int) -> dict[_Counted, float]:
-        """What was spent since the last call, in percent of a core."""
+        """The CPU used since the last call, in percent of a core."""
         before, since = self._ticks, self._at
         self._ticks, self._at = ticks, now
         if since is None or now <= since:
             return dict.fromkeys(ticks, 0.0)
         seconds = (now - since) / 1e6
-        # What was not there before has begun since then.
-        spent = {key: max(0, each - before.get(key, 0)) for key, each in ticks.items()}
-        return {key: each / _TICKS_PER_SECOND / seconds * 100 for key, each in spent.items()}
+        # A process that is new has begun since the last call: all its ticks count.
+        spent = {key: max(0, count - before.get(key, 0)) for key, count in ticks.items()}
+        return {key: count / _TICKS_PER_SECOND / seconds * 100 for key, count in spent.items()}
 
-    # -- who is there, and whose
+    # -- which processes there are, and where they belong
 
     def _look(self) -> None:
         try:
             alive = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
         except OSError:
             alive = set()
-        # Each is asked twice: between fork and exec one shows the environment that it leaves.
+        # Each process is placed at two looks: between fork and exec it still has the environment of
+        # its parent.
         known = self._places.keys() - self._new
         self._places = {pid: self._places[pid] for pid in known & alive}
         self._parents = {pid: up for pid, up in self._parents.items() if pid in alive}
@@ -191,7 +195,7 @@ class SessionTrees:
     def _place(self, pid: int, alive: Iterable[int]) -> _Branch | None:
         if pid in self._places or pid not in alive:
             return self._places.get(pid)
-        self._places[pid] = None  # should they go round in a circle, as in a tree that changes
+        self._places[pid] = None  # ends the recursion if a changing tree shows parents in a circle
         fields = self._fields(pid)[1]
         if len(fields) < 20:
             return None
@@ -210,27 +214,27 @@ class SessionTrees:
         text = self._read(pid, "environ", _LONG_BYTES)
         if _MARKED not in text:
             return None
-        for each in text.split(b"\0"):
-            if each.startswith(_MARKED):
-                return each[len(_MARKED) :].decode(errors="replace") or None
+        for variable in text.split(b"\0"):
+            if variable.startswith(_MARKED):
+                return variable[len(_MARKED) :].decode(errors="replace") or None
         return None
 
-    # -- what they use
+    # -- what processes use
 
     def _stat(self, pid: int) -> _Stat | None:
         name, fields = self._fields(pid)
         if len(fields) < 26:
             return None
-        spent = sum(number(each) or 0 for each in fields[11:15])
-        resident = (number(fields[21]) or 0) * _PAGE_BYTES
-        return _Stat(name, fields[19], spent, resident, (fields[23], fields[25]))
+        spent = sum(number(field) or 0 for field in fields[11:15])
+        resident_bytes = (number(fields[21]) or 0) * _PAGE_BYTES
+        return _Stat(name, fields[19], spent, resident_bytes, (fields[23], fields[25]))
 
     def _own_bytes(self, pids: Iterable[int], stats: dict[int, _Stat], zygote: int | None) -> int:
-        """What these processes hold apart from all else, at the least.
+        """The bytes that certainly belong to these processes alone.
 
-        Those of one program came from each other by forks, and nobody can tell cheaply how much
-        they still share: the one that holds most stands for all of them, and of what it holds the
-        zygote may have as much as that has.
+        Processes of one program were forked from each other, and how much they still share cannot
+        be found out cheaply: the one that holds most counts for all of them. What the zygote holds
+        is taken off, since the process may share all of that with it.
         """
         began = stats[zygote].image if zygote in stats else None
         most: dict[tuple[bytes, bytes], int] = {}
@@ -242,21 +246,21 @@ class SessionTrees:
         return sum(most.values())
 
     def _anonymous(self, pid: int) -> int:
-        """Of its memory, what is of no file and is not shared on purpose."""
+        """The bytes of a process that belong to no file and are not shared on purpose."""
         fields = self._read(pid, "statm").split()
         if len(fields) < 3:
             return 0
         return max(0, (number(fields[1]) or 0) - (number(fields[2]) or 0)) * _PAGE_BYTES
 
     def _fields(self, pid: int) -> tuple[str, list[bytes]]:
-        """The name of a process, and what the kernel says of it after that: state, parent …"""
+        """The name of a process, and the fields after it in its `stat` file: state, parent …"""
         text = self._read(pid, "stat")
         # The name, in parentheses, may itself hold any character.
         begin, end = text.find(b"("), text.rfind(b")")
         return text[begin + 1 : end].decode(errors="replace"), text[end + 2 :].split()
 
     def _read(self, pid: int, name: str, most: int = _SHORT_BYTES) -> bytes:
-        """One of its files; nothing if it is gone, or not for us to see."""
+        """A file of a process; empty if the process is gone, or may not be read."""
         try:
             descriptor = os.open(f"{self._proc}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:

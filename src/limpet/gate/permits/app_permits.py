@@ -1,4 +1,4 @@
-"""How an app asks for room on its host, for work that is no job."""
+"""The part of an app that reserves room on its host for work that is no job."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Way(Protocol):
-    """What a permit needs of an app's way to its store."""
+    """The part of an app's client that a permit needs."""
 
     store: Store
     inside_worker: bool
@@ -28,7 +28,7 @@ class AppPermits(ABC):
     @property
     @abstractmethod
     def client(self) -> Way:
-        """The way to the store."""
+        """The client that reaches the store."""
 
     def permit(
         self,
@@ -40,8 +40,8 @@ class AppPermits(ABC):
         timeout: Duration | None = None,
         on_lost: Callable[[], None] | None = None,
     ) -> "Permit":
-        """Reserve room of this host outside of any worker: `with app.permit(cpu=1.0):`, or
-        `async with`. Waits for it, at most for `timeout`, else raises `GateTimeout` with the
+        """Reserve room on this host outside of any worker: `with app.permit(cpu=1.0):`, or
+        `async with`. Entering waits for the room; after `timeout` it raises `GateTimeout` with the
         reason. See `limpet.Permit`.
         """
         if current() is not None or self.client.inside_worker:
@@ -49,7 +49,7 @@ class AppPermits(ABC):
                 "app.permit is for callers outside of a worker; a task declares what it weighs "
                 "instead, and its jobs begin where there is room: @app.task(weight=Weight(…))."
             )
-        # Few apps need what measures a host.
+        # Imported here, because few apps need the code that measures a host.
         from limpet.gate.permits.permit import Permit
         from limpet.gate.this_host import here
 

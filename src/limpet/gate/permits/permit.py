@@ -1,4 +1,4 @@
-"""A permit as a caller outside of any worker has it: `with app.permit(cpu=1.0) as permit:`."""
+"""A permit for a caller outside of any worker: `with app.permit(cpu=1.0) as permit:`."""
 
 import asyncio
 import os
@@ -30,11 +30,11 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._:-]+")
 class Permit:
     """A reservation of some of this host's room, for as long as a `with` lasts.
 
-    Entering waits for the room, leaving gives it back, whatever is raised; a process that dies
-    loses it too. While it is held a thread renews its lease. Where that fails, `held` turns false
-    before the room can be another's: stop what uses it then. `check` raises `PermitLost`,
-    `on_lost` is called from another thread, and leaving the `with` raises `PermitLost` if nothing
-    else was raised. It can be entered again after it was left.
+    Entering waits for the room, and leaving gives it back, whatever is raised; a process that dies
+    loses it too. While the permit is held, a thread renews its lease. Where that fails, `held`
+    turns false before the room can be given to another: stop the work that uses it then. `check`
+    raises `PermitLost`, `on_lost` is called from another thread, and leaving the `with` raises
+    `PermitLost` if nothing else was raised. A permit can be entered again after it was left.
     """
 
     def __init__(
@@ -47,14 +47,15 @@ class Permit:
         timeout: Duration | None = None,
         on_lost: Callable[[], None] | None = None,
         on_wait: Callable[[str], None] = lambda reason: None,
-        on_renewed: Callable[[int], None] = lambda moment: None,
+        on_renewed: Callable[[int], None] = lambda lease_ends_at: None,
         lease: timedelta = DEFAULT_LEASE,
         clock: Clock | None = None,
         stop: Stop | None = None,
     ) -> None:
-        """`on_wait`: hears why it waits, when that changes. `on_renewed`: hears until when it is
-        certainly held, in microseconds of boot time. Both from another thread. `stop`: set to wait
-        no longer; for a permit that is entered once.
+        """`on_wait`: called with the reason for the wait when that changes. `on_renewed`: called
+        with the time until which the permit is certainly held, in microseconds of boot time. Both
+        are called from another thread. `stop`: set it to end the waiting; for a permit that is
+        entered once.
         """
         self._store = store
         self._here = here
@@ -81,21 +82,21 @@ class Permit:
         return holding is not None and holding.held
 
     def check(self) -> None:
-        """Raise `PermitLost` unless it is held."""
+        """Raise `PermitLost` unless the permit is held."""
         holding = self._holding
         if holding is None:
-            raise PermitLost(f"permit {self._name} is not held; it is inside its `with`.")
+            raise PermitLost(f"permit {self._name} is not held; call this inside of its `with`.")
         if not holding.held:
             raise self._lost(holding)
 
     @property
     def session(self) -> str | None:
-        """The session by which the store knows it, while it is held."""
+        """The session of the permit in the store, while it is held."""
         return None if self._holding is None else self._holding.session
 
     @property
     def locks(self) -> HeldLocks | None:
-        """Its locks on this host, for processes that share it."""
+        """The session's locks on this host, for processes that share the permit."""
         return None if self._holding is None else self._holding.locks
 
     # -- with
@@ -105,7 +106,7 @@ class Permit:
         try:
             entering.do()
         except BaseException:
-            if entering.answer is not None:  # it was given at the very moment
+            if entering.answer is not None:  # the permit was taken just before the interrupt
                 self._leaving().do(interrupted=True)
             raise
         return self
@@ -119,7 +120,7 @@ class Permit:
         try:
             lost = self._leaving().do(interrupted=_is_interrupt(error))
         except BaseException:
-            if self._holding is not None:  # it struck before anything was done
+            if self._holding is not None:  # the interrupt struck before anything was done
                 self._leaving().do(interrupted=True)
             raise
         if lost is not None and error is None:
@@ -132,7 +133,7 @@ class Permit:
         try:
             await entering.ado()
         except asyncio.CancelledError:
-            if entering.answer is not None:  # it was given at the very moment
+            if entering.answer is not None:  # the permit was taken just before the cancellation
                 await self._leaving().ado(interrupted=True)
             raise
         return self
@@ -147,7 +148,7 @@ class Permit:
         if lost is not None and error is None:
             raise lost
 
-    # -- what both do
+    # -- for both kinds of with
 
     def _entering(self) -> Uninterrupted[PermitSession]:
         stop = self._stop or Stop()
@@ -169,30 +170,31 @@ class Permit:
             holding = PermitSession(
                 self._store, self._name, self._lease, self._clock, self._on_renewed
             )
-            made[:] = [holding]  # the one before is ended
+            made[:] = [holding]  # the session before it has been ended
             holding.begin()
             return holding
 
         try:
-            asker = RoomWaiter(
+            waiter = RoomWaiter(
                 self._store, self._here(), self._weight, self._clock, self._on_wait, begin
             )
-            holding = asker.wait(self._timeout, stop)
+            holding = waiter.wait(self._timeout, stop)
             if self._on_lost is not None:
-                holding.tell_loss(self._on_lost)
+                holding.watch_loss(self._on_lost)
         except BaseException:
-            for each in made:
-                each.end()
+            for session in made:
+                session.end()
             self._entered = False
             raise
-        # An interrupt may strike where the body has ended and leaving has not begun: nobody leaves.
+        # An interrupt may strike after the body of the `with` has ended and before leaving begins.
+        # Then nothing leaves, so the permit is given back when this object is collected.
         self._abandoned = weakref.finalize(self, holding.abandon)
         self._abandoned.atexit = False
         self._holding = holding
         return holding
 
     def _leave(self) -> PermitLost | None:
-        """Give it back; the answer is what is wrong if it was lost before."""
+        """Give the permit back; returns the error to raise if it was lost before."""
         with self._lock:
             holding, self._holding = self._holding, None
         if holding is None:
@@ -213,7 +215,7 @@ class Permit:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether it is one that must not be held up: Ctrl-C, a cancellation."""
+    """Whether the error must not be held up: Ctrl-C, a cancellation."""
     return error is not None and not isinstance(error, Exception)
 
 
@@ -222,5 +224,5 @@ def _own_name() -> str:
 
 
 def as_name(text: str) -> str:
-    """A text, such as a program's path, as the name of a permit."""
+    """Turn a text, such as a program's path, into the name of a permit."""
     return _NOT_IN_A_NAME.sub("-", text).lstrip("._:-")[:100] or "permit"

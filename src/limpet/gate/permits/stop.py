@@ -1,19 +1,19 @@
-"""How one thread asks another to wait no longer."""
+"""Lets one thread end the waiting of another."""
 
 import contextlib
 import threading
 
 
 class Stopped(Exception):
-    """Whoever waited does not want it any more."""
+    """The wait was ended before there was room."""
 
 
 class Stop:
-    """Set once, and then it stays so.
+    """A flag that is set once and stays set.
 
-    As `threading.Event`, but made of one lock and nothing else: it may be set by a handler of
-    signals, which may strike in the middle of setting it, or of waiting for it. An event would
-    wait for a lock that the thread holds already.
+    It is like `threading.Event`, but made of a single lock, so that a signal handler may set it. A
+    handler may run while the same thread is setting the flag or waiting for it; an event would then
+    wait for a lock that the thread already holds.
     """
 
     def __init__(self) -> None:
@@ -22,16 +22,16 @@ class Stop:
         self._unset.acquire()
 
     def set(self) -> None:
-        """Ask to stop; a repeat does nothing."""
+        """Request the stop; a repeat does nothing."""
         self._is_set = True
-        with contextlib.suppress(RuntimeError):  # nobody holds it: it was set before
+        with contextlib.suppress(RuntimeError):  # the lock is free: the flag was set before
             self._unset.release()
 
     def is_set(self) -> bool:
-        """Whether it was asked for."""
+        """Whether the stop was requested."""
         return self._is_set
 
     def wait(self, seconds: float) -> None:
-        """Until it is set, or so long."""
+        """Wait until the flag is set, at most for these seconds."""
         if self._unset.acquire(timeout=seconds):
-            self.set()  # for others who wait
+            self.set()  # frees the lock again for other waiters

@@ -1,8 +1,9 @@
-"""What blocks, done in a thread of its own.
+"""Runs blocking work in a thread of its own, where no signal interrupts it.
 
-Where a signal strikes, Python may raise: Ctrl-C, and whatever a handler raises. In the middle of a
-store's write that would leave locks behind which giving a permit back needs. So whoever asks for a
-permit only waits, for one lock that nobody else needs, and a thread does the rest to its end.
+Python raises where a signal strikes: `KeyboardInterrupt` for Ctrl-C, and whatever a handler raises.
+In the middle of a store's write that would leave locks behind which giving the permit back needs.
+So the caller only waits, for one lock that nothing else needs, and a thread does the work to its
+end.
 """
 
 import asyncio
@@ -17,81 +18,81 @@ from limpet.gate.permits.stop import Stop
 
 T = TypeVar("T")
 
-# Whoever is interrupted waits so long at the most for the thread to be through: perhaps the store
-# does not answer. It goes on then, and finishes what it does if the process lives on.
+# Longest wait of an interrupted caller for the thread to finish, as the store may not answer. After
+# that the caller goes on, and the thread finishes if the process lives long enough.
 _LONGEST_SECONDS = 2.0
-# A signal that strikes just before a thread begins to wait does not wake it, nor does one that the
-# kernel has given to another thread: so often it looks.
+# A waiting thread wakes this often to let Python handle signals. A signal does not wake it if it
+# strikes just before the wait begins, or if the kernel delivers it to another thread.
 _LOOK_SECONDS = 0.2
 
 
 class Uninterrupted(Generic[T]):
-    """Something to do; `answer` is None until it is done, and if it failed."""
+    """Work to be done in a thread; `answer` is None before it is done, and if it failed."""
 
     def __init__(self, work: Callable[[], T], stop: Stop | None = None) -> None:
-        """`stop`: is set when whoever waits for it is interrupted."""
+        """`stop`: is set when the caller that waits for the work is interrupted."""
         self.answer: T | None = None
         self._work = work
         self._stop = stop
         self._error: BaseException | None = None
         self._begun = threading.Lock()
-        self._is_through = False
+        self._is_done = False
         self._under_way = threading.Lock()
         self._under_way.acquire()
-        self._tell: Callable[[], None] = lambda: None
+        self._notify: Callable[[], None] = lambda: None
 
     def do(self, *, interrupted: bool = False) -> T | None:
-        """Do it, and wait for that; one who was interrupted before waits no longer than others."""
+        """Do the work and wait for its end; with `interrupted`, for `_LONGEST_SECONDS` at most."""
         until = time.monotonic() + (_LONGEST_SECONDS if interrupted else math.inf)
         try:
             self._begin()
-            while not self._is_through and time.monotonic() < until:
+            while not self._is_done and time.monotonic() < until:
                 self._under_way.acquire(timeout=_LOOK_SECONDS)
         except BaseException:
             self._interrupted()
-            if not self._is_through:
+            if not self._is_done:
                 self._under_way.acquire(timeout=_LONGEST_SECONDS)
             raise
         return self._outcome()
 
     async def ado(self, *, interrupted: bool = False) -> T | None:
-        """As `do`, without blocking the loop; a cancellation arrives when it is through."""
+        """Do the same without blocking the loop; a cancellation is raised when the work is done."""
         loop = asyncio.get_running_loop()
-        through = asyncio.Event()
+        done = asyncio.Event()
 
-        def tell() -> None:
+        def notify() -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(through.set)
+                loop.call_soon_threadsafe(done.set)
 
-        self._tell = tell
+        self._notify = notify
         try:
             self._begin()
             if interrupted:
-                loop.call_later(_LONGEST_SECONDS, through.set)
-            await through.wait()
+                loop.call_later(_LONGEST_SECONDS, done.set)
+            await done.wait()
         except BaseException as error:
             self._interrupted()
-            # What else is raised in here ends the loop, in which nothing could be waited for.
+            # Any other error ends the loop, so nothing could be awaited in it.
             if isinstance(error, asyncio.CancelledError):
-                loop.call_later(_LONGEST_SECONDS, through.set)
-                while not through.is_set():
+                loop.call_later(_LONGEST_SECONDS, done.set)
+                while not done.is_set():
                     with contextlib.suppress(asyncio.CancelledError):
-                        await through.wait()
+                        await done.wait()
             raise
         return self._outcome()
 
     def _begin(self) -> None:
-        # Not one of a pool, which would be full of those who wait.
+        # Not a thread of a pool: waiting callers would fill the pool.
         thread = threading.Thread(target=self._run, name="limpet-errand", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no more of them are to be had
+        except RuntimeError:  # no more threads can be started
             self._run()
 
     def _interrupted(self) -> None:
         if self._stop is not None:
             self._stop.set()
-        if not self._begun.locked():  # it struck while the thread was started
+        if not self._begun.locked():  # the signal struck before the thread had begun
             self._begin()
 
     def _run(self) -> None:
@@ -102,13 +103,13 @@ class Uninterrupted(Generic[T]):
         except BaseException as error:
             self._error = error
         finally:
-            self._is_through = True
+            self._is_done = True
             self._under_way.release()
-            self._tell()
+            self._notify()
 
     def _outcome(self) -> T | None:
         if self._error is not None:
-            # The error has this frame in its trace: a circle that would keep the permit.
+            # The error's traceback holds this frame: a reference cycle would keep the permit alive.
             error, self._error = self._error, None
             try:
                 raise error

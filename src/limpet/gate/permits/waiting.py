@@ -1,4 +1,4 @@
-"""Waits until a host has room: asks the store, sweeps dead neighbours, listens for the bell."""
+"""Waits until a host has room: tries the store, sweeps dead neighbours, listens for the bell."""
 
 import contextlib
 import time
@@ -27,17 +27,18 @@ from limpet.host.proofs import forget, proof
 from limpet.maintenance.sweeper import Sweeper
 from limpet.storage.contract.store import Bell, Store, Topic
 
-# The longest that is waited for a ring, and the shortest: a busy store rings for every job.
-_ASK_SECONDS, _BREATH_SECONDS = 0.5, 0.05
+# Longest wait for a ring of the bell before the next try, and the shortest pause between two tries:
+# a busy store rings for every job.
+_TRY_SECONDS, _PAUSE_SECONDS = 0.5, 0.05
 _SWEEP_SECONDS = 0.3
-# For so long the CPU is measured before the first answer where no monitor tells of the host.
+# How long the CPU is measured before the first answer where no monitor reports on the host.
 _MEASURE_SECONDS = 0.5
-# What may be over after a while, so that waiting goes on.
-_FOR_A_WHILE = (StoreUnreachable, StoreBusy, StoreFull)
+# Errors that may be over after a while, so that waiting goes on.
+_TEMPORARY = (StoreUnreachable, StoreBusy, StoreFull)
 
 
 class RoomWaiter:
-    """One who waits for room on a host."""
+    """Waits for room on a host for one permit."""
 
     def __init__(
         self,
@@ -45,22 +46,24 @@ class RoomWaiter:
         here: ThisHost,
         weight: Weight,
         clock: Clock,
-        tell: Callable[[str], None],
+        on_wait: Callable[[str], None],
         begin: Callable[[], PermitSession],
     ) -> None:
-        """`tell`: hears why it waits, when that changes. `begin`: begins a session to ask with."""
+        """`on_wait`: called with the reason for the wait when that changes. `begin`: begins the
+        session that will hold the permit.
+        """
         self._store = store
         self._here = here
         self._weight = weight
         self._clock = clock
-        self._tell = tell
+        self._on_wait = on_wait
         self._begin = begin
-        self._told = ""
-        self._sweeper = Sweeper(store, None, proof, clock, told=forget)
+        self._last_reason = ""
+        self._sweeper = Sweeper(store, None, proof, clock, forget=forget)
         self._swept = 0.0
 
     def wait(self, timeout: timedelta | None, stop: Stop) -> PermitSession:
-        """Wait for room; the answer is the session that holds it.
+        """Wait for room; returns the session that holds it.
 
         Raises `GateTimeout` with the reason when the time is up, `NeverFits`, or `Stopped`.
         """
@@ -68,7 +71,7 @@ class RoomWaiter:
         with contextlib.ExitStack() as stack:
             gauge = Gauge(self._store, self._here, self._clock, _MEASURE_SECONDS)
             stack.callback(gauge.close)
-            # Before the first question, so that nothing is given back unnoticed after it.
+            # Listen before the first try, so that no room given back after it goes unnoticed.
             bell = self._bell(stack)
             holding = self._begin()
             while not stop.is_set():
@@ -76,19 +79,20 @@ class RoomWaiter:
                     if not holding.held:  # the store was away for longer than the lease
                         holding.end()
                         holding = self._begin()
-                    reason = self._ask(gauge, holding)
-                except (*_FOR_A_WHILE, StoreRefused) as error:  # its lock was to be made before
+                    reason = self._try(gauge, holding)
+                # `StoreRefused`: a new session's lock cannot be made now, though the first one was.
+                except (*_TEMPORARY, StoreRefused) as error:
                     reason = str(error)
                 if reason is None and stop.is_set():
                     break
                 if reason is None:
                     return holding
-                self._say(reason)
-                left = _ASK_SECONDS if until is None else until - time.monotonic()
+                self._report(reason)
+                left = _TRY_SECONDS if until is None else until - time.monotonic()
                 if left <= 0:
                     raise GateTimeout(reason)
                 self._sweep()
-                self._rest(bell, min(left, _ASK_SECONDS), stop)
+                self._rest(bell, min(left, _TRY_SECONDS), stop)
         raise Stopped
 
     def _bell(self, stack: contextlib.ExitStack) -> Bell | None:
@@ -97,8 +101,8 @@ class RoomWaiter:
         except StoreError:
             return None
 
-    def _ask(self, gauge: Gauge, holding: PermitSession) -> str | None:
-        """Ask the store once; None if the permit is held, else what keeps it."""
+    def _try(self, gauge: Gauge, holding: PermitSession) -> str | None:
+        """Try once to take the permit; None if it is held, else the reason why not."""
         try:
             assessment = gauge.look().assessment
             if self._store.take_permit(holding.session, self._weight, assessment.room):
@@ -109,24 +113,24 @@ class RoomWaiter:
         except (SessionLost, StoreRolledBack) as error:
             holding.end()
             return str(error)
-        except _FOR_A_WHILE as error:
+        except _TEMPORARY as error:
             return str(error)
         if waiting is None:
-            return self._told or f"waiting: {self._here.server} was full a moment ago"
+            return self._last_reason or f"waiting: {self._here.server} was full a moment ago"
         if waiting.never:
             raise NeverFits(waiting.reason.removeprefix("waiting: "))
         return waiting.reason
 
-    def _say(self, reason: str) -> None:
-        if reason != self._told:
-            self._told = reason
-            self._tell(reason)
+    def _report(self, reason: str) -> None:
+        if reason != self._last_reason:
+            self._last_reason = reason
+            self._on_wait(reason)
 
     def _sweep(self) -> None:
-        """End neighbours that are dead: perhaps no worker runs here that would."""
+        """End the sessions of dead neighbours, as no worker may run here that would."""
         if time.monotonic() - self._swept < _SWEEP_SECONDS:
             return
-        with contextlib.suppress(LimpetError):  # whatever keeps a proof keeps no lease from its end
+        with contextlib.suppress(LimpetError):  # leases run out even if no death can be proved
             self._sweeper.prove()
         try:
             self._sweeper.expire()
@@ -136,8 +140,8 @@ class RoomWaiter:
 
     @staticmethod
     def _rest(bell: Bell | None, seconds: float, stop: Stop) -> None:
-        stop.wait(min(_BREATH_SECONDS, seconds))
+        stop.wait(min(_PAUSE_SECONDS, seconds))
         if bell is not None:
-            bell.wait(timedelta(seconds=max(0.0, seconds - _BREATH_SECONDS)))
+            bell.wait(timedelta(seconds=max(0.0, seconds - _PAUSE_SECONDS)))
         else:
-            stop.wait(max(0.0, seconds - _BREATH_SECONDS))
+            stop.wait(max(0.0, seconds - _PAUSE_SECONDS))

@@ -12,34 +12,35 @@ from typing import Any
 
 from limpet.gate.permits.permit import Permit
 from limpet.gate.permits.stop import Stop
-from limpet.gate.run.guardian import ORDER, PERIOD_MILLISECONDS, Fuse, heard
+from limpet.gate.run.guardian import ORDER, PERIOD_MILLISECONDS, Fuse, handled_signals
 from limpet.host import marks, processes
 from limpet.host.signals import SignalPipe
 from limpet.worker.wire.page import Page, create
 
+# A process that a signal has ended has this exit code plus the signal's number, as in a shell.
 KILLED = 128
-# `timeout` signals a process and then its group: within this time the same signal is one.
+# `timeout` signals a process and then its group: the same signal again within this time is a copy.
 _SAME_SECONDS = 0.2
 
 
 class PermitLease:
-    """Until when the permit is certainly held, for the guardian to see."""
+    """A page that shows the guardian until when the permit is certainly held."""
 
     def __init__(self) -> None:
         self.descriptor = create()
         self._page = Page(self.descriptor, writable=True)
 
-    def renewed(self, moment: int) -> None:
-        """It holds until then."""
-        self._page.moment = moment
+    def renewed(self, lease_ends_at: int) -> None:
+        """Show that the permit is held until then."""
+        self._page.lease_ends_at = lease_ends_at
 
     def lost(self) -> None:
-        """It does not hold any more."""
-        self._page.moment = 1
+        """Show that the permit is not held any more."""
+        self._page.lease_ends_at = 1
 
     @contextlib.contextmanager
     def fuse(self) -> Iterator[Fuse]:
-        """What kills this process meanwhile if it is stopped for longer than that."""
+        """Have the kernel kill this process if it is stopped for longer than the permit is held."""
         fuse = Fuse(self._page)
         try:
             yield fuse
@@ -48,18 +49,18 @@ class PermitLease:
 
 
 class Interruption:
-    """Signals that come before the command runs.
+    """Takes the signals that come before the command runs.
 
     They are noted, and nothing is raised where they strike: that might be in the middle of a write,
-    with locks in hand that giving the permit back needs.
+    while locks are held that giving the permit back needs.
     """
 
     def __init__(self) -> None:
         self.stop = Stop()
         self.code = 0
 
-    def hear(self, number: int, frame: object) -> None:
-        """As a handler of signals."""
+    def handle(self, number: int, frame: object) -> None:
+        """Note a signal; to be installed as the handler."""
         self.code = self.code or KILLED + number
         self.stop.set()
 
@@ -68,29 +69,29 @@ def run_contained(
     permit: Permit,
     lease: PermitLease,
     words: Sequence[str],
-    asked: Interruption,
+    interruption: Interruption,
     complain: Callable[[str], None],
 ) -> int:
-    """Run the command; when this returns nothing of it is left. The answer is its exit code.
+    """Run the command and return its exit code; nothing of the command is left then.
 
-    `complain`: told what went wrong with it, as a sentence.
+    `complain`: called with a sentence about what went wrong.
     """
-    processes.adopt_orphans()  # where the guardian is killed, what it kept is left to us
-    # Before the command begins it may be stopped for as long as one likes.
-    with contextlib.closing(SignalPipe(*heard())) as signals, lease.fuse() as fuse:
-        if asked.stop.is_set():  # in the moment before they were heard here
-            return asked.code
+    processes.adopt_orphans()  # takes over what a killed guardian leaves behind
+    # The fuse begins only here: before the command runs, this process may be stopped for any time.
+    with contextlib.closing(SignalPipe(*handled_signals())) as signals, lease.fuse() as fuse:
+        if interruption.stop.is_set():  # a signal came before the pipe took them
+            return interruption.code
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
                 guardian = _guardian(permit, lease, words, theirs)
-            told = _follow(ours, signals, fuse)
-        if told:
+            report = _follow(ours, signals, fuse)
+        if report:
             fuse.put_out()  # nothing is left
         guardian.wait()
-        if not told:
+        if not report:
             _end_what_is_left(permit, fuse)
-    return _ended(told, guardian.returncode, complain)
+    return _exit_code(report, guardian.returncode, complain)
 
 
 def _guardian(
@@ -107,17 +108,17 @@ def _guardian(
 
 
 class _Signals:
-    """What becomes of the signals that come while the command runs.
+    """Decides what to do with the signals that come while the command runs.
 
-    The first of each kind is for the command: a service manager sends two kinds in a row, and so
-    does a terminal that is closed. The same one again is from somebody who will not wait.
+    The first of each kind is passed on to the command: a service manager sends two kinds in a row,
+    and so does a terminal that is closed. The same kind again means that the sender will not wait.
     """
 
     def __init__(self) -> None:
         self._passed_on: dict[int, float] = {}
 
     def order(self, number: int) -> bytes:
-        """What the guardian is to do: pass it on, end everything, or nothing."""
+        """The order to the guardian: pass the signal on, end everything, or (empty) nothing."""
         now = time.monotonic()
         if number not in self._passed_on:
             self._passed_on[number] = now
@@ -126,11 +127,14 @@ class _Signals:
 
 
 def _follow(link: socket.socket, pipe: SignalPipe, fuse: Fuse) -> dict[str, Any]:
-    """Tell the guardian of signals until it says what became of the command."""
+    """Pass signals to the guardian until it reports how the command ended.
+
+    Returns the report; it is empty if the guardian died without one.
+    """
     poll = select.poll()
     poll.register(link, select.POLLIN)
     poll.register(pipe, select.POLLIN)
-    said = b""
+    received = b""
     signals = _Signals()
     while True:
         fuse.put_off()
@@ -144,13 +148,13 @@ def _follow(link: socket.socket, pipe: SignalPipe, fuse: Fuse) -> dict[str, Any]
                 text = link.recv(65536)
             except ConnectionResetError:
                 text = b""
-            said += text
+            received += text
             if not text:
-                return dict(json.loads(said)) if said.endswith(b"\n") else {}
+                return dict(json.loads(received)) if received.endswith(b"\n") else {}
 
 
 def _end_what_is_left(permit: Permit, fuse: Fuse) -> None:
-    """Of the command whose guardian was killed."""
+    """End the processes of a command whose guardian was killed."""
     session = permit.session
 
     def tree() -> set[int]:
@@ -161,12 +165,12 @@ def _end_what_is_left(permit: Permit, fuse: Fuse) -> None:
         pass
 
 
-def _ended(told: dict[str, Any], guardian: int, complain: Callable[[str], None]) -> int:
-    if not told:
+def _exit_code(report: dict[str, Any], guardian: int, complain: Callable[[str], None]) -> int:
+    if not report:
         return KILLED - guardian if guardian < 0 else 1
-    if "error" in told:
-        complain(f"the command cannot be run: {told['error']}.")
-    elif not told["gone"]:
-        complain("something of the command would not die.")
-    code = int(told["code"])
+    if "error" in report:
+        complain(f"the command cannot be run: {report['error']}.")
+    elif not report["gone"]:
+        complain("not every process of the command could be ended.")
+    code = int(report["code"])
     return KILLED - code if code < 0 else code

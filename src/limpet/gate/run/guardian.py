@@ -1,9 +1,10 @@
 """The guardian of a command that holds a permit: starts it, and leaves nothing of it behind.
 
-A process of its own between `limpet gate run` and the command, so that it outlives a kill of
-either. It ends the command's whole tree when the command has ended, when the front process is gone,
-when that asks for it, and when the lease may have passed to another. If it is stopped itself for so
-long, the kernel kills it, and so the front process. Standard library only.
+It is a process of its own between `limpet gate run` (the front process) and the command, so that it
+outlives a kill of either. It ends the command's whole tree when the command has ended, when the
+front process is gone or orders it, and when the lease may have passed to another. If the guardian
+itself is stopped for that long, the kernel kills it; the same goes for the front process. Imports
+only the standard library, host and the page.
 """
 
 import contextlib
@@ -23,35 +24,38 @@ from limpet.host.signals import SignalPipe, ended_children
 from limpet.worker.wire.page import Page, now
 
 ORDER = "LIMPET_RUN_ORDER"
-# What a shell answers for what is there and is no program.
+# The exit code of a shell for a file that exists and is no program.
 CANNOT_BE_RUN = 126
-# What a person or a service manager sends to stop a command.
+# The signals by which a person or a service manager stops a command.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 # How often front process and guardian show that they are not stopped.
 PERIOD_MILLISECONDS = 100
-# So long after the permit's moment one that is stopped is killed: later than one that runs looks,
-# and early enough for neighbours to end what is left before the lease is over, a second after it.
+# A stopped process is killed this long after the permit's certain end: later than a running one
+# looks, and early enough for neighbours to end what is left before the lease is over, which is at
+# least a second after the certain end.
 _STOPPED_SECONDS = 0.3
-# A signal to the whole group, as a terminal sends it, reaches us all within this time.
+# A signal to the whole group, as a terminal sends it, reaches all its processes within this time.
 _GROUP_SECONDS = 0.05
 
 
-def heard() -> list[int]:
-    """Those of `STOPPING` that are not ignored here, as under nohup; children inherit that."""
-    return [each for each in STOPPING if signal.getsignal(each) is not signal.SIG_IGN]
+def handled_signals() -> list[int]:
+    """Those of `STOPPING` that this process does not ignore; under nohup it ignores some, and its
+    children inherit that.
+    """
+    return [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 class Fuse:
-    """Has the kernel kill this process if it is stopped until its permit may be another's.
+    """Has the kernel kill this process if it stays stopped until its permit may be another's.
 
-    Nobody would end the command then: where front process and guardian are stopped both, by one
-    Ctrl-Z, or one is and the other is killed. Their locks are free once both are dead, which lets a
-    neighbour on this host end what is left before it takes the room.
+    Without it nobody would end the command when front process and guardian are both stopped, by one
+    Ctrl-Z, or when one is stopped and the other killed. Once both are dead, their locks are free,
+    and a neighbour on this host ends what is left before it takes the room.
 
-    The time that the machine sleeps does not count. Else both would be killed as it wakes, and
-    where no neighbour is, what the command started would go on; so they see by themselves that the
-    moment has passed, and end it.
+    The time that the machine sleeps does not count. If it did, both would be killed as the machine
+    wakes, and with no neighbour there the command's processes would go on. Instead both run on, see
+    that the permit has ended, and end the command.
     """
 
     def __init__(self, page: Page) -> None:
@@ -59,19 +63,19 @@ class Fuse:
         self._timer = processes.KernelTimer(self._left(), asleep=False)
 
     def put_off(self) -> None:
-        """Say that this process runs."""
+        """Show that this process runs: wait again for the end of the permit."""
         self._timer.rearm(self._left())
 
     def put_out(self) -> None:
-        """Nothing is left that would have to be ended."""
+        """Disarm it: nothing is left that would have to be ended."""
         self._timer.rearm(0)
 
     def _left(self) -> float:
-        return max(0, self._page.moment - now()) / 1e6 + _STOPPED_SECONDS
+        return max(0, self._page.lease_ends_at - now()) / 1e6 + _STOPPED_SECONDS
 
 
 class RunGuardian:
-    """Keeps one command."""
+    """Starts one command, watches it, and ends all of it."""
 
     def __init__(self, order: Mapping[str, Any]) -> None:
         descriptors = order["descriptors"]
@@ -82,37 +86,37 @@ class RunGuardian:
         self._link.setblocking(False)
         self._page = Page(descriptors["page"])
         self._seen: dict[int, float] = {}
-        self._asked: list[tuple[int, float]] = []
-        self._heard = b""
-        for each in descriptors.values():
-            os.set_inheritable(each, False)
+        self._requests: list[tuple[int, float]] = []
+        self._received = b""
+        for descriptor in descriptors.values():
+            os.set_inheritable(descriptor, False)
 
     def run(self) -> None:
-        """Until nothing of the command is left; what became of it is told to the front process."""
+        """Run until nothing of the command is left; reports to the front process how it ended."""
         processes.set_name("limpet-run")
         processes.adopt_orphans()
-        self._signal_pipe = SignalPipe(*heard(), signal.SIGCHLD)
+        self._signal_pipe = SignalPipe(*handled_signals(), signal.SIGCHLD)
         processes.take_signals()
         self._fuse = Fuse(self._page)
-        if self._page.over:  # it was stopped before it began
-            self._tell(why="lost", code=1, gone=True)
+        if self._page.over:  # this process was stopped before it began
+            self._report(why="lost", code=1, gone=True)
             return
         try:
             self._command = self._start()
         except OSError as error:
             what = f"{self._words[0]}: {error.strerror or error}"
-            self._tell(error=what, code=CANNOT_BE_RUN)
+            self._report(error=what, code=CANNOT_BE_RUN)
             return
         why = self._watch()
         gone = processes.end_all(self._tree, seconds=10.0, between=self._fuse.put_off)
         self._fuse.put_out()
-        self._tell(why=why, code=self._command.wait() if gone else 1, gone=gone)
+        self._report(why=why, code=self._command.wait() if gone else 1, gone=gone)
 
     def _start(self) -> "subprocess.Popen[bytes]":
         me = os.getpid()
 
         def tie() -> None:
-            # For the moment in which front and guardian are killed together.
+            # Needed if front process and guardian are killed at the same moment.
             processes.die_with_parent()
             if os.getppid() != me:
                 os._exit(1)
@@ -129,7 +133,7 @@ class RunGuardian:
         return processes.descendants(os.getpid()) | marks.marked(self._session)[0]
 
     def _watch(self) -> str:
-        """Until the command must not go on; the answer is why."""
+        """Watch until the command has ended or must end; returns why."""
         poll = select.poll()
         poll.register(self._signal_pipe, select.POLLIN)
         poll.register(self._link, select.POLLIN)
@@ -150,39 +154,39 @@ class RunGuardian:
             self._seen[number] = time.monotonic()
 
     def _listen(self) -> bool:
-        """Hear the front process; False if it is gone, or wants the command to end at once."""
+        """Read what the front process sends; False if it is gone, or orders the command's end."""
         try:
             while text := self._link.recv(4096):
-                self._heard += text
+                self._received += text
         except BlockingIOError:
-            *lines, self._heard = self._heard.split(b"\n")
-            self._asked += [(int(line), time.monotonic()) for line in lines if line != b"end"]
+            *lines, self._received = self._received.split(b"\n")
+            self._requests += [(int(line), time.monotonic()) for line in lines if line != b"end"]
             return b"end" not in lines
         except OSError:
             pass
         return False
 
     def _pass_on(self) -> None:
-        """Send on what was sent to the front process alone: what was sent to the whole group has
-        reached the command by itself, and us too.
+        """Pass on signals that were sent to the front process alone. A signal to the whole group
+        has reached the command by itself, and this process too.
         """
         now = time.monotonic()
-        due = [each for each in self._asked if now - each[1] > _GROUP_SECONDS]
-        for each in due:
-            self._asked.remove(each)
-            number, asked = each
-            if abs(self._seen.get(number, -1.0) - asked) > 10 * _GROUP_SECONDS:
+        due = [request for request in self._requests if now - request[1] > _GROUP_SECONDS]
+        for request in due:
+            self._requests.remove(request)
+            number, received_at = request
+            if abs(self._seen.get(number, -1.0) - received_at) > 10 * _GROUP_SECONDS:
                 processes.kill([self._command.pid], number)
 
     def _reap(self) -> bool:
-        """Reap what was left to us; True once the command itself has ended."""
+        """Reap orphans that were adopted; True once the command itself has ended."""
         for pid in ended_children():
             if pid == self._command.pid:
                 break
             os.waitpid(pid, 0)
         return self._command.poll() is not None
 
-    def _tell(self, **facts: Any) -> None:
+    def _report(self, **facts: Any) -> None:
         with contextlib.suppress(OSError):
             self._link.setblocking(True)
             self._link.sendall(json.dumps(facts).encode() + b"\n")

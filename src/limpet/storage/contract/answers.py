@@ -1,4 +1,4 @@
-"""What a store answers to the verbs of `limpet.storage.contract.store`."""
+"""The answers of a store to the verbs of `limpet.storage.contract.store`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,12 +15,13 @@ from limpet.domain.transition import Rejected
 
 
 class Receipt(NamedTuple):
-    """What became of one job of an `enqueue`.
+    """The answer to one job of an `enqueue`.
 
-    `new`: it was written. `already`: the id was there, nothing changed. `full`: its queue is at
-    the cap, and it was not written; `waiting` says how many are ahead. `duplicate`: another job of
-    the task holds its `unique`; nothing was written, and `job` and `state` are those of the other.
-    `draining`: its queue takes in no new jobs, and it was not written.
+    `new`: the job was written. `already`: its id was there, nothing changed. `full`: its queue is
+    at the cap, and the job was not written; `waiting` is how many jobs wait in that queue.
+    `duplicate`: another job of the task holds its `unique`; nothing was written, and `job` and
+    `state` are those of the other job. `draining`: its queue takes in no new jobs, and the job was
+    not written.
     """
 
     job: str
@@ -30,12 +31,12 @@ class Receipt(NamedTuple):
 
     @classmethod
     def all_new(cls, ids: Iterable[str], state: State) -> "list[Receipt]":
-        """Those of jobs that were all written; made for every job."""
+        """The receipts of jobs that were all written. Fast, because it runs for every job."""
         return list(map(cls._make, zip(ids, repeat("new"), repeat(state), repeat(0), strict=False)))
 
 
 class KeyLimit(NamedTuple):
-    """What was set for a key at run time; what is None was not."""
+    """The limits that were set for a key at run time; None: not set."""
 
     limit: int | None = None
     rate: Rate | None = None
@@ -43,12 +44,12 @@ class KeyLimit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """What became of a tick.
+    """The answer to a tick.
 
-    `fired`: its jobs were handed in, as the receipts tell. `passed`: it was passed over, because
-    the job of an earlier one is not finished. `late`: another fired it before, or the schedule was
-    changed. `paused`, `gone`: it does not tick. `next_at`: the tick to come, as the store has it
-    now. `last_job`: the one that was handed in last.
+    `fired`: its jobs were handed in; see the receipts. `passed`: it was passed over, because the
+    job of an earlier tick is not finished. `late`: another worker fired it before, or the schedule
+    was changed. `paused`, `gone`: the schedule does not tick. `next_at`: the next tick, as the
+    store has it now. `last_job`: the job that was handed in last.
     """
 
     outcome: Literal["fired", "passed", "late", "paused", "gone"]
@@ -61,11 +62,10 @@ class Ticked:
 class Exchanged:
     """The answer to an `exchange`: settlements that were not applied, and jobs to run.
 
-    `quiet`: nothing is claimed just now, whatever is ready, because another server has taken over
-    and may have older data; see `HolderVerbs.exchange`. `next_at`: when more may be had of what a
-    rate, a hold or a breaker kept back from this claim (wall time). `unfinished`: `promote` has
-    something to do now, because of what was settled. `passed_over`: whether ready jobs were left
-    for the gate; when they may begin, nobody can say.
+    `quiet`: nothing can be claimed for now, because another server has taken over and may have
+    older data; see `HolderVerbs.exchange`. `next_at`: when jobs that a rate, a hold or a breaker
+    kept back from this claim may be claimed (wall time). `unfinished`: the settlements left work
+    for `promote`. `passed_over`: whether the gate kept ready jobs back; there is no time for those.
     """
 
     standing: Standing
@@ -79,9 +79,9 @@ class Exchanged:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A session's start: its first moment, and the digests to name in `Pool.tasks`.
+    """The answer to a `register`: the session's first moment, and digests for `Pool.tasks`.
 
-    `tasks` is that of all it knows, `pools` those of the parts, in the order given.
+    `tasks`: the digest of all tasks that it knows. `pools`: those of the parts, in the given order.
     """
 
     moment: int
@@ -95,9 +95,9 @@ class Renewed:
     """The answer to a `renew`.
 
     `moment`: until when the lease is held. `cancels`: jobs to stop. `paused`: queues from which
-    nothing is claimed now. `digest`: what the store thinks the session holds. `epoch`: changes
-    when the store was made anew. `untold`: jobs that were said to have begun, and could not be
-    noted without waiting; to be said again.
+    nothing is claimed now. `digest`: of all jobs that the session holds in the store. `epoch`:
+    changes when the store is made anew. `unrecorded`: jobs of `begun` that the store could not
+    record without waiting; the caller sends them again.
     """
 
     standing: Standing
@@ -107,12 +107,12 @@ class Renewed:
     paused: tuple[str, ...]
     digest: Digest
     epoch: str
-    untold: tuple[Lease, ...] = ()
+    unrecorded: tuple[Lease, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What one step of `recover` did; `more` says that the session has jobs left."""
+    """The answer to one step of `recover`; `more`: the session has jobs left."""
 
     ready: int
     failed: int
@@ -126,11 +126,11 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a sweeper must know before it ends anybody's session.
+    """What a sweeper must know before it ends a session.
 
-    `now`: the lease clock. `clock`: which clock that is; another one, of a new primary or a new
-    boot, has another name. `next_moment`: when the next lease ends of those that were asked for,
-    None if there is none. `widowed`: whether a dead session still has jobs.
+    `now`: the lease clock's time. `clock`: the name of that clock; the clock of a new primary or a
+    new boot has another name. `next_moment`: when the next of the leases in question ends, None if
+    there is none. `widowed`: whether a dead session still has jobs.
     """
 
     now: int
@@ -141,9 +141,9 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """What one step of `promote` did; `next_due` is the wall time of the next one to come.
+    """The answer to one step of `promote`; `next_due`: when the next step is due (wall time).
 
-    `ready`: jobs that time made ready; one that was due and waits for its key is not among them.
+    `ready`: how many jobs became ready; jobs that were due and now wait for their key do not count.
     """
 
     ready: int
@@ -154,7 +154,7 @@ class Promoted:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What one step of `prune` removed; `more` says that there is more to remove now."""
+    """The answer to one step of `prune`; `more`: there is more to remove now."""
 
     jobs: int
     sessions: int
@@ -172,8 +172,8 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """An invariant that did not hold, and how often it was put right."""
+class Repaired:
+    """An invariant that did not hold, and how many repairs were made."""
 
     invariant: str
     count: int
@@ -190,10 +190,10 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """What the store is: shown at start, so that its durability is known.
+    """A description of the store; workers show it at start, so that its durability is known.
 
-    `in_process`: it is in the memory of this process, and no other can see it. `fails_over`:
-    another server may answer for it one day, and pause the claims; see `HolderVerbs.exchange`.
+    `in_process`: the store is in the memory of this process, and no other can see it. `fails_over`:
+    another server may take over one day, and then pauses the claims; see `HolderVerbs.exchange`.
     """
 
     url: str

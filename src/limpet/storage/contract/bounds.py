@@ -1,4 +1,4 @@
-"""How much a store takes at once and how much it keeps, the same in each."""
+"""How much every store takes at once, and how much it keeps."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -6,11 +6,11 @@ from datetime import timedelta
 from limpet.domain.job import LONGEST_LINE, LONGEST_MARK, LONGEST_NOTE, NewJob
 from limpet.storage.contract.store import CHUNK
 
-# Of the arguments of jobs that are handed in at once, in characters; no store, and no supervisor
-# that passes them on for a task, has to take more than four times as many bytes in one piece.
+# The arguments of jobs that are handed in at once, in characters. So no store, and no supervisor
+# that passes such jobs on for a task, gets more than four times as many bytes in one piece.
 MOST_PER_BATCH = 32 * 1024 * 1024
 
-# Of what one job says of itself while it runs.
+# How much of a running job's reports is kept.
 MOST_LINES = 1_000
 LINE_KEPT = LONGEST_LINE + LONGEST_MARK
 NOTE_KEPT = LONGEST_NOTE + LONGEST_MARK
@@ -20,18 +20,18 @@ SESSIONS_KEPT = timedelta(days=1)
 
 
 def at_most_a_chunk(items: Sequence[object]) -> None:
-    """Refuse what is too much for one call of a verb."""
+    """Refuse more items than one call of a verb takes."""
     if len(items) > CHUNK:
         raise ValueError(f"a verb takes at most {CHUNK} at once, not {len(items)}")
 
 
 def page_size(limit: int) -> int:
-    """How many a page has, for a given limit."""
+    """How many items a page has, for the limit that the caller gave."""
     return max(1, min(limit, MOST_PER_PAGE))
 
 
 def prefix_within(sizes: Sequence[int], most: int) -> int:
-    """How many of the first fit into so many bytes; at least one."""
+    """How many items, from the first on, fit into `most` bytes; at least one."""
     total = 0
     for place, size in enumerate(sizes):
         total += size
@@ -41,7 +41,7 @@ def prefix_within(sizes: Sequence[int], most: int) -> int:
 
 
 def batches(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
-    """The jobs in pieces of at most a chunk, and fewer where they are large; at least one each."""
+    """The jobs in pieces of at most a chunk, smaller if jobs are large; at least one job each."""
     start = 0
     while start < len(jobs):
         chunk = jobs[start : start + CHUNK]

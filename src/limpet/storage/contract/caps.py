@@ -1,4 +1,4 @@
-"""Which new jobs are over the cap of their queue."""
+"""The caps of queues: which new jobs are refused, and what that means for the jobs beside them."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
 
@@ -14,7 +14,7 @@ def over_cap(
     known: Container[str],
     waiting_in: Callable[[str], int],
 ) -> dict[str, Receipt]:
-    """The jobs for which there is no room; those that are `known` need none."""
+    """The receipts of jobs that are over the cap of their queue; `known` jobs take no place."""
     waiting: dict[str, int] = {}
     refused: dict[str, Receipt] = {}
     counted: set[str] = set()
@@ -33,20 +33,21 @@ def over_cap(
 
 
 def flow_over_cap(
-    asked: Mapping[str, int], caps: Mapping[str, int], waiting_in: Callable[[str], int]
+    requested: Mapping[str, int], caps: Mapping[str, int], waiting_in: Callable[[str], int]
 ) -> QueueFull | None:
-    """The first queue that has no room for what a flow asks of it; None if all have."""
-    for queue in sorted(asked.keys() & caps.keys()):
+    """The refusal by the first queue that cannot take the flow's jobs; None if all queues can."""
+    for queue in sorted(requested.keys() & caps.keys()):
         waiting = waiting_in(queue)
-        if waiting + asked[queue] > caps[queue]:
-            return QueueFull(queue, waiting, caps[queue], asked[queue])
+        if waiting + requested[queue] > caps[queue]:
+            return QueueFull(queue, waiting, caps[queue], requested[queue])
     return None
 
 
 def are_one(jobs: Sequence[NewJob], all_or_none: bool = False) -> bool:
-    """Whether one that is refused keeps all out: so they want it, or there are children among them.
+    """Whether one refused job keeps all out: by the caller's wish, or because a job has a parent.
 
-    A child that is refused would leave its parent waiting, and a parent its children alone.
+    Without a refused child its parent would wait for ever; a refused parent would leave orphaned
+    children.
     """
     return all_or_none or any(job.parent is not None for job in jobs)
 
@@ -54,6 +55,6 @@ def are_one(jobs: Sequence[NewJob], all_or_none: bool = False) -> bool:
 def none_written(
     jobs: Sequence[NewJob], known: Mapping[str, State], refused: Mapping[str, Receipt]
 ) -> list[Receipt]:
-    """The answer to jobs that `are_one`, of which one is refused."""
-    told = {id_: Receipt(id_, "already", state) for id_, state in known.items()} | dict(refused)
-    return [told.get(job.id) or Receipt(job.id, "full", None) for job in jobs]
+    """The receipts of jobs that `are_one`, after one of them was refused."""
+    answers = {id_: Receipt(id_, "already", state) for id_, state in known.items()} | dict(refused)
+    return [answers.get(job.id) or Receipt(job.id, "full", None) for job in jobs]

@@ -1,4 +1,4 @@
-"""What a store refuses and why, in the same words in each."""
+"""The refusals of stores: the same errors in the same words for each."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def made_before_release(store: str) -> SchemaMismatch:
-    """A store of before the first release, whose versions counted otherwise."""
+    """The refusal of a store from before the first release, whose versions counted differently."""
     return SchemaMismatch(
         f"{store} was made by an unreleased version of Limpet; this one can neither use it nor "
         f"bring it up to date, and changed nothing. Finish its jobs with the version that made it, "
@@ -42,15 +42,15 @@ def session_dead(session: str) -> SessionLost:
 
 def exchange_too_old(session: str, seq: int, last: int) -> SequenceError:
     return SequenceError(
-        f"session {session} sent exchange {seq} after {last} was answered; the next is "
-        f"{last + 1}, and nothing was done."
+        f"session {session} sent exchange {seq} although exchange {last} was answered; nothing "
+        f"was done. The next one is {last + 1}."
     )
 
 
 def exchange_forgotten(session: str, seq: int, last: int) -> StoreRolledBack:
     return StoreRolledBack(
-        f"session {session} sent exchange {seq}, but the store remembers only {last}: it "
-        f"was rolled back. Stop what the session runs and register anew."
+        f"session {session} sent exchange {seq}, but the last one in the store is {last}: the "
+        f"store was rolled back. Stop what the session runs and register anew."
     )
 
 
@@ -64,7 +64,7 @@ def answer_forgotten(session: str, seq: int) -> StoreRolledBack:
 def not_finished(job: str, state: State, round_: int, seen_round: int) -> MoveRefused:
     return MoveRefused(
         f"job {job} is {state} in round {round_}; only a finished job can be retried "
-        f"(you asked about round {seen_round})."
+        f"(the request was about round {seen_round})."
     )
 
 
@@ -80,18 +80,18 @@ def not_quarantined(job: str, state: State) -> MoveRefused:
 
 
 def cursor_not_given(cursor: str) -> InvalidOption:
-    return InvalidOption(f"cursor {cursor!r}: use the one that the last page gave.")
+    return InvalidOption(f"cursor {cursor!r} is not valid; use the cursor of the last page.")
 
 
 def not_arriving(move: str) -> StoreNotMoved:
     return StoreNotMoved(
-        f"the store takes no cargo of the move {move}: that was finished or given up meanwhile; "
+        f"the store takes no cargo of the move {move}, which was finished or given up meanwhile; "
         f"nothing was written."
     )
 
 
 def no_text(error: UnicodeEncodeError) -> InvalidOption:
-    """The refusal of what has half of a surrogate pair, which no store can keep."""
+    """The refusal of a text that has half of a surrogate pair, which no store can keep."""
     around = error.object[max(0, error.start - 20) : error.end + 20]
     return InvalidOption(
         f"{around!r} contains half of a surrogate pair, which is not valid text; nothing was "
@@ -100,7 +100,7 @@ def no_text(error: UnicodeEncodeError) -> InvalidOption:
 
 
 def of_texts(verb: Callable[P, T]) -> Callable[P, T]:
-    """Of a verb that writes texts: what is none is refused with a sentence."""
+    """Wrap a verb that writes texts, so that it refuses an invalid text with `no_text`."""
 
     @wraps(verb)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -113,8 +113,8 @@ def of_texts(verb: Callable[P, T]) -> Callable[P, T]:
 
 
 def nobody_writes(path: str, seconds: float) -> StoreBusy:
-    """A write to a SQLite file waited for its turn in vain, and was withdrawn."""
+    """The refusal of a write that waited too long for the writer lock, and was withdrawn."""
     return StoreBusy(
-        f"could not write to {path} for {seconds:.0f} s, because another process has the turn; "
-        f"nothing was written. Look for a stopped process that has the file open."
+        f"could not write to {path} for {seconds:.0f} s, because another process holds the writer "
+        f"lock; nothing was written. Look for a stopped process that has the file open."
     )

@@ -1,11 +1,11 @@
-"""A store that moves to another place: what is taken along, how far it is, what is refused.
+"""A store that moves to another place: what is taken along, the stages, and what is refused.
 
-A source goes from open to `closing` (nothing new: no enqueue but by jobs that run, no session, no
-claim; all else goes on), to `closed` once nothing runs (nothing is written any more, so that what
-is copied stays as it was), to `moved`, which is for ever. A target goes from empty to `arriving`
-(nothing is written but what arrives) to `arrived`, which is open; or, where the move is given up,
-to `emptying` and back to empty. Each step is one atomic write in
-one store. The source is `moved` before the target is `arrived`, so that no job can start in both.
+A source goes from open to `closing` (nothing new begins: no enqueue except by running jobs, no
+session, no claim; everything else goes on), to `closed` once nothing runs (nothing is written any
+more, so that the copy stays right), to `moved`, which is for ever. A target goes from empty to
+`arriving` (only the cargo is written) to `arrived`, which is open; or, if the move is given up, to
+`emptying` and back to empty. Each step is one atomic write in one store. The source is `moved`
+before the target is `arrived`, so that no job can start in both.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ import msgspec
 from limpet.domain.errors import StoreMoved
 from limpet.storage.contract.answers import Total
 
-# A cargo is not larger, unless a single job is.
+# The largest cargo, unless a single job is larger.
 CARGO_BYTES = 4_000_000
 
 
 class MoveStage(StrEnum):
-    """How far a store is."""
+    """The stage of a store in a move."""
 
     CLOSING = "closing"
     CLOSED = "closed"
@@ -36,7 +36,7 @@ class Relocation(msgspec.Struct, frozen=True):
     """A store's part in a move.
 
     `id`: the move, the same on both sides. `place`: the URL of the other side as it is shown,
-    without a password. `epoch`: that of the other side, so that it is not taken for another.
+    without a password. `epoch`: the epoch of the other side, by which it is recognised.
     """
 
     id: str
@@ -45,22 +45,22 @@ class Relocation(msgspec.Struct, frozen=True):
     epoch: str
 
     def text(self) -> str:
-        """As a store keeps it."""
+        """The text that a store keeps."""
         return msgspec.json.encode(self).decode()
 
     @property
     def closes(self) -> str | None:
-        """What a store keeps beside it for every verb to see: the stage, or None when open."""
+        """The stage as a store keeps it apart, where every verb sees it; None when open."""
         return None if self.stage is MoveStage.ARRIVED else str(self.stage)
 
 
 def relocation_of(text: str | bytes | None) -> Relocation | None:
-    """What a store keeps."""
+    """The relocation from the text that a store keeps."""
     return msgspec.json.decode(text, type=Relocation) if text else None
 
 
 def refused(record: str | bytes | None) -> StoreMoved:
-    """What a verb is told by a store that is closed."""
+    """The error of a verb on a store that is closed."""
     found = relocation_of(record)
     assert found is not None
     match found.stage:
@@ -77,7 +77,7 @@ def refused(record: str | bytes | None) -> StoreMoved:
             )
         case MoveStage.MOVED:
             return StoreMoved(
-                f"this store was moved to {found.place} and is kept to be read only; nothing was "
+                f"this store was moved to {found.place} and can only be read; nothing was "
                 f"written. Set LIMPET_URL, or the URL of the app, to the new place."
             )
         case _:
@@ -91,7 +91,7 @@ Need = Literal["", "idle", "empty"]
 
 
 def need_of(was: Relocation | None, wanted: Relocation | None) -> Need:
-    """What must hold in the same step: nothing runs and no committed flow is to be written out
+    """The condition of the step: no job runs and no committed flow is still to be written out
     (`idle`), or there is no job and no living session (`empty`).
     """
     if wanted is not None and wanted.stage is MoveStage.CLOSED:
@@ -102,9 +102,10 @@ def need_of(was: Relocation | None, wanted: Relocation | None) -> Need:
 
 
 class Relocated(NamedTuple):
-    """The answer to a `relocate`: whether it was done, or is so already.
+    """The answer to a `relocate`; `done`: it was done now, or before.
 
-    Otherwise `now` is what was found instead, or `running`, `jobs` and `sessions` are in the way.
+    Otherwise `now` is the stage that was found instead, or `running`, `jobs` and `sessions` are in
+    the way.
     """
 
     done: bool
@@ -115,7 +116,7 @@ class Relocated(NamedTuple):
 
 
 class Statements(Protocol):
-    """A transaction of a store that keeps its move in SQL: it runs the script `relocate`."""
+    """A transaction of a store in SQL, which runs the statements of its scripts."""
 
     def run(self, verb: str, statement: str, /, **params: Any) -> list[Any]:
         """Run one statement of a verb's script and return all its rows."""
@@ -123,13 +124,13 @@ class Statements(Protocol):
 
 
 def relocation_in(tx: Statements) -> tuple[Relocation | None, str]:
-    """The part in a move of a store in SQL; see `MoveVerbs.relocation`."""
+    """The part of a store in SQL in a move; see `MoveVerbs.relocation`."""
     rows = tx.run("relocate", "record")
     return (relocation_of(rows[0][0]), rows[0][1] or "") if rows else (None, "")
 
 
 def relocate_in(tx: Statements, was: Relocation | None, wanted: Relocation | None) -> Relocated:
-    """A step of a move of a store in SQL, beside which nobody writes; see `MoveVerbs.relocate`."""
+    """A step in the move of a store in SQL, with no writer beside; see `MoveVerbs.relocate`."""
     now, _ = relocation_in(tx)
     if now == wanted:
         return Relocated(True, now)
@@ -146,12 +147,13 @@ def relocate_in(tx: Statements, was: Relocation | None, wanted: Relocation | Non
 
 
 class Parcel(NamedTuple):
-    """A job as it is carried from store to store: all that is kept of it, but for its timeline and
-    its lines. Times are wall time in microseconds; `secrets` and `error` are JSON.
+    """A job as it is carried from store to store: everything but its timeline and its lines. Times
+    are wall time in microseconds; `secrets` and `error` are JSON.
 
-    `number`: its place among all that were enqueued. `blocked`: reason:what. `said_token` to
-    `said_at`: the progress that an attempt told last. `rules`: JSON, None for none. `turn`: whether
-    it has a turn of its key. Who holds a `unique`, and turns, are made anew from the jobs.
+    `number`: its place among all jobs that were enqueued. `blocked`: reason:what. `progress_token`
+    to `progress_at`: the last progress that an attempt reported. `rules`: JSON, None for none.
+    `turn`: whether it has a turn of its key. The target derives the holders of `unique` and the
+    counts of turns from the jobs.
     """
 
     number: int
@@ -188,11 +190,11 @@ class Parcel(NamedTuple):
     result_secrets: str | None
     error: str | None
     blocked: str | None
-    said_token: int | None
+    progress_token: int | None
     done: float | None
     total: float | None
     note: str | None
-    said_at: int | None
+    progress_at: int | None
     rules: str | None = None
     pending: int = 0
     relaunch_at: int | None = None
@@ -225,9 +227,9 @@ class CarriedLine(NamedTuple):
 
 
 class Cargo(NamedTuple):
-    """Some jobs with all that is told about them; each job's events and lines are in order.
+    """Some jobs with their timelines and lines; each job's events and lines are in order.
 
-    `cursor` continues after them; `more` says that there may be more.
+    `cursor` continues after them; `more`: there may be more.
     """
 
     parcels: Sequence[Parcel]
@@ -238,17 +240,20 @@ class Cargo(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What a store has, counted: jobs by queue and state (rows, not gauges), queues that ever had
-    jobs, those that are paused, and how often each move was made. `furniture`: everything else
-    that is not a job, as kind, name and JSON, sorted (`storage.furniture`: `queue`, `key`,
-    `breaker`; only those that say something). Flows that are staged and not committed stay behind.
+    """An inventory of a store.
+
+    `counts`: jobs by queue and state (rows, not gauges). `queues`: those that ever had jobs.
+    `paused`: those that are paused. `totals`: how often each move was made. `settings`: everything
+    else that is not a job, as kind, name and JSON, sorted (`records.store_settings`: `queue`,
+    `key`, `breaker`, `schedule`; only those that differ from the defaults). Flows that are staged
+    and not committed stay behind.
     """
 
     counts: tuple[tuple[str, str, int], ...]
     queues: tuple[str, ...]
     paused: tuple[str, ...]
     totals: tuple[Total, ...]
-    furniture: tuple[tuple[str, str, str], ...] = ()
+    settings: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def jobs(self) -> int:
@@ -256,45 +261,45 @@ class Manifest(NamedTuple):
 
 
 class MoveVerbs(Protocol):
-    """What it takes to move a store to another place."""
+    """The verbs that move a store to another place."""
 
     def relocation(self) -> tuple[Relocation | None, str]:
-        """The store's part in a move, and up to where cargo has arrived. Reads only."""
+        """The store's part in a move, and the cursor of the last cargo that arrived. Reads only."""
         ...
 
     def relocate(self, was: Relocation | None, wanted: Relocation | None) -> Relocated:
-        """`was` → `wanted`, None being an ordinary store. Atomic, with what `need_of` says. Done
-        only if `was` is what is found; a repeat finds `wanted`, and is done too.
+        """`was` → `wanted`; None stands for an ordinary store. Atomic, with the check of `need_of`.
+        Done only if the store is at `was`; a repeat finds `wanted`, and counts as done.
         """
         ...
 
     def manifest(self) -> Manifest:
-        """What there is to move, or what has arrived. Reads only."""
+        """The inventory of what is to be moved, or has arrived. Reads only."""
         ...
 
     def cargo(self, cursor: str = "") -> Cargo:
-        """The next jobs after the cursor, at most 1,000 and about `CARGO_BYTES`. Reads only. All
-        are taken once, if nothing is written meanwhile.
+        """The next jobs after the cursor, at most 1,000 and about `CARGO_BYTES`. Reads only. If
+        nothing is written meanwhile, the calls give each job exactly once.
         """
         ...
 
     def adopt(self, move: str, cargo: Cargo, /) -> int:
-        """(nothing) → the state that each had, with all that is kept of it; the cursor is kept
-        too. Atomic, at most 1,000. The answer says how many are new: a job that is there stays as
-        it is, so a repeat changes nothing. Raises `StoreNotMoved` unless the store is `arriving` in
-        that move.
+        """(nothing) → the state that each job had, with everything about it; the store keeps the
+        cursor, too. Atomic, at most 1,000. The answer is how many are new: a job that is there
+        stays as it is, so a repeat changes nothing. Raises `StoreNotMoved` unless the store is
+        `arriving` in that move.
         """
         ...
 
     def furnish(self, move: str, manifest: Manifest) -> None:
-        """Pause the queues, set the totals and the furniture that the manifest tells, and name
-        its queues. Atomic; a repeat changes nothing. Raises as `adopt` does.
+        """Pause the queues of the manifest, set its totals and settings, and name its queues.
+        Atomic; a repeat changes nothing. Raises as `adopt` does.
         """
         ...
 
     def discard(self, move: str) -> bool:
-        """(any state) → (nothing) for what has arrived. Atomic, at most 1,000 jobs; True if there
-        is more. A repeat goes on. Raises `StoreNotMoved` unless the store is `emptying` in that
-        move.
+        """(any state) → (nothing) for jobs and settings that have arrived. Atomic, at most 1,000
+        jobs; True if there is more. A repeat goes on. Raises `StoreNotMoved` unless the store is
+        `emptying` in that move.
         """
         ...

@@ -1,11 +1,11 @@
 """The storage contract, in domain verbs, split by who needs them.
 
-Every verb is one atomic step: it happens wholly or not at all, and what it checks is checked in
-the same step. None returns a driver's type or raises a driver's error. Each may be called from
-any thread. A verb whose reply was lost is simply said again; its docstring tells the answer.
+Every verb is one atomic step: it happens wholly or not at all, and its checks are part of that
+step. No verb returns a driver's type or raises a driver's error. Every verb may be called from
+any thread. A caller that lost the reply repeats the verb; each docstring states what a repeat does.
 
-The lease of a session runs on the store's lease clock, everything else on wall time, in whole
-microseconds.
+The lease of a session runs on the store's lease clock, everything else on wall time. All times are
+whole microseconds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,15 +45,15 @@ from limpet.storage.contract.shaping import ShapingVerbs
 # The most rows that one call of a verb reads or writes.
 CHUNK = 1_000
 
-# In `Pool.slots`: every queue that is not named.
+# In `Pool.slots`: stands for every queue that is not named there.
 ANY_QUEUE = "*"
 
 
 class Topic(StrEnum):
-    """What a bell can ring for.
+    """The reasons for which a bell rings.
 
-    `ready`: a job became ready. `done`: a job reached a final state. `cancel`: somebody asked for
-    a running job to be cancelled; `renew` tells its holder which.
+    `ready`: a job became ready. `done`: a job reached a final state. `cancel`: cancellation of a
+    running job was requested; `renew` tells its holder which job.
     """
 
     READY = "ready"
@@ -65,10 +65,10 @@ class Topic(StrEnum):
 class Pool:
     """Free places of one kind of executor.
 
-    `slots`: queue → how many of its jobs may start; the pools of one want share it. `ANY_QUEUE`
-    stands for each queue that is not named, and is not shared. `total`: how many altogether.
-    `tasks`: the digest of the tasks that can run there, from `register`. `suspects`: how many of
-    the places can run a suspect alone.
+    `slots`: queue → how many of its jobs may start; the pools of one want share this number.
+    `ANY_QUEUE` stands for each queue that is not named, and is not shared. `total`: how many jobs
+    may start in all queues together. `tasks`: the digest of the tasks that can run there, from
+    `register`. `suspects`: how many of the places can run a suspect alone.
     """
 
     tasks: str
@@ -79,21 +79,21 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a session can take on; each later rule of claiming is one more field.
+    """What a session can take on. A further rule of claiming becomes a further field.
 
-    `gate`: what its host can carry; without it no task has a weight. See `storage.gating`.
+    `gate`: what its host can carry; without a gate no task has a weight. See `contract.gating`.
     """
 
     pools: tuple[Pool, ...] = ()
     gate: Gate | None = None
 
 
-def at_once() -> None:
-    """It is always this caller's turn."""
+def write_at_once() -> None:
+    """The default of `before_write`: there is nothing to wait for."""
 
 
 class EnqueueVerbs(Protocol):
-    """What a client needs to hand in work."""
+    """The verb by which clients hand in work."""
 
     def enqueue(
         self,
@@ -102,40 +102,41 @@ class EnqueueVerbs(Protocol):
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
-        turn: Callable[[], None] = at_once,
+        before_write: Callable[[], None] = write_at_once,
     ) -> list[Receipt]:
-        """(nothing) → ready, or scheduled when `scheduled_for` is to come, or blocked where it
-        waits for its key or for children (`storage.shaping`). Atomic, at most 1,000.
+        """(nothing) → ready; or scheduled if `scheduled_for` is in the future; or blocked if the
+        job waits for its key or for children (`contract.shaping`). Atomic, at most 1,000.
 
-        `caps`: queue → the most jobs that may wait in it; a job over the cap is answered `full`
-        and not written; with `all_or_none`, and where one of the jobs has a parent, one `full` or
-        `draining` means that none is written. A repeat of an id is answered `already` and changes
-        nothing, within `REPEAT_WINDOW` of the first. One whose `unique` is held is answered
-        `duplicate`. Of the answers the first that is right is given: `already`, `duplicate`,
+        `caps`: queue → the most jobs that may wait in it. A job over the cap is answered `full`
+        and not written. With `all_or_none`, or if one of the jobs has a parent, a single `full` or
+        `draining` means that no job is written. A repeat of an id within `REPEAT_WINDOW` of the
+        first is answered `already` and changes nothing. A job whose `unique` is held is answered
+        `duplicate`. If several answers apply, the first of these is given: `already`, `duplicate`,
         `draining`, `full`.
 
-        A `parent` has counted it in its `children`, and must be handed in with it, in any order, or
-        be blocked by its children; otherwise raises `UnknownParent`, and nothing is written.
+        A job's `parent` has counted the job in its `children`. The parent must be handed in with
+        the job, in any order, or be blocked by its children in the store. Otherwise raises
+        `UnknownParent`, and nothing is written.
 
         `fence`: the attempt that enqueues. The jobs are written only while that lease holds: its
-        job runs under that session and token, and the session is live or draining, so that an
-        attempt which may have been given to another leaves no jobs behind. Otherwise raises
-        `LeaseLost`, also for a repeat of what was written before, and the timeline of the fence's
-        job tells it; nothing else is written.
+        job runs under that session and token, and the session is live or draining. So an attempt
+        whose job may have been given to another session leaves no jobs behind. Otherwise raises
+        `LeaseLost`, also for a repeat of what was written before, and records that on the timeline
+        of the fence's job; nothing else is written.
 
-        `turn`: called once all is ready to be sent, and before anything is; it returns when this
-        call may write, or raises, and then nothing is written.
+        `before_write`: called when everything is ready to be sent, before anything is sent. It
+        returns when this call may write; if it raises, nothing is written.
         """
         ...
 
 
 class HolderVerbs(Protocol):
-    """What a session needs to hold jobs. All are fenced by session, and by token for a job."""
+    """The verbs by which a session holds jobs: fenced by session, and by token for each job."""
 
     def register(self, session: NewSession) -> Registered:
-        """(nothing) → live session with a lease of its own; blocked jobs whose task it knows →
-        ready, a chunk at a time. Atomic. A repeat of the id is answered the same and renews
-        nothing; the id of a dead session raises `SessionLost`.
+        """(nothing) → live session with its own lease; blocked jobs whose task it knows → ready, a
+        chunk at a time. Atomic. A repeat of the id gets the same answer and renews nothing; the id
+        of a dead session raises `SessionLost`.
         """
         ...
 
@@ -148,24 +149,26 @@ class HolderVerbs(Protocol):
         begun: Sequence[Lease] = (),
         observed: Sequence[Observed] = (),
     ) -> Exchanged:
-        """Settle and claim in one step: running → what each settlement says; ready → running
-        under this session with the next token, as far as `want` has room. Atomic.
+        """Settle and claim in one step: running → the target of each settlement; ready → running
+        under this session with the next token, for as many jobs as `want` has places. Atomic.
 
-        A settlement is applied only while the job runs under that session and token; the others
-        are in `rejected`. `begun` says which held jobs have started, so that a loss is charged.
-        `observed`: how attempts ended whose task has a breaker; told before jobs are claimed, and
-        whether or not their settlements are applied. Of a task whose breaker is not closed nothing
-        is claimed, but one job once `probe_at` has come, which then is one `probe_after` from now.
-        What queues, keys, weights of queues and children do to it is told in `storage.shaping`,
-        what the gate does in `storage.gating`.
-        `seq` is one more than the last one; the same `seq` gets the same answer and does nothing
-        again. A `seq` older than the last raises `SequenceError`; one that shows that the store
-        forgot an exchange raises `StoreRolledBack`, and so does a session that is not there.
-        A session past its moment settles but claims nothing; a dead one does neither.
+        A settlement is applied only while the job runs under that session and token; all others
+        are answered in `rejected`. `begun`: held jobs that have started, so that a loss is charged.
+        `observed`: how attempts ended whose task has a breaker. The store counts these before it
+        claims jobs, whether or not their settlements are applied. No job is claimed of a task whose
+        breaker is not closed, except one job once `probe_at` has come; `probe_at` then moves to one
+        `probe_after` from now. `contract.shaping` describes what queues, keys, weights of queues
+        and children do to a claim, `contract.gating` what the gate does.
 
-        On a server that has not given jobs of this store before (a restart, a new primary, a
-        restored copy) nothing is claimed for the longest lease of a worker (no permit or once-key)
-        that it knows: what is ready may still run in a session that it has forgotten, until then.
+        `seq` is one more than the last one. The same `seq` gets the same answer and does nothing
+        again. A `seq` older than the last raises `SequenceError`. A `seq` that shows that the store
+        forgot an exchange raises `StoreRolledBack`, and so does an unknown session. A session past
+        its moment settles but claims nothing; a dead session does neither.
+
+        A server that has not given out jobs of this store before (a restart, a new primary, a
+        restored copy) lets nothing be claimed for the longest lease of a worker that it knows
+        (sessions of permits and once-keys do not count): until then, a ready job may still run in a
+        session that the server has forgotten.
         """
         ...
 
@@ -177,72 +180,79 @@ class HolderVerbs(Protocol):
         stepped: bool = False,
     ) -> Renewed:
         """Live → live (or draining) with a moment one lease from now. Atomic, one write however
-        much is held. Past its moment or dead, the session is told so and nothing is renewed.
-        A session that is not there raises `StoreRolledBack`. A repeat renews again.
+        many jobs are held. For a session that is past its moment or dead, the answer's `standing`
+        says so and nothing is renewed. An unknown session raises `StoreRolledBack`. A repeat renews
+        again.
 
-        `begun`: jobs that have started. What cannot be noted of them without waiting for another
-        verb is answered as `untold`, to be said again.
+        `begun`: jobs that have started. Those that the store cannot record without waiting for
+        another verb are answered as `unrecorded`; the caller sends them again.
 
-        `stepped`: by the caller's own clock the lease has not run out, so that of the store was
-        stepped; then a session past its moment that nobody has ended is renewed as well.
+        `stepped`: by the caller's own clock the lease has not run out, so the clock of the store
+        was stepped. Then a session past its moment that nobody has ended is renewed as well.
         """
         ...
 
     def report(self, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
-        """Running → running: keep progress and log lines of held jobs. Atomic. What the session
-        no longer holds is rejected. A repeat of progress changes nothing; lines are kept again.
+        """Running → running: keep progress and log lines of held jobs. Atomic. Reports on jobs that
+        the session no longer holds are rejected. A repeat of progress changes nothing; repeated
+        lines are kept again.
         """
         ...
 
     def held(self, session: str) -> tuple[Lease, ...]:
-        """What the store thinks the session holds. Reads only."""
+        """The leases that the session holds, as the store has them. Reads only."""
         ...
 
     def release(self, session: str, leases: Sequence[Lease], cause: Cause) -> tuple[Rejected, ...]:
-        """Running → ready in its old place, uncharged (→ cancelled where that was requested).
-        Atomic. A repeat is answered `already`.
+        """Running → ready in its old place, uncharged (→ cancelled if that was requested). Atomic.
+        A repeat is answered `already`.
         """
         ...
 
     def end(self, session: str, cause: Cause) -> bool:
         """Live or draining → dead, for ever, with the cause; its jobs wait for `recover`. Atomic.
-        True if it was not dead before; a repeat, or an unknown session, is answered False.
+        True if the session was not dead before; False for a repeat and for an unknown session.
         """
         ...
 
 
 class SweepVerbs(Protocol):
-    """What keeps the store in order. Any process may call them, many at once, at any time."""
+    """The verbs that keep the store in order. Any process may call them, many at once, any time."""
 
     def expire(
         self, until: int | None = None, longest: timedelta | None = None
     ) -> tuple[Session, ...]:
-        """Live or draining → dead for sessions whose moment was over when this was called (not
-        those that it passed for while the call waited) and at `until`, what the caller holds to be
-        the lease clock's time; none with a longer lease than `longest`. Atomic. The answer lists
-        every dead session that still has jobs, so a repeat finds what a killed sweeper left.
+        """Live or draining → dead for sessions whose moment had passed both when this was called
+        (not only while the call waited) and at `until`, the caller's reading of the lease clock.
+        Sessions with a longer lease than `longest` stay. Atomic. The answer lists every dead
+        session that still has jobs, so a repeat finds what a killed sweeper left.
 
-        A moment further away than the session's lease was given by a clock that has been set back
+        A moment further away than the session's lease comes from a clock that has been set back
         since; it becomes one lease from now.
         """
         ...
 
     def recover(self, session: str) -> Recovered:
-        """Running → ready for the jobs of a dead session, in their old place, with `orphans` one
-        up where the attempt had begun; → failed at a cap; → cancelled where that was requested.
-        Atomic, at most 1,000. Of a session that is not dead nothing is touched; a repeat finds
+        """Running → ready for the jobs of a dead session, in their old place, with one more in
+        `orphans` if the attempt had begun; → failed at a cap; → cancelled if that was requested.
+        Atomic, at most 1,000. Jobs of a session that is not dead stay as they are; a repeat finds
         nothing left.
         """
         ...
 
     def promote(self) -> Promoted:
-        """Scheduled → ready (or blocked, for its key) for jobs that are due; waiting → cancelled
-        where `expires` passed, → failed where `deadline` passed; failed → ready in a new round
-        where `relaunch_at` came (event `relaunched`, as `retry` else); blocked → ready where a
-        rate lets a key give turns again; committed flows are written out; the descendants of
-        parents that are gone are cancelled. Each of these is atomic, at most 1,000; what others are
-        just changing may be left, and then there is `more`. A repeat finds nothing left.
-        `next_due` looks at all of these.
+        """Let time take effect. Each of these is atomic, at most 1,000:
+
+        - scheduled → ready (or blocked, for its key) for jobs that are due;
+        - waiting → cancelled for jobs past `expires`, → failed for jobs past `deadline`;
+        - failed → ready in a new round once `relaunch_at` has come (event `relaunched`, otherwise
+          like `retry`);
+        - blocked → ready where a rate lets a key give turns again;
+        - the jobs of committed flows are written out;
+        - the descendants of parents that are gone are cancelled.
+
+        Rows that another call is just changing may be left; then the answer has `more`. A repeat
+        finds nothing left. `next_due` takes all of these into account.
         """
         ...
 
@@ -252,46 +262,46 @@ class SweepVerbs(Protocol):
         queues: Mapping[str, Mapping[State, timedelta]] | None = None,
     ) -> Pruned:
         """(final state) → (nothing) for jobs that finished longer ago than their retention (that of
-        their queue and state in `queues`, where there is one, else that of their state) and
-        are older than `REPEAT_WINDOW`, but for those whose parent is not finished and those that
-        hold their `unique` for a time that is not over; what was staged and not committed in that
-        window too. Atomic, at most 1,000. A repeat goes on.
+        their queue and state in `queues` if there is one, else that of their state) and are older
+        than `REPEAT_WINDOW`. Jobs stay whose parent is not finished, and jobs that still hold their
+        `unique` for a time. Also removes chunks of flows that were staged and not committed within
+        `REPEAT_WINDOW`. Atomic, at most 1,000. A repeat goes on.
         """
         ...
 
     def outlook(self, longest: timedelta | None = None) -> Outlook:
-        """The lease clock, and when the next lease of at most `longest` ends. Reads only."""
+        """The lease clock's time, and when the next lease of at most `longest` ends. Reads only."""
         ...
 
 
 class ControlVerbs(Protocol):
-    """What a person needs to intervene."""
+    """The verbs by which a person intervenes."""
 
     def cancel(self, job: str, reason: str = "") -> State:
         """Waiting or quarantined → cancelled; running → running with cancellation requested,
         until its holder confirms; the bell `cancel` wakes the holders. Atomic; the answer is the
-        state after it. Repeats, and final jobs, change nothing, but that a failed one is not
-        relaunched any more. Raises `JobNotFound`.
+        state after it. A repeat changes nothing. Neither does the call on a final job, except that
+        a failed job is no longer relaunched. Raises `JobNotFound`.
         """
         ...
 
     def retry(self, job: str, seen_round: int) -> int:
-        """succeeded, failed or cancelled → ready (or blocked, for its key) in a new round, counters
-        at zero. Atomic. Raises `MoveRefused` also where another job holds its `unique` now.
+        """Succeeded, failed or cancelled → ready (or blocked, for its key) in a new round, counters
+        at zero. Atomic.
 
-        `seen_round` is the one that the caller saw; the answer is the new one. A repeat (the job is
-        already in the next round) gets the same answer. Raises `MoveRefused` for a job that is
-        not finished, `JobNotFound` for none.
+        `seen_round` is the round that the caller saw; the answer is the new one. A repeat (the job
+        is already in the next round) gets the same answer. Raises `MoveRefused` for a job that is
+        not finished and for one whose `unique` another job holds now, `JobNotFound` for none.
         """
         ...
 
     def pause(self, queue: str, paused: bool = True) -> None:
-        """A paused queue is not claimed from. Atomic; a repeat changes nothing."""
+        """Stop or resume claims from a queue. Atomic; a repeat changes nothing."""
         ...
 
 
 class InspectVerbs(Protocol):
-    """What a person needs to see. All read a consistent moment and change nothing."""
+    """The verbs that show the store. Each reads one consistent moment and changes nothing."""
 
     def job(self, job: str) -> Job | None:
         """One job, or None."""
@@ -302,21 +312,21 @@ class InspectVerbs(Protocol):
         ...
 
     def jobs(self, which: JobFilter, cursor: str | None = None, limit: int = 50) -> JobList:
-        """Jobs newest first, a page at a time. Pages never repeat a job, whatever moves."""
+        """Jobs newest first, a page at a time. Pages never repeat a job, even while jobs move."""
         ...
 
     def events(self, job: str) -> tuple[Event, ...]:
-        """The recorded events of a job, oldest first; see `domain.event.timeline`. Of a job that
-        comes back for ever a store may keep the first ten and about the last thousand.
+        """The recorded events of a job, oldest first; see `domain.event.timeline`. For a job that
+        comes back for ever, a store may keep only the first ten and about the last thousand.
         """
         ...
 
     def latest_events(self, limit: int = 20) -> tuple[JobEvent, ...]:
-        """What was recorded last, of any job, newest first; at most 1,000."""
+        """The latest events of all jobs, newest first; at most 1,000."""
         ...
 
     def log(self, job: str) -> tuple[LogLine, ...]:
-        """The lines that a job wrote, oldest first, capped."""
+        """The lines that a job wrote, oldest first; a store keeps only the last ones."""
         ...
 
     def queues(self) -> tuple[QueueView, ...]:
@@ -332,19 +342,19 @@ class InspectVerbs(Protocol):
         ...
 
     def info(self) -> StoreInfo:
-        """What the store is."""
+        """Which store this is, and how durable."""
         ...
 
 
 class Bell(Protocol):
-    """Wakes whoever waits for something to happen; a missed ring costs a slow poll, not a job."""
+    """Wakes those who wait for a topic. A missed ring only delays them until a slow poll."""
 
     def wait(self, timeout: timedelta) -> bool:
-        """True as soon as it rang, False when the time is up; forgets the rings so far."""
+        """True as soon as the bell rings, False when the time is up; forgets earlier rings."""
         ...
 
     def fileno(self) -> int:
-        """Readable when it rang."""
+        """A descriptor that becomes readable when the bell rings."""
         ...
 
     def close(self) -> None: ...
@@ -363,10 +373,10 @@ class Store(
     GateVerbs,
     Protocol,
 ):
-    """All of it, as a backend implements it."""
+    """All verbs, as a backend implements them."""
 
     def listen(self, topic: Topic) -> Bell:
-        """A bell for what happens from now on."""
+        """A bell that rings for the topic from now on."""
         ...
 
     def enqueue_within(
@@ -376,9 +386,8 @@ class Store(
         *,
         caps: Mapping[str, int] | None = None,
     ) -> list[Receipt]:
-        """As `enqueue`, in the open transaction of the caller's own connection: the jobs exist
-        if and only if that transaction commits. Raises `TransactionRefused` where that cannot
-        be done safely.
+        """Like `enqueue`, in the open transaction of the caller's own connection: the jobs exist
+        if and only if that transaction commits. Raises `TransactionRefused` if that is not safe.
         """
         ...
 
@@ -387,7 +396,7 @@ class Store(
 
 @runtime_checkable
 class AwaitedWithin(Protocol):
-    """What a store also has if it can enqueue on a connection whose calls are awaited."""
+    """The further verb of a store that can enqueue on a connection whose calls are awaited."""
 
     async def aenqueue_within(
         self,
@@ -396,5 +405,5 @@ class AwaitedWithin(Protocol):
         *,
         caps: Mapping[str, int] | None = None,
     ) -> list[Receipt]:
-        """As `Store.enqueue_within`."""
+        """Like `Store.enqueue_within`."""
         ...

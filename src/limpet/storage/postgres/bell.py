@@ -1,10 +1,10 @@
-"""Wakes the other processes of a store: LISTEN on one connection, in a thread of its own.
+"""Wakes the waiting threads of this process: LISTEN on one connection, in a thread of its own.
 
-A transaction pooler between here and the server takes LISTEN and never tells; so the thread rings
-itself once at the start, and where it does not hear that, it rings all bells by the clock instead.
-Where it can tell before that its connection is lent to others it does not even ask: the server
-would go on telling whoever it is lent to.
-A connection that was lost is opened again and all bells are rung once, for what was missed.
+A transaction pooler accepts LISTEN but never passes a notification on. So the thread sends itself a
+probe at the start; if the probe does not arrive, it rings all bells by the clock instead. Where a
+pooler is found to lend the server connection to other clients, the thread does not LISTEN at all:
+the server would send the notifications to those clients.
+A lost connection is opened again, and all bells are rung once for what was missed.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from limpet.domain.fork import anew_in_child
 from limpet.storage.contract.store import Topic
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.postgres.database import Connection, Database, quoted
-from limpet.storage.postgres.failures import said
+from limpet.storage.postgres.failures import translate_error
 from limpet.storage.postgres.overdue import OVERDUE
 from limpet.storage.postgres.transaction import statement
 
@@ -31,10 +31,9 @@ _log = logging.getLogger("limpet.store")
 
 _START_SECONDS = 15.0
 _PROBE_SECONDS = 2.0
-_DEAF_POLL_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _LOOKS, _LOOK_SECONDS = 20, 0.005
-# A connection on which nothing was heard for so long is asked whether it is still one; and how long
-# it may take to answer.
+# The connection is tested after this long without a notification; how long the test may take.
 _PULSE_SECONDS, _ANSWER_SECONDS = 10.0, 3.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _PROBE = "probe"
@@ -68,18 +67,18 @@ class Ringer:
         self._listening = threading.Event()
         self._failed: LimpetError | None = None
         self._stop: tuple[int, int] | None = None
-        self.deaf = False
+        self._polling = False
         self._lent = False
-        self._teller: int | None = None
+        self._listening_pid: int | None = None
 
     def listen(self, topic: Topic) -> TopicBell:
-        """A bell for what happens from now on."""
+        """A bell that rings for what happens from now on."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._start()
         if not self._listening.wait(_START_SECONDS):
             raise StoreUnreachable(
-                f"{self._database.location.url} does not answer; nobody can be woken by it."
+                f"{self._database.location.url} does not answer, so it cannot wake anybody."
             )
         if self._failed is not None:
             raise self._failed
@@ -117,41 +116,43 @@ class Ringer:
     def _serve(self) -> None:
         assert self._stop is not None
         stop = self._stop[0]
-        pause = _FIRST_PAUSE_SECONDS
+        pause_seconds = _FIRST_PAUSE_SECONDS
         while True:
             try:
                 with contextlib.closing(self._open()) as connection:
                     if self._listening.is_set():
                         self._ring_all()  # for what was missed meanwhile
                     self._listening.set()
-                    pause = _FIRST_PAUSE_SECONDS
-                    if self._hear(connection, stop):
+                    pause_seconds = _FIRST_PAUSE_SECONDS
+                    if self._receive(connection, stop):
                         return
             except psycopg.Error as error:
-                if self._lost(said(error, self._database.location), stop, pause):
+                if self._lost(translate_error(error, self._database.location), stop, pause_seconds):
                     return
             except LimpetError as error:
-                if self._lost(error, stop, pause):
+                if self._lost(error, stop, pause_seconds):
                     return
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
-    def _lost(self, error: LimpetError, stop: int, pause: float) -> bool:
-        """The connection is gone; True to give up: nobody listened yet, or it is time to leave."""
+    def _lost(self, error: LimpetError, stop: int, pause_seconds: float) -> bool:
+        """Handle a lost connection; True to give up: nobody listened yet, or it is time to stop."""
         if not self._listening.is_set():
             self._failed = error
             self._listening.set()
             return True
         _log.warning(
-            "the bells of the store are silent: %s", error, extra={"action": "store.bells"}
+            "lost the connection for notifications; it will be opened again: %s",
+            error,
+            extra={"action": "store.bells"},
         )
-        return _readable(stop, pause)
+        return _readable(stop, pause_seconds)
 
     def _open(self) -> Connection:
         connection = self._database.connect()
         try:
             self._lent = self._database.pooled and self._is_lent(connection)
             with OVERDUE.watched(connection, _ANSWER_SECONDS), connection.transaction():
-                self._teller = None if self._lent else _server(connection)
+                self._listening_pid = None if self._lent else _server(connection)
                 for topic in () if self._lent else (*Topic, _PROBE):
                     name = quoted(self._database.channel(topic))
                     text = statement("bell", "listen", self._database.location.quoted)
@@ -162,9 +163,9 @@ class Ringer:
         return connection
 
     def _is_lent(self, connection: Connection) -> bool:
-        """Whether a pooler gives what answers here to another as soon as it is idle.
+        """Whether a pooler lends the server process of this connection to others while it is idle.
 
-        Where others are busy, the same one may come back here by chance; so it is asked often.
+        A pooler with busy clients may lend the same process again by chance, so look several times.
         """
         with contextlib.closing(self._database.connect()) as other:
             for _ in range(_LOOKS):
@@ -176,55 +177,55 @@ class Ringer:
         return False
 
     def _unlisten(self, connection: Connection) -> None:
-        """Say it to the one that was told to listen, if that is the one which answers now."""
-        if self._database.pooled and self._teller is not None:
+        """UNLISTEN in the server process that was sent LISTEN, if that is the one that answers."""
+        if self._database.pooled and self._listening_pid is not None:
             with connection.transaction():
-                if _server(connection) == self._teller:
+                if _server(connection) == self._listening_pid:
                     connection.execute(statement("bell", "unlisten", ""))
-                    self._teller = None
+                    self._listening_pid = None
 
-    def _hear(self, connection: Connection, stop: int) -> bool:
-        """Ring for what is heard; True when it is time to leave."""
+    def _receive(self, connection: Connection, stop: int) -> bool:
+        """Ring for the notifications that arrive; True when it is time to stop."""
         word = f"{os.getpid()}-{time.monotonic_ns()}"
         channel = self._database.channel(_PROBE)
-        heard, until = False, time.monotonic()
+        proved, until = False, time.monotonic()
         if not self._lent:
             self._database.once(lambda tx: tx.run("bell", "probe", channel=channel, word=word))
             until = time.monotonic() + _PROBE_SECONDS
-        self.deaf = False
+        self._polling = False
         while True:
-            waits = _PULSE_SECONDS if heard else max(until - time.monotonic(), 0)
+            wait_seconds = _PULSE_SECONDS if proved else max(until - time.monotonic(), 0)
             readable = _wait(
-                (connection.fileno(), stop), _DEAF_POLL_SECONDS if self.deaf else waits
+                (connection.fileno(), stop), _POLL_SECONDS if self._polling else wait_seconds
             )
             if stop in readable:
                 self._unlisten(connection)
                 return True
             rung: set[str] = set()
-            if heard and not readable:
+            if proved and not readable:
                 with OVERDUE.watched(connection, _ANSWER_SECONDS):
                     connection.execute(statement("bell", "pulse", self._database.location.quoted))
-                self._ring_all()  # for what may have come with the answer
+                self._ring_all()  # for notifications that came with the answer
             if readable:
                 for notify in connection.notifies(timeout=0):
-                    heard = heard or notify.payload == word
+                    proved = proved or notify.payload == word
                     rung.add(notify.channel)
-            if heard and self.deaf:
-                self.deaf = False
-            elif not heard and not self.deaf and time.monotonic() >= until:
-                self._say_deaf()
+            if proved and self._polling:
+                self._polling = False
+            elif not proved and not self._polling and time.monotonic() >= until:
+                self._start_polling()
             self._ring(rung)
-            if self.deaf:
+            if self._polling:
                 self._unlisten(connection)
                 self._ring_all()
 
-    def _say_deaf(self) -> None:
-        self.deaf = True
+    def _start_polling(self) -> None:
+        self._polling = True
         _log.warning(
             "%s does not pass notifications on, as behind a transaction pooler; looking every "
             "%d ms instead. Give workers a direct URL for quicker starts.",
             self._database.location.url,
-            int(_DEAF_POLL_SECONDS * 1000),
+            int(_POLL_SECONDS * 1000),
             extra={"action": "store.deaf"},
         )
 

@@ -1,4 +1,4 @@
-"""Breakers: what holds the work of some tasks back; see `domain.breaker`."""
+"""Breakers hold the work of some tasks back; see `domain.breaker`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,10 +11,10 @@ from limpet.storage.records.unreadable import readable
 
 
 def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:
-    """Keep what the app says; see `BreakerVerbs.declare_breakers`."""
+    """Keep the breakers that the app declares; see `BreakerVerbs.declare_breakers`."""
     tx.call("pass", False)
     tx.run("breakers", "alone")
-    for rules in sorted(breakers, key=lambda each: each.name):
+    for rules in sorted(breakers, key=lambda declared: declared.name):
         known = _locked(tx, rules.name)
         if known is None:
             write(tx, BreakerStatus(rules, BreakerState.CLOSED, 0, 0, 0, None, None))
@@ -28,7 +28,7 @@ def breakers(tx: Transaction) -> tuple[BreakerStatus, ...]:
 
 
 def reset_breaker(tx: Transaction, name: str) -> bool:
-    """Close it; see `BreakerVerbs.reset_breaker`."""
+    """Close a breaker; see `BreakerVerbs.reset_breaker`."""
     tx.call("pass", False)
     known = _locked(tx, name)
     if known is None:
@@ -40,26 +40,26 @@ def reset_breaker(tx: Transaction, name: str) -> bool:
     return True
 
 
-def tell(tx: Transaction, seen: Sequence[Observed]) -> None:
-    """Let breakers know how attempts ended."""
+def observe(tx: Transaction, observations: Sequence[Observed]) -> None:
+    """Count how attempts ended, for their breakers."""
     ((now,),) = tx.run("recover", "time", given=tx.wall)
-    for what in sorted(seen, key=lambda each: each.breaker):
-        known = _locked(tx, what.breaker)
+    for attempt in sorted(observations, key=lambda observation: observation.breaker):
+        known = _locked(tx, attempt.breaker)
         if known is not None:
-            after = observed(known, what, now)
+            after = observed(known, attempt, now)
             write(tx, after)
             if after.state is BreakerState.CLOSED and known.state is not BreakerState.CLOSED:
                 tx.rings.add(Topic.READY)
 
 
 def _locked(tx: Transaction, name: str) -> BreakerStatus | None:
-    # One that cannot be read is put anew.
+    # A breaker that cannot be read counts as missing, and is written anew.
     found = tx.run("breakers", "lock", name=name)
     return next(iter(readable(found, lambda row: breaker_in(name, row[0]))), None)
 
 
 def write(tx: Transaction, breaker: BreakerStatus) -> None:
-    """Keep it, rules and state."""
+    """Write a breaker, its rules and its state."""
     rules = breaker.rules
     tx.run(
         "breakers",

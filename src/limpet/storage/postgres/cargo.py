@@ -1,4 +1,4 @@
-"""Jobs on their way to another store, or from one."""
+"""Moves jobs and settings to another store, or from one."""
 
 import psycopg
 
@@ -28,19 +28,19 @@ _NOT_ARRIVING = "LP004"
 
 
 def manifest(tx: Transaction) -> Manifest:
-    """What there is; see `MoveVerbs.manifest`."""
-    tx.run("connection", "patient")
+    """What this store holds; see `MoveVerbs.manifest`."""
+    tx.run("connection", "no_timeout")
     return Manifest(
         counts=tuple(tx.run("cargo", "counts")),
         queues=tuple(name for (name,) in tx.run("cargo", "queues")),
         paused=tuple(name for (name,) in tx.run("cargo", "paused")),
         totals=totals(tx),
-        furniture=_furniture(tx),
+        settings=_settings(tx),
     )
 
 
-def _furniture(tx: Transaction) -> tuple[tuple[str, str, str], ...]:
-    """What is not a job, where it says something."""
+def _settings(tx: Transaction) -> tuple[tuple[str, str, str], ...]:
+    """The settings of the store that are not empty, as kind, name and JSON."""
     pieces: list[tuple[str, str, QueuePiece | KeyPiece | BreakerPiece]] = []
     for name, declared, adjusted, held_until, given_until, draining in tx.run(
         "cargo", "queue_pieces"
@@ -50,15 +50,15 @@ def _furniture(tx: Transaction) -> tuple[tuple[str, str, str], ...]:
     for name, limit, rate, given_until in tx.run("cargo", "key_pieces"):
         at = rate_in(name, rate)
         pieces.append(("key", name, KeyPiece(limit, at, given_until)))
-    for each in breakers(tx):
-        pieces.append(("breaker", each.rules.name, BreakerPiece.of(each)))
-    told = [(kind, name, piece.text()) for kind, name, piece in pieces]
-    told += schedules.furniture(tx)
-    return tuple(sorted(each for each in told if each[2] != "{}"))
+    for breaker in breakers(tx):
+        pieces.append(("breaker", breaker.rules.name, BreakerPiece.of(breaker)))
+    texts = [(kind, name, piece.text()) for kind, name, piece in pieces]
+    texts += schedules.settings(tx)
+    return tuple(sorted(setting for setting in texts if setting[2] != "{}"))
 
 
 def cargo(tx: Transaction, cursor: str) -> Cargo:
-    """The next jobs, in the order of their ids; see `MoveVerbs.cargo`."""
+    """The next jobs, by id; see `MoveVerbs.cargo`."""
     sizes = tx.run("cargo", "sizes", after=cursor, limit=CHUNK)
     if not sizes:
         return Cargo((), (), (), cursor, more=False)
@@ -74,43 +74,43 @@ def cargo(tx: Transaction, cursor: str) -> Cargo:
 
 
 def adopt(tx: Transaction, move: str, cargo: Cargo) -> int:
-    """Write jobs as they were elsewhere; see `MoveVerbs.adopt`."""
+    """Write jobs as they were in the other store; see `MoveVerbs.adopt`."""
     at_most_a_chunk(cargo.parcels)
-    jobs = to_json([_sent(each) for each in cargo.parcels])
+    jobs = to_json([_record(parcel) for parcel in cargo.parcels])
     lines = to_json([(job, at, kept(level), kept(text)) for job, at, level, text in cargo.lines])
     ((fresh,),) = _call(tx, move, "adopt", jobs, to_json(cargo.events), lines, cargo.cursor)
     return int(fresh)
 
 
-def _sent(each: Parcel) -> dict[str, object]:
-    reason, _, what = each.blocked.partition(":") if each.blocked else (None, None, None)
+def _record(parcel: Parcel) -> dict[str, object]:
+    reason, _, what = parcel.blocked.partition(":") if parcel.blocked else (None, None, None)
     return {
-        **each._asdict(),
-        "suspect": bool(each.suspect),
-        "last_run": bool(each.last_run),
-        "note": None if each.note is None else kept(each.note),
-        "tail": int(each.id[-8:], 32),
+        **parcel._asdict(),
+        "suspect": bool(parcel.suspect),
+        "last_run": bool(parcel.last_run),
+        "note": None if parcel.note is None else kept(parcel.note),
+        "tail": int(parcel.id[-8:], 32),
         "reason": reason,
         "what": what,
     }
 
 
 def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
-    """Pause queues, set totals and furniture; see `MoveVerbs.furnish`."""
-    told = {
+    """Pause queues, set totals and settings; see `MoveVerbs.furnish`."""
+    record = {
         "queues": manifest.queues,
         "paused": manifest.paused,
-        "totals": [_total(each) for each in manifest.totals],
+        "totals": [_total(total) for total in manifest.totals],
     }
-    _call(tx, move, "furnish", to_json(told))
-    for kind, name, text in manifest.furniture:
+    _call(tx, move, "furnish", to_json(record))
+    for kind, name, text in manifest.settings:
         _place(tx, kind, name, text)
     tx.run("schedule", "remove_all")
-    tx.run("schedule", "adopt", rows=to_json(schedules.rows(manifest.furniture)))
+    tx.run("schedule", "adopt", rows=to_json(schedules.rows(manifest.settings)))
 
 
 def _place(tx: Transaction, kind: str, name: str, text: str) -> None:
-    """Set one piece of furniture as it was elsewhere."""
+    """Set one of the settings as it was in the other store."""
     match kind:
         case "queue":
             queue = read(QueuePiece, text)
@@ -138,12 +138,12 @@ def _place(tx: Transaction, kind: str, name: str, text: str) -> None:
             write(tx, read(BreakerPiece, text).breaker(name))
 
 
-def _total(each: Total) -> tuple[str, str, int]:
-    return each.queue, each.move, each.count
+def _total(total: Total) -> tuple[str, str, int]:
+    return total.queue, total.move, total.count
 
 
 def discard(tx: Transaction, move: str) -> bool:
-    """Remove what has arrived; see `MoveVerbs.discard`."""
+    """Remove jobs that have arrived in the other store; see `MoveVerbs.discard`."""
     ((gone,),) = _call(tx, move, "discard")
     return bool(gone == CHUNK)
 

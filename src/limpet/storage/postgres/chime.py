@@ -1,9 +1,10 @@
 """Rings after the commit, for all verbs of a process together.
 
-Every commit that rings takes a lock of the whole server until it is on the disk, so that all of
-them would wait for each other. So an enqueue rings itself only while no other does; else a thread
-rings beside, and waits for no disk: at once, and while there is much to ring for, every few
-milliseconds. Who is killed in between has not rung; workers look twice a second anyway.
+A commit with a NOTIFY holds a lock of the whole server until the commit is on disk, so all such
+commits would wait for each other. An enqueue therefore rings with its own commit only while no
+other enqueue does. Otherwise a thread rings, in a commit that does not wait for the disk: at once,
+and under load every few milliseconds. A process that is killed in between has not rung; workers
+look twice a second anyway.
 """
 
 import atexit
@@ -21,13 +22,13 @@ from limpet.storage.contract.store import Topic
 _log = logging.getLogger("limpet.store")
 
 _PAUSE_SECONDS = 0.004
-# A thread that had nothing to ring for so long ends; the next verb starts another.
+# A thread that has nothing to ring for this long ends; the next verb starts another.
 _IDLE_SECONDS = 10.0
 _END_SECONDS = 3.0
 
 
 class Chime:
-    """Calls `ring` with the topics that were asked for since it was called last."""
+    """Calls `ring` with the topics that were requested since the last call."""
 
     def __init__(self, ring: Callable[[list[Topic]], None]) -> None:
         self._ring = ring
@@ -36,46 +37,46 @@ class Chime:
         _living.add(self)
 
     def start_anew(self) -> None:
-        """In a child: the parent rings for what it has written."""
-        self._asked = threading.Condition()
+        """In a child: the parent rings for what the parent has written."""
+        self._requested = threading.Condition()
         self._topics: set[Topic] = set()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._rang_at = 0.0
 
     def may_ring(self) -> bool:
-        """Whether a verb may ring with its own commit: as often as the thread would."""
+        """Whether a verb may ring with its own commit: no more often than the thread would."""
         now = time.monotonic()
         if self._topics or now - self._rang_at < _PAUSE_SECONDS:
             return False
         self._rang_at = now
         return True
 
-    def ask(self, topics: Iterable[Topic]) -> None:
+    def request(self, topics: Iterable[Topic]) -> None:
         """Ring soon for what has been committed."""
-        with self._asked:
+        with self._requested:
             self._topics.update(topics)
             if self._thread is None:
                 self._closed = False
                 thread = threading.Thread(target=self._serve, name="limpet-chime", daemon=True)
-                with contextlib.suppress(RuntimeError):  # no thread to be had, or at the very end
+                with contextlib.suppress(RuntimeError):  # out of threads, or the process is ending
                     thread.start()
                     self._thread = thread
-            self._asked.notify()
+            self._requested.notify()
 
     def close(self) -> None:
         """Ring what is left, and end the thread."""
-        with self._asked:
+        with self._requested:
             self._closed = True
             thread = self._thread
-            self._asked.notify()
+            self._requested.notify()
         if thread is not None:
             thread.join(_END_SECONDS)
 
     def _serve(self) -> None:
         while self._is_wanted():
             time.sleep(max(0.0, self._rang_at + _PAUSE_SECONDS - time.monotonic()))
-            with self._asked:
+            with self._requested:
                 topics, self._topics = sorted(self._topics), set()
             self._rang_at = time.monotonic()
             try:
@@ -84,9 +85,9 @@ class Chime:
                 _log.debug("nobody was woken: %s", error, extra={"action": "store.chime"})
 
     def _is_wanted(self) -> bool:
-        """Wait for something to ring for; False when it is time to end."""
-        with self._asked:
-            self._asked.wait_for(lambda: self._topics or self._closed, _IDLE_SECONDS)
+        """Wait for a topic to ring; False when it is time to end."""
+        with self._requested:
+            self._requested.wait_for(lambda: self._topics or self._closed, _IDLE_SECONDS)
             if not self._topics:
                 self._thread = None
             return bool(self._topics)
@@ -97,5 +98,5 @@ _living: "weakref.WeakSet[Chime]" = weakref.WeakSet()
 
 @atexit.register
 def _ring_what_is_left() -> None:
-    for each in list(_living):
-        each.close()
+    for chime in list(_living):
+        chime.close()

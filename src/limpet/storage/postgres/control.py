@@ -1,4 +1,4 @@
-"""What a person does to a job: cancel, retry, repair, requeue; and to a queue: pause."""
+"""What a person does to a job: cancel, retry, repair, requeue. And to a queue: pause."""
 
 import time
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ _MOST_LOOKS, _LOOK_SECONDS = 50, 0.005
 
 
 def cancel(database: Database, job: str, reason: str) -> State:
-    """Cancel, or ask the holder to; see `ControlVerbs.cancel`."""
+    """Cancel a job, or request it of the holder; see `ControlVerbs.cancel`."""
     cause = to_json(Requested(reason=reason).record())
     ((state, busy),) = database.once(lambda tx: tx.call("call_off", job, cause, tx.wall))
     if state is None:
         raise JobNotFound(job)
-    # A child that was just being claimed must not be left to run until the next promote. To wait
-    # for it in the transaction could be for ever (functions/06_turns.sql, locks).
+    # A child that is just being claimed must not run on until the next promote. Waiting for the
+    # child inside the transaction could deadlock (functions/06_turns.sql, locks).
     for _ in range(_MOST_LOOKS if busy else 0):
         if not database.once(_notes_are_left):
             break
@@ -55,8 +55,8 @@ def retry(tx: Transaction, job: str, seen_round: int) -> int:
 def repair(
     tx: Transaction, job: str, args: str, payload_version: int, secrets: Sequence[str]
 ) -> State:
-    """Let a quarantined job go on with other arguments; see `RepairVerbs.repair`."""
-    column([args])  # or it is refused
+    """Make a quarantined job ready with other arguments; see `RepairVerbs.repair`."""
+    column([args])  # refuses what cannot be stored
     params = job, args, payload_version, to_json(list(secrets)), tx.wall
     ((source, state),) = tx.call("repair", *params)
     if source is None:

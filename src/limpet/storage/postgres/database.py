@@ -1,10 +1,10 @@
 """The connections of one process to one store.
 
-A verb takes a connection that nobody uses, or opens one. Renewals have connections of their own,
-so that none waits for a verb that waits, and where a session is held one more than are in use is
-kept open: a renewal whose answer is late is sent again on it, and not after a new connection, which
-takes several times as long. After a fork the child starts with none. Behind a pooler
-nothing is kept in a connection: every verb is a transaction, with its own limits.
+A verb takes an idle connection, or opens one. Renewals have connections of their own, so that no
+renewal waits for another verb. While this process holds a session, one spare connection for
+renewals is kept open: a renewal whose answer is late is sent again on it, because opening a new
+connection takes several times as long. After a fork the child starts with no connections. Behind a
+pooler no setting is kept in a connection: every verb is a transaction with its own limits.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from limpet.storage.contract.refusals import no_text
 from limpet.storage.contract.store import Topic
 from limpet.storage.idle import Idle
 from limpet.storage.postgres.chime import Chime
-from limpet.storage.postgres.failures import is_cut, may_be_said_again, said
+from limpet.storage.postgres.failures import is_cut, may_be_repeated, translate_error
 from limpet.storage.postgres.location import Location
 from limpet.storage.postgres.overdue import OVERDUE
 from limpet.storage.postgres.schema import apply, create_or_check
@@ -42,26 +42,26 @@ _log = logging.getLogger("limpet.store")
 _MOST_ORDINARY, _MOST_URGENT = 8, 5
 _MOST_TRIES = 6
 _OLDEST_SERVER = 130_000
-# Shorter than the shortest lease, so that a frozen client holds nothing for long. A renewal that
-# waits for a lock is rather said again.
+# Shorter than the shortest lease, so that a frozen client holds no lock for long. A renewal that
+# waits for a lock gives up sooner and is sent again.
 _IDLE_MS, _LOCK_MS, _STATEMENT_MS = 1_500, 10_000, 30_000
 _URGENT_LOCK_MS = 1_000
 _WRITING, _READING = "READ COMMITTED", "REPEATABLE READ READ ONLY"
-# How long a verb may take altogether before its connection is taken for dead. A renewal is one
-# small write, to be tried again before the lease is over: it has a share of the shortest lease that
-# is held here. What reads everything has no limit.
+# How long a verb may take altogether before its connection counts as dead. A renewal is one small
+# write that must be tried again before the lease is over: it has a share of the shortest lease that
+# this process holds. A verb that reads everything has no limit.
 _URGENT_SECONDS, _SECONDS = 3.0, 40.0
 _URGENT_SHARE, _MOST_URGENT_SECONDS = 0.4, 10.0
-# The same for a new connection; whoever writes a time into the URL has the last word.
+# The same for a new connection; connect_timeout in the URL wins over these.
 _CONNECT_SHARE, _LEAST_CONNECT_SECONDS, _MOST_CONNECT_SECONDS = 0.8, 2, 5
 
 _ADVICE = "Look for a long transaction in pg_stat_activity."
 
-# Only what is asked to be is prepared, and not where somebody between has lost it.
+# Statements are prepared only on request, and no longer once a pooler has lost one.
 _NEVER_BY_ITSELF = 1_000_000_000
 _NOT_KEPT = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 
-# What belongs to the parent of a forked child: closing it there would end the parent's talk.
+# Connections of the parent, in a forked child: closing them there would end the parent's sessions.
 _left_to_the_parent: list[Connection] = []
 
 
@@ -77,7 +77,7 @@ class Database:
         anew_in_child(self)
 
     def start_anew(self) -> None:
-        """In a child: leave the connections to the parent, and open others."""
+        """In a child: leave the connections to the parent, and open new ones."""
         for pool in self._pools.values():
             _left_to_the_parent.extend(pool._idle)
         self._pools = {
@@ -90,16 +90,16 @@ class Database:
         self._keeps = True
 
     def hold_lease(self, seconds: float) -> None:
-        """A session with such a lease is about to be held here, and renewed from now on.
+        """Prepare to hold and renew a session with a lease of this length.
 
-        What its renewals need is open before the lease begins to run.
+        The connection for its renewals is open before the lease begins to run.
         """
         self._shortest_lease = min(self._shortest_lease or seconds, seconds)
         try:
             with self._connection(urgent=True):
                 pass
         except psycopg.Error as error:
-            raise said(error, self.location) from error
+            raise translate_error(error, self.location) from error
 
     @property
     def _connect_seconds(self) -> int:
@@ -114,7 +114,7 @@ class Database:
             return _URGENT_SECONDS
         return min(self._shortest_lease * _URGENT_SHARE, _MOST_URGENT_SECONDS)
 
-    # -- ways in which verbs are done
+    # -- how verbs run
 
     def once(
         self,
@@ -124,7 +124,7 @@ class Database:
         reading: bool = False,
         seconds: float = _SECONDS,
     ) -> T:
-        """A verb that is one statement, which is atomic by itself."""
+        """Run a verb of one statement, which is atomic by itself."""
 
         def work(tx: Transaction) -> T:
             if self.pooled:
@@ -141,18 +141,18 @@ class Database:
         )
 
     def write(self, verb: Callable[[Transaction], T], *, seconds: float = _SECONDS) -> T:
-        """A verb of several statements, in one transaction."""
+        """Run a verb of several statements in one transaction."""
         return self._done(lambda tx: self._within(tx, _WRITING, verb), seconds=seconds)
 
-    def read(self, verb: Callable[[Transaction], T], *, patient: bool = False) -> T:
-        """A verb of several statements that all see the same moment.
+    def read(self, verb: Callable[[Transaction], T], *, no_timeout: bool = False) -> T:
+        """Run a verb of several statements that all see the same snapshot.
 
-        `patient`: it reads everything, and may take as long as that takes.
+        `no_timeout`: the verb reads everything, and may take as long as that takes.
         """
         return self._done(
             lambda tx: self._within(tx, _READING, verb),
             reading=True,
-            seconds=math.inf if patient else _SECONDS,
+            seconds=math.inf if no_timeout else _SECONDS,
         )
 
     def _within(
@@ -177,16 +177,16 @@ class Database:
 
     def _committed(self, tx: Transaction) -> None:
         if tx.rings:
-            self._chime.ask(tx.rings)
+            self._chime.request(tx.rings)
 
     def _ring(self, topics: list[Topic]) -> None:
         ring = statement("bell", "ring", self.location.quoted)
-        said = [ring.format(channel=quoted(self.channel(topic))) for topic in topics]
-        text = "; ".join([statement("bell", "at_once", self.location.quoted), *said])
+        notifies = [ring.format(channel=quoted(self.channel(topic))) for topic in topics]
+        text = "; ".join([statement("bell", "at_once", self.location.quoted), *notifies])
         self.once(lambda tx: tx.connection.execute(text.encode()), urgent=True)
 
     def channel(self, topic: str) -> str:
-        """The name under which a bell of this schema is rung."""
+        """The notification channel of a topic in this schema."""
         return f"{self.location.quoted}.{topic}"
 
     def _tx(self, connection: Connection, *, again: bool) -> Transaction:
@@ -224,23 +224,24 @@ class Database:
             except psycopg.Error as error:
                 if isinstance(error, _NOT_KEPT) and self._keeps:
                     self._keeps = False
-                elif may_be_said_again(error) and tries < _MOST_TRIES:
+                elif may_be_repeated(error) and tries < _MOST_TRIES:
                     time.sleep(random.uniform(0, 0.002 * 2**tries))
                 elif is_cut(error) and not fresh and tries < _MOST_TRIES:
-                    # It was cut while it lay idle. Every verb may be said again. Others that lay
-                    # idle are no better, but for those that had an answer since.
+                    # The connection was cut while idle. Every verb may be repeated. Other idle
+                    # connections are dead too, unless they had an answer since.
                     self._close_idle(began)
                     cut = True
                     if urgent and use is not None and use.cut:
-                        # Whoever renews has sent it on another connection by now.
-                        raise said(error, self.location, cut=cut) from error
+                        # The renewal has been sent on another connection by now.
+                        raise translate_error(error, self.location, cut=cut) from error
                 elif isinstance(error, pg.ReadOnlySqlTransaction) and not fresh:
-                    # It was open when another server took over; a new one may lead there.
+                    # The server behind this connection is a standby now; a new connection may
+                    # lead to the primary.
                     self._close_idle()
                 else:
                     if error.sqlstate in ("42P01", "42883", "3F000"):
-                        self.epoch = None  # the tables are gone; look anew next time
-                    raise said(error, self.location, cut=cut) from error
+                        self.epoch = None  # the tables are gone; check again next time
+                    raise translate_error(error, self.location, cut=cut) from error
 
     @contextmanager
     def _connection(self, urgent: bool) -> Iterator[tuple[Connection, bool]]:
@@ -251,7 +252,7 @@ class Database:
         try:
             if connection is None:
                 connection = self.connect(urgent=urgent)
-                # A pooler may pass on what another LISTENs for; the driver would keep all of it.
+                # A pooler may deliver notifications of another client; the driver would keep them.
                 connection.add_notify_handler(lambda _: None)
             try:
                 yield connection, fresh
@@ -267,7 +268,7 @@ class Database:
                 self._open_spare(pool)
 
     def _open_spare(self, pool: Idle) -> None:
-        """Open a connection beside, so that none of those who renew waits for a new one."""
+        """Open one connection in advance, so that no renewal waits for a new connection."""
         if not pool.wants_spare():
             return
 
@@ -286,7 +287,7 @@ class Database:
         thread = threading.Thread(target=open_one, name="limpet-spare", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no thread to be had, or at the very end
+        except RuntimeError:  # out of threads, or the process is ending
             pool.add_spare(None)
 
     def connect(self, *, urgent: bool = False) -> Connection:
@@ -332,7 +333,7 @@ class Database:
             finally:
                 connection.close()
         except psycopg.Error as error:
-            raise said(error, self.location) from error
+            raise translate_error(error, self.location) from error
 
     def close(self) -> None:
         self._chime.close()
@@ -346,7 +347,7 @@ class Database:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes it."""
+    """A name, quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -356,5 +357,5 @@ def _limits(urgent: bool) -> dict[str, int]:
 
 
 def _is_idle(connection: Connection) -> bool:
-    """Whether it can be used again; one that is lost is in no known state."""
+    """Whether a connection can be used again; a lost one is in an unknown state."""
     return connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE

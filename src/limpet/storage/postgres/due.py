@@ -1,4 +1,4 @@
-"""What time brings about: promote what is due, prune what is old."""
+"""What becomes due with time: promote jobs that are due, prune what is old."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -19,9 +19,10 @@ from limpet.storage.sql.rows import Row
 
 
 def promote(database: Database) -> Promoted:
-    """Let time take effect, and finish what others left; see `SweepVerbs.promote`.
+    """Move what is due, and finish what other transactions left; see `SweepVerbs.promote`.
 
-    A transaction for each part: none may ask for keys twice (functions/06_turns.sql, locks).
+    A transaction for each part, because a transaction may lock keys only once
+    (functions/06_turns.sql, locks).
     """
     now, lapsed_ = database.write(_lapse_late)
     ((due, ready),) = database.once(lambda tx: tx.call("due", now))
@@ -54,13 +55,13 @@ def _notes(tx: Transaction, now: int) -> int:
 
 def _lapse(row: Row, now: int) -> dict[str, str]:
     job, expires_at, deadline_at = row
-    target, told = lapsed(expires_at, deadline_at, now)
-    assert told.cause is not None
+    target, entry = lapsed(expires_at, deadline_at, now)
+    assert entry.cause is not None
     return {
         "id": job,
         "target": target,
-        "event": told.event,
-        "cause": to_json(told.cause.record()),
+        "event": entry.event,
+        "cause": to_json(entry.cause.record()),
     }
 
 
@@ -75,10 +76,10 @@ def prune(
     created_before = now - microseconds(REPEAT_WINDOW)
     own = [
         (queue, state, kept)
-        for queue, said in (queues or {}).items()
-        for state, kept in said.items()
+        for queue, rules in (queues or {}).items()
+        for state, kept in rules.items()
     ]
-    # Each queue that says something itself, then all the others.
+    # The queues with a retention of their own, then all the others.
     every = [*own, *((None, state, kept) for state, kept in retention.items())]
     for queue, state, kept in every:
         others = [name for name, of, _ in own if of is state] if queue is None else []

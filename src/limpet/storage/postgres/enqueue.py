@@ -1,7 +1,7 @@
 """(nothing) → ready or scheduled, or blocked for a key or for children.
 
-Jobs that ask for nothing but to be run take the shortest way, the function `enqueue`; the others,
-and those for queues that are drained, go through `admit`.
+Plain jobs take the shortest way, the SQL function `enqueue`. Jobs with rules, a key, a unique or a
+parent, and jobs for drained queues, go through `admit`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,11 +29,11 @@ _NO_PARENT = "LP006"
 
 
 class Draining(Exception):
-    """One of the queues takes in no new jobs; nothing was done, and `admit` tells which."""
+    """One of the queues takes in no new jobs; nothing was written, and `admit` finds out which."""
 
 
 def is_plain(jobs: Sequence[NewJob]) -> bool:
-    """Whether none asks for more than to be run."""
+    """Whether all jobs are plain: without rules, key, unique and parent."""
     return not any(
         job.rules is not None or job.key is not None or job.unique is not None
         or job.parent is not None
@@ -48,9 +48,9 @@ def enqueue(
     *,
     fenced: bool = False,
 ) -> list[Receipt]:
-    """Write new jobs that are plain; see `EnqueueVerbs.enqueue`.
+    """Write new plain jobs; see `EnqueueVerbs.enqueue`.
 
-    `columns`: the jobs as `written` made them before. `fenced`: a job that runs asks for it.
+    `columns`: the result of `written`, if it was called before. `fenced`: a running job enqueues.
     """
     if not jobs:
         return []
@@ -74,7 +74,7 @@ def admit(
     flow: bool = False,
     all_or_none: bool = False,
 ) -> list[Receipt]:
-    """Write new jobs of every kind. `flow`: they belong to one that was committed."""
+    """Write new jobs of every kind. `flow`: the jobs belong to a committed flow."""
     if not jobs:
         return []
     options = tx.wall, None, fenced, flow, are_one(jobs, all_or_none), tx.may_ring()
@@ -85,16 +85,16 @@ def admit(
     if not rung:
         tx.rings.add(Topic.READY)
     if refused:
-        tx.rings.add(Topic.DONE)  # one may have been replaced
+        tx.rings.add(Topic.DONE)  # a job may have been replaced
     return receipts_of_all(jobs, at, refused, blocked)
 
 
 def unknown_parent(error: psycopg.Error) -> UnknownParent | None:
-    """What it says, if a parent is not there."""
+    """The error as `UnknownParent`, if that is what it is."""
     if error.sqlstate != _NO_PARENT:
         return None
-    said = error.diag.message_primary or str(error).partition("\n")[0]
-    return UnknownParent(*msgspec.json.decode(said, type=tuple[str, str]))
+    message = error.diag.message_primary or str(error).partition("\n")[0]
+    return UnknownParent(*msgspec.json.decode(message, type=tuple[str, str]))
 
 
 def enqueue_capped(
@@ -105,36 +105,36 @@ def enqueue_capped(
     *,
     fenced: bool = False,
 ) -> list[Receipt]:
-    """Write those new jobs for which there is room."""
-    in_turn(tx, {job.queue for job in jobs} & caps.keys())
-    ((there, waiting),) = tx.call("room", *asked(jobs, caps))
+    """Write the new jobs that the caps of their queues leave places for."""
+    lock_queues(tx, {job.queue for job in jobs} & caps.keys())
+    ((there, waiting),) = tx.call("queue_lengths", *length_params(jobs, caps))
     known = {id_: State(state) for id_, state in (there or {}).items()}
     duplicates = uniques(jobs, tx.wall)
     ((held,),) = tx.call("held_uniques", *duplicates) if duplicates else ((None,),)
-    no_room = dict.fromkeys(held or (), State.READY) | known
-    refused = over_cap(jobs, caps, no_room, lambda queue: int(waiting[queue]))
+    uncounted = dict.fromkeys(held or (), State.READY) | known
+    refused = over_cap(jobs, caps, uncounted, lambda queue: int(waiting[queue]))
     if refused and are_one(jobs, all_or_none):
         return none_written(jobs, known, refused)
     wanted = [job for job in jobs if job.id not in refused]
-    told = admit(tx, wanted, fenced=fenced, all_or_none=all_or_none)
-    written_ones = dict(zip((job.id for job in wanted), told, strict=True))
-    return [refused.get(job.id) or written_ones[job.id] for job in jobs]
+    answers = admit(tx, wanted, fenced=fenced, all_or_none=all_or_none)
+    receipt_of = dict(zip((job.id for job in wanted), answers, strict=True))
+    return [refused.get(job.id) or receipt_of[job.id] for job in jobs]
 
 
-def in_turn(tx: Transaction, queues: Iterable[str]) -> None:
-    """Wait until nobody else looks for room in these queues."""
+def lock_queues(tx: Transaction, queues: Iterable[str]) -> None:
+    """Wait until no other transaction counts the free places of these queues."""
     for queue in sorted(queues):
         tx.run("enqueue", "alone", queue=f"{tx.quoted} {queue}")
 
 
-def asked(jobs: Sequence[NewJob], caps: Mapping[str, int]) -> tuple[str, str]:
-    """The parameters of the function `room`."""
+def length_params(jobs: Sequence[NewJob], caps: Mapping[str, int]) -> tuple[str, str]:
+    """The parameters of the SQL function `queue_lengths`."""
     queues = sorted({job.queue for job in jobs} & caps.keys())
     return column([job.id for job in jobs]), column(queues)
 
 
 def uniques(jobs: Sequence[NewJob], wall: int | None) -> tuple[str, str, str, int | None] | None:
-    """The parameters of the function `held_uniques`; None where no job has a `unique`."""
+    """The parameters of the SQL function `held_uniques`; None where no job has a `unique`."""
     named = [(job.id, job.task, job.unique) for job in jobs if job.unique is not None]
     if not named:
         return None
@@ -151,12 +151,11 @@ def enqueue_under(
 ) -> list[Receipt] | LeaseLost:
     """Write new jobs while the lease of the attempt that enqueues them holds.
 
-    A lost lease is answered, not raised: what a verb raises is undone, and with it would go the
-    complaint on the timeline.
+    A lost lease is returned, not raised: an exception would roll back the event on the timeline.
     """
     if caps:
-        # First: while it waits, nobody waits for the job's row.
-        in_turn(tx, {job.queue for job in jobs} & caps.keys())
+        # First, so that this transaction does not hold the job's row while it waits.
+        lock_queues(tx, {job.queue for job in jobs} & caps.keys())
     if not may_hand_in(tx, fence):
         tx.call("pass", False)
         return LeaseLost(*fence)
@@ -166,10 +165,10 @@ def enqueue_under(
 
 
 def may_hand_in(tx: Transaction, fence: Lease) -> bool:
-    """Whether an attempt still holds its lease; one that does not is told on the timeline."""
-    ((where,),) = tx.call("standing", fence.session, tx.lease)
-    # Stricter than for a settlement: past its moment the job may start elsewhere any time now.
-    alive = where in (Standing.LIVE, Standing.DRAINING)
+    """Whether an attempt still holds its lease; a lost lease is noted on the timeline."""
+    ((standing,),) = tx.call("standing", fence.session, tx.lease)
+    # Stricter than for a settlement: past its moment the job may start elsewhere at any time.
+    alive = standing in (Standing.LIVE, Standing.DRAINING)
     job, session, token = fence
     if alive and tx.run("fence", "keep", job=job, session=session, token=token):
         return True
@@ -179,7 +178,7 @@ def may_hand_in(tx: Transaction, fence: Lease) -> bool:
 
 @of_texts
 def written(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
-    """The jobs as parameters of the function, each id once, the fields in columns."""
+    """The jobs as parameters of `enqueue`: a column for each field, each id once."""
     if not jobs:
         return ()
     once = jobs if len({job.id for job in jobs}) == len(jobs) else _once(jobs)
@@ -207,7 +206,7 @@ def written(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
 
 
 def written_whole(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
-    """The same with the rules of the jobs."""
+    """The jobs as parameters of `admit`: the columns of `written`, and one of rules."""
     once = jobs if len({job.id for job in jobs}) == len(jobs) else _once(jobs)
     return *written(once), nullable(rules_text(job.rules) for job in once)
 
@@ -224,7 +223,7 @@ def _once(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
 
 
 def receipts(jobs: Sequence[NewJob], at: int, known: Any) -> list[Receipt]:
-    """The answer: what was there before, and what was written at that time."""
+    """The answer to `enqueue`: jobs in `known` existed before, the others were written at `at`."""
     there: dict[str, str] = known or {}
     if not there and all(job.scheduled_for is None for job in jobs):
         return Receipt.all_new([job.id for job in jobs], State.READY)
@@ -237,18 +236,18 @@ def receipts(jobs: Sequence[NewJob], at: int, known: Any) -> list[Receipt]:
 
 
 def receipts_of_all(jobs: Sequence[NewJob], at: int, refused: Any, blocked: Any) -> list[Receipt]:
-    """The answer to `admit`: what was not written and why, and where the others are."""
+    """The answer to `admit`: which jobs were refused and why, and the states of the others."""
     no: dict[str, Any] = refused or {}
     waiting = set(blocked or ())
-    told = []
+    answers = []
     for job in jobs:
         if job.id in no:
             outcome, other, state = no[job.id]
-            told.append(Receipt(other, outcome, None if state is None else State(state)))
+            answers.append(Receipt(other, outcome, None if state is None else State(state)))
         else:
             state = State.BLOCKED if job.id in waiting else _later_or_ready(job, at)
-            told.append(Receipt(job.id, "new", state))
-    return told
+            answers.append(Receipt(job.id, "new", state))
+    return answers
 
 
 def _later_or_ready(job: NewJob, at: int) -> State:

@@ -1,7 +1,7 @@
 """The hot path: settle and claim in one step, with the same answer for the same `seq`.
 
-Where everything that is settled has succeeded, this is one call. The rest is looked at first, then
-decided here, and carried out by the same call, in one transaction.
+Where every settled job has succeeded, this is one call. Other settlements are checked first, then
+decided here, and carried out by the same call, all in one transaction.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from limpet.storage.contract.refusals import (
     session_not_known,
 )
 from limpet.storage.contract.store import Topic, Want
-from limpet.storage.postgres.breakers import tell
+from limpet.storage.postgres.breakers import observe
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
@@ -36,12 +36,12 @@ from limpet.storage.records.texts import to_json
 from limpet.storage.sql.rows import Row
 
 _NOT_HELD = "LP001"
-# Longer than it may wait for a lock; a worker with outcomes to tell cannot wait for longer.
+# Longer than the lock timeout; a worker that has settlements to send cannot wait for longer.
 _SECONDS = 12.0
 
 
 class _NotHeld(Exception):
-    """One of the jobs that are done is not held; nothing was done."""
+    """A job to be completed is not held; nothing was written."""
 
 
 def exchange(
@@ -51,35 +51,37 @@ def exchange(
     settlements: Sequence[Settlement],
     want: Want | None,
     begun: Sequence[Lease],
-    seen: Sequence[Observed],
+    observations: Sequence[Observed],
 ) -> Exchanged:
     """Settle and claim; see `HolderVerbs.exchange`."""
-    done = [each for each in settlements if isinstance(each, Complete)]
-    others = [each for each in settlements if not isinstance(each, Complete)]
-    if _one_word_each(session, done, others):
+    done = [settlement for settlement in settlements if isinstance(settlement, Complete)]
+    others = [settlement for settlement in settlements if not isinstance(settlement, Complete)]
+    if _one_settlement_each(session, done, others):
         try:
-            if not others and not seen and not any(each.counts for each in done):
+            if not others and not observations and not any(job.counts for job in done):
                 return database.once(
                     lambda tx: _call(tx, session, seq, done, want, begun), seconds=_SECONDS
                 )
             return database.write(
-                lambda tx: _decide(tx, session, seq, done, others, want, begun, seen),
+                lambda tx: _decide(tx, session, seq, done, others, want, begun, observations),
                 seconds=_SECONDS,
             )
         except _NotHeld:
-            pass  # who said what too late is told one by one
+            pass  # settle again one by one, which finds the leases that are lost
     return database.write(
-        lambda tx: _decide(tx, session, seq, [], settlements, want, begun, seen),
+        lambda tx: _decide(tx, session, seq, [], settlements, want, begun, observations),
         seconds=_SECONDS,
     )
 
 
-def _one_word_each(session: str, done: Sequence[Complete], others: Sequence[Settlement]) -> bool:
-    jobs = {each.lease.job for each in done}
+def _one_settlement_each(
+    session: str, done: Sequence[Complete], others: Sequence[Settlement]
+) -> bool:
+    jobs = {settlement.lease.job for settlement in done}
     return (
         len(jobs) == len(done)
-        and all(each.lease.session == session for each in done)
-        and not any(each.lease.job in jobs for each in others)
+        and all(settlement.lease.session == session for settlement in done)
+        and not any(settlement.lease.job in jobs for settlement in others)
     )
 
 
@@ -91,30 +93,34 @@ def _decide(
     others: Sequence[Settlement],
     want: Want | None,
     begun: Sequence[Lease],
-    seen: Sequence[Observed],
+    observations: Sequence[Observed],
 ) -> Exchanged:
     ((last, standing),) = tx.call("open", session, tx.lease)
     if last is None or seq != last + 1:
         return _call(tx, session, seq, (), None, ())
     alive = standing != Standing.DEAD
-    if seen:
-        tell(tx, seen)
+    if observations:
+        observe(tx, observations)
     if alive and begun:
         tx.call("begin", session, *_columns(begun), None)
-    leases = [each.lease for each in others]
-    tried = [MOVE_OF[type(each)] for each in others]
+    leases = [settlement.lease for settlement in others]
+    tried = [MOVE_OF[type(settlement)] for settlement in others]
     held, rejected = check(tx, session, leases, tried, alive=alive)
-    told = [each for place in held if isinstance(each := others[place], Complete)]
+    completed = [settlement for place in held if isinstance(settlement := others[place], Complete)]
     moved = [
         settled(tx, job, others[place])
         for place, job in held.items()
         if not isinstance(others[place], Complete)
     ]
-    answer = _call(tx, session, seq, [*done, *told], want, (), listed(moved), rejected)
-    counted = [(each.lease.job, each.counts) for each in (*done, *told) if each.counts]
+    answer = _call(tx, session, seq, [*done, *completed], want, (), listed(moved), rejected)
+    counted = [
+        (settlement.lease.job, settlement.counts)
+        for settlement in (*done, *completed)
+        if settlement.counts
+    ]
     if counted:
         tx.run("settle", "count", counts=to_json(counted))
-    fanned_out = any("pending" in each for each in moved)
+    fanned_out = any("pending" in move for move in moved)
     return replace(answer, unfinished=True) if fanned_out else answer
 
 
@@ -135,7 +141,9 @@ def _call(
             seq,
             *_done(done),
             decided,
-            to_json([(*each.lease, each.answer) for each in rejected]) if rejected else "[]",
+            to_json([(*rejection.lease, rejection.answer) for rejection in rejected])
+            if rejected
+            else "[]",
             None if want is None else _wanted(want),
             *_columns(begun),
             tx.wall,
@@ -155,9 +163,9 @@ def _call(
             raise exchange_forgotten(session, seq, last)
     if done or verdict == "repeat":
         tx.rings.add(Topic.DONE)
-    if verdict == "repeat":  # who said it first may not have come to ring
+    if verdict == "repeat":  # the first try may have been cut off before it rang
         tx.rings.add(Topic.READY)
-    if header[4]:  # others became ready by it
+    if header[4]:  # other jobs became ready by it
         tx.rings.add(Topic.READY)
     return Exchanged(
         Standing(standing),
@@ -179,18 +187,18 @@ def _wanted(want: Want) -> str:
 def _columns(leases: Sequence[Lease]) -> tuple[str | None, str | None]:
     if not leases:
         return None, None
-    return column([each.job for each in leases]), column([str(each.token) for each in leases])
+    return column([lease.job for lease in leases]), column([str(lease.token) for lease in leases])
 
 
 def _done(done: Sequence[Complete]) -> tuple[str | None, ...]:
     if not done:
         return None, None, None, None
     return (
-        column([each.lease.job for each in done]),
-        column([str(each.lease.token) for each in done]),
-        # A task that returns None leaves no text behind.
-        nullable(None if each.result == "null" else each.result for each in done),
-        nullable(to_json(each.secrets) if each.secrets else None for each in done),
+        column([job.lease.job for job in done]),
+        column([str(job.lease.token) for job in done]),
+        # The result of a task that returns None is not stored.
+        nullable(None if job.result == "null" else job.result for job in done),
+        nullable(to_json(job.secrets) if job.secrets else None for job in done),
     )
 
 

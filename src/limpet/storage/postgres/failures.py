@@ -1,4 +1,4 @@
-"""Says a driver's error as one of ours, in a sentence that tells what to do."""
+"""Translates errors of the driver into ours; each sentence says what happened and what to do."""
 
 import psycopg
 from psycopg import errors as pg
@@ -22,33 +22,33 @@ _CLOSED = "LP003"
 _NOTHING = "nothing was written"
 _PERHAPS = "a first try was cut off, and may have been written"
 
-# What is over in a moment: the transaction was undone by the server and may be said again at once.
-# A job that is there already is seen to be when it is enqueued again (functions/10_enqueue.sql).
+# Errors that pass at once: the server has undone the transaction, which may be repeated right away.
+# UniqueViolation: the repeated enqueue looks for jobs that exist (functions/10_enqueue.sql).
 _AGAIN = (pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation)
 
 
-def may_be_said_again(error: psycopg.Error) -> bool:
-    """Whether the server undid a transaction only because of another."""
+def may_be_repeated(error: psycopg.Error) -> bool:
+    """Whether the server undid a transaction only because of another one."""
     return isinstance(error, _AGAIN)
 
 
 def is_cut(error: psycopg.Error) -> bool:
-    """Whether the connection is gone, and with it perhaps the answer."""
+    """Whether the connection is lost, and perhaps the answer with it."""
     state = error.sqlstate
     lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
     return lost and (state is None or state.startswith("08") or state in _CUTS)
 
 
-# Cut by an administrator, by a crash, or by the server's own timeout.
+# The server cut the connection: an administrator, a crash, or a timeout of the server.
 _CUTS = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 
 
-# What the server says while a connection is made; then libpq tells no code.
-_AT_THE_DOOR = {
+# Messages of the server while a connection is opened; libpq gives no error code for them.
+_WHILE_CONNECTING = {
     "password authentication failed": pg.InvalidPassword,
     "no password supplied": pg.InvalidPassword,
     "no pg_hba.conf entry": pg.InvalidAuthorizationSpecification,
-    # Before what it is about: too many connections for role "x", for database "x".
+    # Before 'role "' and 'database "': too many connections for role "x", for database "x".
     "too many clients": pg.TooManyConnections,
     "too many connections": pg.TooManyConnections,
     "no more connections allowed": pg.TooManyConnections,
@@ -59,30 +59,30 @@ _AT_THE_DOOR = {
 
 
 def _named(error: psycopg.Error) -> psycopg.Error:
-    """The error, by its own name also where the driver gave it none."""
+    """The error as its specific class, also where the driver gave it no code."""
     if error.sqlstate is None and "FATAL" in str(error):
-        for words, kind in _AT_THE_DOOR.items():
+        for words, kind in _WHILE_CONNECTING.items():
             if words in str(error):
                 return kind(str(error).rpartition("FATAL:")[2].strip())
     return error
 
 
-def said(
+def translate_error(
     error: psycopg.Error, location: Location, *, cut: bool = False
 ) -> StoreError | InvalidOption:
-    """The error of the store's own kind for one of the driver's.
+    """The store error for an error of the driver.
 
-    `cut`: an earlier try had no answer, and may have been committed.
+    `cut`: an earlier try was cut off, and may have been committed.
     """
     if error.sqlstate == _CLOSED:
         return refused(error.diag.message_primary or str(error).partition("\n")[0])
-    told = _told(_named(error), location)
-    if cut and _NOTHING in str(told):
-        return type(told)(str(told).replace(_NOTHING, _PERHAPS))
-    return told
+    translated = _translate(_named(error), location)
+    if cut and _NOTHING in str(translated):
+        return type(translated)(str(translated).replace(_NOTHING, _PERHAPS))
+    return translated
 
 
-def _told(error: psycopg.Error, location: Location) -> StoreError | InvalidOption:
+def _translate(error: psycopg.Error, location: Location) -> StoreError | InvalidOption:
     where = location.url
     reason = _reason(error)
     match error:
@@ -116,7 +116,7 @@ def _told(error: psycopg.Error, location: Location) -> StoreError | InvalidOptio
             )
         case pg.LockNotAvailable() | pg.DeadlockDetected() | pg.SerializationFailure():
             return StoreBusy(
-                f"somebody else holds a lock at {where} for too long ({reason}); {_NOTHING}."
+                f"another transaction holds a lock at {where} for too long ({reason}); {_NOTHING}."
                 f" Look for a long transaction in pg_stat_activity."
             )
         case pg.QueryCanceled():
@@ -151,6 +151,6 @@ def _unavailable(error: psycopg.Error, where: str, reason: str) -> StoreUnavaila
 
 
 def _reason(error: psycopg.Error) -> str:
-    told = error.diag.message_primary or str(error)
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    message = error.diag.message_primary or str(error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[0].removeprefix("connection failed: ").rstrip(".") if lines else str(type(error))

@@ -1,4 +1,4 @@
-"""Which leases still hold: every write after a claim asks here, in the same transaction."""
+"""Which leases still hold: every write after a claim checks it here, in the same transaction."""
 
 from collections.abc import Sequence
 from operator import itemgetter
@@ -23,24 +23,24 @@ def check(
 ) -> tuple[dict[int, HeldJob], list[Rejected]]:
     """Split leases into those that hold, by their place in the list, and those that do not.
 
-    The rows of those that hold stay locked until the transaction ends. See the store of SQLite for
-    the parameters.
+    The rows of the leases that hold stay locked until the transaction ends. The parameters are
+    explained in the SQLite store (`sqlite/fence.py`).
     """
     if not leases:
         return {}, []
-    words = zip(leases, tried, strict=True)
-    listed = to_json([(lease.job, lease.token, word) for lease, word in words])
+    moves = zip(leases, tried, strict=True)
+    listed = to_json([(lease.job, lease.token, move) for lease, move in moves])
     rows = tx.run("fence", "holding", leases=listed, session=session) if alive else []
-    rows.sort(key=itemgetter(0))  # they were locked by id
+    rows.sort(key=itemgetter(0))  # back from the order of the locks, which is by id
     found, first = holding(session, leases, tried, rows, once=once)
-    told = {int(row[0]): row for row in rows}
-    held = {place: HeldJob(row, *told[place][16:18]) for place, row in found.items()}
+    row_at = {int(row[0]): row for row in rows}
+    held = {place: HeldJob(row, *row_at[place][16:18]) for place, row in found.items()}
     if len(held) == len(leases):
         return held, []
     verdict = tx.run("fence", "verdict", leases=listed, session=session)
     rejected, complaints = verdicts(session, leases, tried, found, first, verdict)
     for (job, token), wanted in complaints.items():
-        # The name is the caller's: a lease that it made up may carry somebody else's.
+        # The session of the caller, because a forged lease may name another session.
         tx.run(
             "fence",
             "complain",

@@ -1,10 +1,10 @@
-"""The verbs of the gate: callers outside, and what hosts say of themselves."""
+"""The verbs of the gate: permits of callers outside, and what hosts publish about themselves."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 
 from limpet.domain.host import Host, Sample, Span
-from limpet.domain.permit import PATIENCE, PermitRecord, Reservation, Room
+from limpet.domain.permit import RESERVE_AFTER_US, PermitRecord, Reservation, Room
 from limpet.domain.session import Standing
 from limpet.domain.weight import Weight
 from limpet.storage.contract.refusals import session_dead, session_not_known
@@ -15,14 +15,18 @@ from limpet.storage.records.texts import to_json
 
 
 def take_permit(
-    tx: Transaction, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+    tx: Transaction,
+    session: str,
+    weight: Weight,
+    room: Room,
+    reserve_after_us: int = RESERVE_AFTER_US,
 ) -> bool:
-    """Admit a caller outside; see `GateVerbs.take_permit`."""
+    """Give a caller outside a permit, if it fits; see `GateVerbs.take_permit`."""
     ((standing, given),) = tx.call(
         "take_permit",
         session,
         to_json(permits.weight_record(weight)),
-        to_json({**permits.room_record(room), "patience": patience}),
+        to_json({**permits.room_record(room), "reserve_after_us": reserve_after_us}),
         tx.wall,
         tx.lease,
     )
@@ -39,9 +43,9 @@ class GateStore:
     _db: Database
 
     def take_permit(
-        self, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+        self, session: str, weight: Weight, room: Room, reserve_after_us: int = RESERVE_AFTER_US
     ) -> bool:
-        return self._db.once(lambda tx: take_permit(tx, session, weight, room, patience))
+        return self._db.once(lambda tx: take_permit(tx, session, weight, room, reserve_after_us))
 
     def permits(self, server: str | None = None) -> tuple[PermitRecord, ...]:
         return self._db.once(lambda tx: permits.permits(tx, server), reading=True)

@@ -1,11 +1,11 @@
--- grants: what a role needs that uses a store and does not own it.
--- purpose: run once by the owner of the schema, after `limpet migrate`, with the role's own name in
+-- grants: the rights of a role that uses a store and does not own it.
+-- purpose: the owner of the schema runs this once, after `limpet migrate`, with the name of the role in
 --          place of limpet_role. The role can neither change the tables nor see other schemas.
 
 GRANT USAGE ON SCHEMA limpet TO limpet_role;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA limpet TO limpet_role;
 REVOKE INSERT, UPDATE, DELETE ON limpet.store FROM limpet_role;
-GRANT UPDATE (one) ON limpet.store TO limpet_role; -- it is always 1; to lock the row, see pass
+GRANT UPDATE (one) ON limpet.store TO limpet_role; -- never changed; needed to lock the row, see pass
 REVOKE UPDATE ON limpet.job, limpet.event, limpet.log, limpet.taskset, limpet.child, limpet.staged,
           limpet.permit
 FROM limpet_role;
@@ -13,4 +13,4 @@ GRANT UPDATE (queue, args, payload_version, secrets) ON limpet.job TO limpet_rol
 REVOKE DELETE ON limpet.queue, limpet.server, limpet.breaker FROM limpet_role;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA limpet TO limpet_role;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA limpet TO limpet_role;
--- Also, to be told of other roles' old transactions: GRANT pg_read_all_stats TO limpet_role;
+-- To be warned of long transactions of other roles, also: GRANT pg_read_all_stats TO limpet_role;

@@ -4,19 +4,19 @@ from typing import NamedTuple
 
 from limpet.domain.cause import Cause, Requested
 from limpet.storage.records.texts import cause_in, has_hook
-from limpet.storage.sql.outcome import Held
+from limpet.storage.sql.outcome import HeldRow
 
 
 class HeldJob(NamedTuple):
-    """A held job, and what may be asked about it beside its row."""
+    """A held job: its row, its options, and why its cancellation was requested."""
 
-    row: Held
+    row: HeldRow
     options: str
     requested: str | None
 
-    def has_orphan_hook(self, job: Held) -> bool:
+    def has_orphan_hook(self, job: HeldRow) -> bool:
         return has_hook(job.lease.job, self.options)
 
-    def request(self, job: Held) -> Cause:
-        told = cause_in("job", job.lease.job, self.requested, "cancel_requested event")
-        return told or Requested()
+    def request(self, job: HeldRow) -> Cause:
+        cause = cause_in("job", job.lease.job, self.requested, "cancel_requested event")
+        return cause or Requested()

@@ -1,23 +1,23 @@
-"""What the store is: its server, and how durable what it accepts is."""
+"""What the store is: its server, and how durable its writes are."""
 
 from limpet.storage.contract.answers import StoreInfo
 from limpet.storage.postgres.location import Location
 from limpet.storage.postgres.transaction import Transaction
 
-# A transaction that is open for longer keeps rows that are gone from being cleaned away.
+# A transaction that is open for longer keeps dead rows from being cleaned away.
 _OLD_SNAPSHOT_SECONDS = 30
 
 
 def info(tx: Transaction, location: Location) -> StoreInfo:
-    """What the store is; see `InspectVerbs.info`."""
+    """Describe the store; see `InspectVerbs.info`."""
     row = tx.one("inspect", "store")
     settings = tx.one("inspect", "durability")
     assert settings is not None
-    told = _durability(*settings[:5])
+    durability = _durability(*settings[:5])
     old = old_snapshot(tx)
     return StoreInfo(
         url=location.url,
-        durability=f"{told}; {old}" if old else told,
+        durability=f"{durability}; {old}" if old else durability,
         schema_version=row[1] if row else 0,
         epoch=row[0] if row else "",
         engine=f"PostgreSQL {settings[5]}",
@@ -41,7 +41,7 @@ def _durability(commit: str, fsync: str, pages: str, standbys: str, replicas: in
 
 
 def old_snapshot(tx: Transaction) -> str | None:
-    """A sentence about a transaction that is open for so long that it slows every claim down."""
+    """A sentence about a transaction that is open so long that it slows down every claim."""
     row = tx.one("inspect", "old_snapshot", seconds=_OLD_SNAPSHOT_SECONDS)
     if row is None or row[0] is None:
         return None

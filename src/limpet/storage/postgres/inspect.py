@@ -1,4 +1,4 @@
-"""What a person sees: reads only."""
+"""What a person can look at: reads only."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ def states(tx: Transaction, ids: Sequence[str]) -> dict[str, State]:
 
 
 def jobs(tx: Transaction, which: JobFilter, cursor: str | None, limit: int) -> JobList:
-    """A page of jobs, newest first; ids sort by time, and a cursor is the last one of a page."""
+    """A page of jobs, newest first; ids sort by time, and a cursor is the last id of a page."""
     size = page_size(limit)
     if cursor is not None and not is_id(cursor):
         raise cursor_not_given(cursor)
@@ -58,7 +58,7 @@ def events(tx: Transaction, id_: str) -> tuple[Event, ...]:
 
 
 def latest_events(tx: Transaction, limit: int) -> tuple[JobEvent, ...]:
-    """What was recorded last, of any job."""
+    """The events that were recorded last, of any job."""
     rows = tx.run("inspect", "latest_events", limit=page_size(limit))
     return tuple(JobEvent(row[0], row[1], row[2], event_of(row[0], row[3:])) for row in rows)
 
@@ -69,7 +69,7 @@ def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
 
 
 def queues(tx: Transaction) -> tuple[QueueView, ...]:
-    """Every queue, with how many jobs are in each state, and what is said of it."""
+    """Every queue, with how many jobs are in each state, and its rules."""
     counts: dict[str, dict[State, int]] = {}
     heads: dict[str, int | None] = {}
     for name, state, count, head in tx.run("inspect", "queues"):
@@ -77,14 +77,14 @@ def queues(tx: Transaction) -> tuple[QueueView, ...]:
         of_queue = counts.setdefault(name, {})
         if count:
             of_queue[State(state)] = count
-    said = {row[0]: row[1:] for row in tx.run("inspect", "queue_rules", wall=tx.wall)}
-    return tuple(_view(name, counts[name], heads[name], said.get(name)) for name in counts)
+    rules = {row[0]: row[1:] for row in tx.run("inspect", "queue_rules", wall=tx.wall)}
+    return tuple(_view(name, counts[name], heads[name], rules.get(name)) for name in counts)
 
 
-def _view(name: str, counts: dict[State, int], head: int | None, said: Row | None) -> QueueView:
-    if said is None:
+def _view(name: str, counts: dict[State, int], head: int | None, row: Row | None) -> QueueView:
+    if row is None:
         return QueueView(name, False, counts, head)
-    paused, declared, adjusted, held_until, given_until, draining, now = said
+    paused, declared, adjusted, held_until, given_until, draining, now = row
     declared_rules, set_now = rules_of_row(name, declared, adjusted)
     rules = set_now.over(declared_rules)
     begins = rules.rate.next_at(given_until, now) if rules.rate else now

@@ -11,7 +11,7 @@ from limpet.storage.records.texts import rate_in, rules_of_row, to_json
 
 
 def declare_queues(tx: Transaction, queues: Mapping[str, QueueRules]) -> None:
-    """Keep what the app says; see `LimitVerbs.declare_queues`."""
+    """Keep the rules that the app declares; see `LimitVerbs.declare_queues`."""
     tx.call("pass", False)
     for queue in sorted(queues):
         _, adjusted = _locked(tx, queue)
@@ -20,7 +20,7 @@ def declare_queues(tx: Transaction, queues: Mapping[str, QueueRules]) -> None:
 
 
 def limit_queue(tx: Transaction, queue: str, rules: QueueRules | None) -> None:
-    """Set rules over what is declared; see `LimitVerbs.limit_queue`."""
+    """Set rules that override the declared ones; see `LimitVerbs.limit_queue`."""
     tx.call("pass", False)
     declared, _ = _locked(tx, queue)
     write_rules(tx, queue, declared, rules or NO_QUEUE_RULES)
@@ -34,7 +34,7 @@ def _locked(tx: Transaction, queue: str) -> tuple[QueueRules, QueueRules]:
 
 
 def write_rules(tx: Transaction, queue: str, declared: QueueRules, adjusted: QueueRules) -> None:
-    """Keep the rules of a queue, and those in force as claims reckon with them."""
+    """Write the rules of a queue, and those in force in the columns that claims read."""
     force = adjusted.over(declared)
     tx.run(
         "limits",
@@ -43,7 +43,7 @@ def write_rules(tx: Transaction, queue: str, declared: QueueRules, adjusted: Que
         declared=to_json(declared),
         adjusted=to_json(adjusted),
         concurrency=force.concurrency,
-        step=force.rate and force.rate.step,
+        step=force.rate and force.rate.step_us,
         burst=force.rate and force.rate.burst,
         weight=force.weight,
     )
@@ -52,20 +52,20 @@ def write_rules(tx: Transaction, queue: str, declared: QueueRules, adjusted: Que
 
 
 def hold_queue(tx: Transaction, queue: str, until: int) -> None:
-    """Let nothing of a queue be claimed for a while; see `LimitVerbs.hold_queue`."""
+    """Let no job of a queue be claimed for a while; see `LimitVerbs.hold_queue`."""
     tx.call("pass", False)
     tx.run("limits", "hold", queue=queue, until=until)
     tx.rings.add(Topic.READY)
 
 
 def drain_queue(tx: Transaction, queue: str, draining: bool) -> None:
-    """Take in no new jobs, or do again; see `LimitVerbs.drain_queue`."""
+    """Refuse new jobs for a queue, or accept them again; see `LimitVerbs.drain_queue`."""
     tx.call("pass", False)
     tx.run("limits", "drain", queue=queue, draining=draining)
 
 
 def limit_key(tx: Transaction, key: str, limit: int | None, rate: Rate | None) -> None:
-    """Set the limit of a key, over what jobs name; see `LimitVerbs.limit_key`."""
+    """Set the limit of a key, which overrides what jobs name; see `LimitVerbs.limit_key`."""
     tx.call("pass", False)
     ((now,),) = tx.run("recover", "time", given=tx.wall)
     tx.run(
@@ -80,6 +80,6 @@ def limit_key(tx: Transaction, key: str, limit: int | None, rate: Rate | None) -
 
 
 def key_limit(tx: Transaction, key: str) -> KeyLimit:
-    """What was set for a key; see `LimitVerbs.key_limit`."""
+    """The limit and rate that were set for a key; see `LimitVerbs.key_limit`."""
     limit, rate = tx.one("limits", "key_limit", key=key) or (None, None)
     return KeyLimit(limit, rate_in(key, rate))

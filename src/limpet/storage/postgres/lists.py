@@ -1,4 +1,4 @@
-"""Lists as one text each: four times as fast to send as an array (see functions/01_column.sql)."""
+"""A list as one text, which is four times as fast to send as an array (functions/01_column.sql)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ _NULL = "\x1d"
 
 
 def column(values: Sequence[str]) -> str:
-    """Texts as a column."""
+    """Texts as one column parameter."""
     if not values:
         return ""
     joined = _NEXT + _NEXT.join(values)
@@ -19,11 +19,11 @@ def column(values: Sequence[str]) -> str:
 
 
 def nullable(values: Iterable[object]) -> str | None:
-    """Texts and numbers, some of them None, as a column; None if all are."""
+    """Texts and numbers, some of them None, as one column parameter; None if all are None."""
     listed = list(values)
-    if all(each is None for each in listed):
+    if all(value is None for value in listed):
         return None
-    return column([_NULL if each is None else str(each) for each in listed])
+    return column([_NULL if value is None else str(value) for value in listed])
 
 
 def _refuse(values: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Where a PostgreSQL store is: its URL, and how connections to it are set."""
+"""Where a PostgreSQL store is: its URL, and the settings of connections to it."""
 
 import re
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from limpet.storage.assets import DEFAULT_NAMESPACE
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _SETTING = re.compile(r'parameter: "([a-z_]{1,40})"')
-# One or several, each with a port or without one; an address of IPv6 in brackets.
+# One host or several, each with or without a port; an IPv6 address stands in brackets.
 _HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]@:,]*)(?::[0-9]*)?"
 _HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
 _SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 
-# A peer that is gone is noticed well within the shortest lease; the URL may say otherwise.
+# A peer that is gone is noticed well within the shortest lease; settings in the URL win over these.
 _DEFAULTS = {
     "keepalives": "1",
     "keepalives_idle": "2",
@@ -39,38 +39,38 @@ class Location:
 
     @cached_property
     def conninfo(self) -> str:
-        """What the driver connects with: the URL, and what it leaves open."""
+        """What the driver connects with: the URL, and defaults for what the URL leaves out."""
         return self.conninfo_within(5)
 
     @cache  # noqa: B019 -- a few locations live as long as the process
     def conninfo_within(self, seconds: int) -> str:
-        """The same for a connection that must be there after so many seconds."""
-        said = conninfo_to_dict(self.given)
+        """The same for a connection that must be open after this many seconds."""
+        given = conninfo_to_dict(self.given)
         defaults = {**_DEFAULTS, "connect_timeout": str(seconds)}
-        open_ = {name: value for name, value in defaults.items() if name not in said}
-        return make_conninfo(self.given, **open_)
+        missing = {name: value for name, value in defaults.items() if name not in given}
+        return make_conninfo(self.given, **missing)
 
     @property
     def quoted(self) -> str:
-        """The schema as SQL names it."""
+        """The schema's name, quoted for SQL."""
         return f'"{self.schema}"'
 
     @cached_property
     def place(self) -> tuple[str, ...]:
         """Host, port, database and schema."""
-        said = conninfo_to_dict(self.given)
-        host = said.get("hostaddr") or said.get("host") or ""
-        user = str(said.get("user") or "")
+        given = conninfo_to_dict(self.given)
+        host = given.get("hostaddr") or given.get("host") or ""
+        user = str(given.get("user") or "")
         return (
             str(host),
-            str(said.get("port") or 5432),
-            str(said.get("dbname") or user),
+            str(given.get("port") or 5432),
+            str(given.get("dbname") or user),
             self.schema,
         )
 
     @cached_property
     def url(self) -> str:
-        """For people: without the password."""
+        """The URL as people see it: without the password."""
         parts = urlsplit(self.given)
         user, separator, address = parts.netloc.rpartition("@")
         name = user.partition(":")[0]
@@ -100,13 +100,13 @@ def parse(url: str) -> Location:
     try:
         conninfo_to_dict(given)
     except ProgrammingError as error:
-        said = _SETTING.search(str(error))
-        raise _unreadable(f": there is no setting {said[1]}" if said else "") from None
+        setting = _SETTING.search(str(error))
+        raise _unreadable(f": there is no setting {setting[1]}" if setting else "") from None
     return Location(given, schema)
 
 
 def _split(url: str) -> SplitResult:
-    """The parts of the URL, if the server's library reads it in the same way."""
+    """The parts of the URL; refuses a URL that libpq would split differently."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -119,7 +119,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _unreadable(reason: str = "") -> InvalidOption:
-    # Without what was given: where it cannot be read, nobody knows what in it is the password.
+    # Does not quote the URL: where it cannot be parsed, any part of it may be the password.
     return InvalidOption(
         f"the store URL cannot be used{reason}. Write for example "
         f"postgresql://user:password@host:5432/database?schema=limpet, and in the user, the "

@@ -1,7 +1,7 @@
 """Cuts connections on which an answer is overdue.
 
 The server bounds every statement, and TCP notices a peer that is gone. Neither notices a server, or
-a pooler before it, that hangs: its machine takes what is sent, and no answer ever comes.
+a pooler before it, that hangs: its machine accepts what is sent, and no answer ever comes.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from typing import Any
 from limpet.domain.fork import anew_in_child
 
 _LOOK_SECONDS = 0.25
-# A process that has said nothing for so long needs nobody to look; the next verb starts it again.
+# After this many looks without a connection in use the thread ends; the next verb starts it again.
 _IDLE_LOOKS = 40
 
 
 @dataclass(slots=True)
 class ConnectionUse:
-    """One use of a connection: since when, until when it may take; whether it was cut here."""
+    """One use of a connection: when it began, how long it may take, whether it was cut here."""
 
     since: float
     until: float
@@ -32,23 +32,23 @@ class ConnectionUse:
 
 
 class Overdue:
-    """Looks after the connections of this process that are in use."""
+    """Watches the connections of this process that are in use."""
 
     def __init__(self) -> None:
         self.start_anew()
         anew_in_child(self)
 
     def start_anew(self) -> None:
-        """In a child: what the parent uses is its own."""
+        """In a child: the connections in use are the parent's."""
         self._lock = threading.Lock()
         self._used: dict[Any, ConnectionUse] = {}
-        # When the last of them had its answer.
+        # When an answer came last, on any of the connections.
         self._answered = 0.0
         self._thread: threading.Thread | None = None
 
     @contextmanager
     def watched(self, connection: Any, seconds: float) -> Iterator[ConnectionUse]:
-        """Cut the connection if it is in use for longer than that."""
+        """Cut the connection if this use of it takes longer than `seconds`."""
         since = time.monotonic()
         use = ConnectionUse(since, since + seconds)
         with self._lock:
@@ -79,13 +79,14 @@ class Overdue:
         late = [use.until - use.since for use in self._used.values() if now > use.until]
         if not late:
             return
-        # Where the most impatient had no answer, and nobody else had one meanwhile, those who wait
-        # for as long have none to hope for, but for one who reads everything. Where another had
-        # one, it is not the server that hangs: packets of one connection were lost.
+        # If the use with the shortest limit had no answer, and no other connection had one
+        # meanwhile, then the server hangs: every use that has waited as long is cut too, but for
+        # those without a limit. If another connection had an answer, the server does not hang:
+        # packets of one connection were lost.
         hangs = self._answered < now - min(late)
         for connection, use in self._used.items():
-            waits = hangs and now - use.since >= min(late) and use.until < math.inf
-            if waits or now > use.until:
+            waits_as_long = hangs and now - use.since >= min(late) and use.until < math.inf
+            if waits_as_long or now > use.until:
                 use.cut = True
                 _cut(connection)
 
@@ -94,6 +95,6 @@ OVERDUE = Overdue()
 
 
 def _cut(connection: Any) -> None:
-    """Let the thread that waits for it see its end; that thread closes it."""
-    with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as some:
-        some.shutdown(socket.SHUT_RDWR)
+    """Shut the socket down: the thread that waits for an answer gets an error, and closes it."""
+    with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as copy:
+        copy.shutdown(socket.SHUT_RDWR)

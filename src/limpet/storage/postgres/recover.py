@@ -1,4 +1,4 @@
-"""Sessions that are over, and the jobs they leave: expire, recover, release."""
+"""Sessions that have ended, and the jobs they leave: expire, recover, release."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -18,25 +18,25 @@ from limpet.storage.postgres.session import end
 from limpet.storage.postgres.settle import moves
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.records.texts import cause_in
-from limpet.storage.sql.fence import held_of
-from limpet.storage.sql.outcome import Decision, Held, lost, released
+from limpet.storage.sql.fence import held_row
+from limpet.storage.sql.outcome import Decision, HeldRow, lost, released
 from limpet.storage.sql.rows import Row
 
 
-def expire(tx: Transaction, asked: int, longest: timedelta | None) -> tuple[Session, ...]:
-    """Mark what was overdue when it was asked for (lease clock), and list what is dead and still
-    has jobs; see `SweepVerbs.expire`.
+def expire(tx: Transaction, until: int, longest: timedelta | None) -> tuple[Session, ...]:
+    """End the sessions that were overdue at `until` (lease clock), and list the dead sessions that
+    still have jobs; see `SweepVerbs.expire`.
     """
     most = microseconds_or_none(longest)
-    for session, renewed_at in tx.run("recover", "overdue", asked=asked, longest=most):
+    for session, renewed_at in tx.run("recover", "overdue", until=until, longest=most):
         end(tx, session, WorkerVanished(last_seen=renewed_at))
     tx.run("recover", "shorten", given=tx.lease)
     widowed = [str(row[0]) for row in tx.run("recover", "widowed")]
-    return tuple(each for id_ in widowed for each in sessions(tx, with_dead=True, one=id_))
+    return tuple(session for id_ in widowed for session in sessions(tx, with_dead=True, one=id_))
 
 
 def outlook(tx: Transaction, longest: timedelta | None) -> Outlook:
-    """What a sweeper must know; see `SweepVerbs.outlook`."""
+    """What a sweeper must know before it sweeps; see `SweepVerbs.outlook`."""
     (row,) = tx.run("recover", "outlook", given=tx.lease, longest=microseconds_or_none(longest))
     return Outlook(*row)
 
@@ -59,8 +59,8 @@ def recover(tx: Transaction, session: str) -> Recovered:
     )
 
 
-def _taken_back(session: str, row: Row, cause: Cause) -> tuple[Held, Decision]:
-    held = held_of(Lease(row[0], session, row[1]), row[2:17])
+def _taken_back(session: str, row: Row, cause: Cause) -> tuple[HeldRow, Decision]:
+    held = held_row(Lease(row[0], session, row[1]), row[2:17])
     facts = HeldJob(held, *row[17:19])
     decision = lost(
         held, cause, facts, move=Move.RECOVER, begun=held.begun, alone=None, accepted=False
@@ -79,7 +79,7 @@ def release(
     return tuple(rejected)
 
 
-def _shift(tx: Transaction, session: str, decided: Sequence[tuple[Held, Decision]]) -> None:
+def _shift(tx: Transaction, session: str, decided: Sequence[tuple[HeldRow, Decision]]) -> None:
     listed = moves(tx, decided)
     if listed is not None:
         ((now,),) = tx.run("recover", "time", given=tx.wall)

@@ -10,7 +10,7 @@ def relocation(tx: Transaction) -> tuple[Relocation | None, str]:
 
 
 def relocate(tx: Transaction, was: Relocation | None, wanted: Relocation | None) -> Relocated:
-    """One step of a move; see `MoveVerbs.relocate`."""
+    """Make one step of a move; see `MoveVerbs.relocate`."""
     tx.run("relocate", "soon")
     tx.run("relocate", "alone")
     return relocate_in(tx, was, wanted)

@@ -12,17 +12,17 @@ from limpet.storage.records.texts import clean, to_json
 
 
 def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
-    """Keep what running attempts say; see `HolderVerbs.report`."""
+    """Keep the progress and log lines of running attempts; see `HolderVerbs.report`."""
     ((_, standing),) = tx.call("open", session, tx.lease)
     alive = standing is not None and standing != Standing.DEAD
-    leases = [each.lease for each in reports]
+    leases = [entry.lease for entry in reports]
     tried = ["report on"] * len(leases)
     held, rejected = check(tx, session, leases, tried, alive=alive, once=False)
-    believed = [reports[place] for place in held]
-    progress = [_progress(said) for said in believed if said.progress is not None]
+    accepted = [reports[place] for place in held]
+    progress = [_progress(entry) for entry in accepted if entry.progress is not None]
     if progress:
         tx.run("report", "progress", rows=to_json(progress))
-    lines = [line for said in believed for line in _lines(said)]
+    lines = [line for entry in accepted for line in _lines(entry)]
     if lines:
         tx.run("report", "lines", rows=to_json(lines))
         for job in {line[0] for line in lines}:
@@ -30,22 +30,22 @@ def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Re
     return tuple(rejected)
 
 
-def _progress(said: Report) -> tuple[object, ...]:
-    now = said.progress
+def _progress(entry: Report) -> tuple[object, ...]:
+    now = entry.progress
     assert now is not None
     total = None if now.total is None else float(now.total)
     note = kept(now.note[:NOTE_KEPT])
-    return said.lease.job, said.lease.token, float(now.done), total, note, now.at
+    return entry.lease.job, entry.lease.token, float(now.done), total, note, now.at
 
 
-def _lines(said: Report) -> list[tuple[str, int, str, str]]:
+def _lines(entry: Report) -> list[tuple[str, int, str, str]]:
     return [
-        (said.lease.job, line.at, kept(line.level), kept(line.message[:LINE_KEPT]))
-        for line in said.lines[-MOST_LINES:]
+        (entry.lease.job, line.at, kept(line.level), kept(line.message[:LINE_KEPT]))
+        for line in entry.lines[-MOST_LINES:]
     ]
 
 
 def kept(text: str) -> str:
     """A text that a person wrote, as it can be stored."""
-    # The server has no text with a zero in it.
+    # PostgreSQL cannot store a text with a zero character.
     return clean(text).replace("\x00", "?")

@@ -1,4 +1,4 @@
-"""Schedules: put, paused, removed; and ticks, each fired once. `storage.ticks` knows how."""
+"""Schedules: put, paused, removed; and ticks, each fired once (`storage.sql.schedules`)."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,6 +1,4 @@
-"""The schema: made where there is none, checked where there is one, brought up to date by
-`migrate`.
-"""
+"""The schema: created where there is none, checked where there is one, updated by `migrate`."""
 
 import hashlib
 import random
@@ -20,18 +18,18 @@ from limpet.storage.postgres.location import Location
 from limpet.storage.postgres.transaction import PACKAGE, functions, in_schema, statement
 from limpet.storage.sql.rows import Row
 
-# The version that this code writes, and the oldest one that it can work on.
+# The version of the schema that this code writes, and the oldest that this code can work on.
 NEWEST = 1
 OLDEST = 1
-# The oldest code that can work on what this one writes.
+# The oldest code that can work on the schema that this code writes.
 OLDEST_BESIDE = 1
 
-# Which Limpet writes the functions: that of the package, as a test sees to.
+# The release whose functions these are: that of the package, which a test checks.
 RELEASE = "0.1.0"
 
-# How long one try to migrate may make others wait, and for how long it is tried again.
+# How long one try to migrate may block other transactions, and for how long it is tried again.
 _LOCK_MS = 200
-_PATIENCE_SECONDS = 60.0
+_RETRY_FOR_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 1.0
 
 
@@ -47,9 +45,9 @@ def create_or_check(
     *,
     may_create: bool,
 ) -> str:
-    """Make the tables where there are none; refuse a version that this code cannot work on.
+    """Create the tables where there are none; refuse a version that this code cannot work on.
 
-    The answer is the epoch of the store.
+    Returns the epoch of the store.
     """
     if not _there(connection, location)[1]:
         if not may_create:
@@ -78,27 +76,27 @@ def apply(
     clock: Clock | None,
     package: str = PACKAGE,
 ) -> list[str]:
-    """Apply the steps that the schema lacks, in one transaction; name them.
+    """Apply the migrations that the schema lacks, in one transaction; return their names.
 
     The functions carry the version in their names, so that those of an older version stay for the
-    workers that still use them. A step needs tables for itself for a moment. A long transaction of
-    somebody else would make it wait, and whoever comes after it, the workers first of all; so it
-    gives up at once and tries again a little later.
+    workers that still use them. A migration locks tables for a moment. Behind a long transaction it
+    would wait for these locks, and everybody else, workers first of all, would wait behind the
+    migration. So it gives up at once and tries again a little later.
     """
-    until = time.monotonic() + _PATIENCE_SECONDS
-    pause = _FIRST_PAUSE_SECONDS
+    until = time.monotonic() + _RETRY_FOR_SECONDS
+    pause_seconds = _FIRST_PAUSE_SECONDS
     while True:
         try:
             return _applied(connection, location, clock, package)
         except (pg.LockNotAvailable, pg.DeadlockDetected) as error:
             if time.monotonic() > until:
                 raise StoreBusy(
-                    f"{location.url} cannot be brought up to date: somebody has used its tables in "
-                    f"one transaction for {_PATIENCE_SECONDS:.0f} s; nothing was changed. Look for "
-                    f"a long transaction in pg_stat_activity, and run `limpet migrate` again."
+                    f"{location.url} cannot be brought up to date: another transaction has used "
+                    f"its tables for {_RETRY_FOR_SECONDS:.0f} s; nothing was changed. Look for a "
+                    f"long transaction in pg_stat_activity, and run `limpet migrate` again."
                 ) from error
-        time.sleep(random.uniform(pause / 2, pause))
-        pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+        time.sleep(random.uniform(pause_seconds / 2, pause_seconds))
+        pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
 
 def _applied(
@@ -132,9 +130,9 @@ def _applied(
 
 
 def _refreshed(connection: psycopg.Connection[Row], quoted: str) -> list[str]:
-    """Write the functions anew where an older Limpet wrote them, or the same one in development.
+    """Write the functions anew where an older Limpet wrote them, or this release in development.
 
-    Those of a newer one stay. No table is locked for it, and calls under way end as they began.
+    Functions of a newer Limpet stay. No table is locked, and calls under way end as they began.
     """
     row: Any = connection.execute(statement("version", "functions", quoted)).fetchone()
     writer, _, digest = (row[0] or "").partition(" ")
@@ -162,9 +160,9 @@ def _numbers(version: str) -> list[int]:
 
 
 def _there(connection: psycopg.Connection[Row], location: Location) -> tuple[bool, bool]:
-    """Whether the schema is there, and whether Limpet's tables are in it.
+    """Whether the schema exists, and whether Limpet's tables are in it.
 
-    Those of before the first release are refused: by all that use a store, and by what migrates.
+    Raises for tables of before the first release, which can be neither used nor migrated.
     """
     row: Any = connection.execute(
         statement("version", "there", location.quoted),

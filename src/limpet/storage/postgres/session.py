@@ -20,7 +20,7 @@ def register(tx: Transaction, new: NewSession) -> Registered:
     tasks = tasks_digest(new.tasks)
     pools = tuple(tasks_digest(part) for part in new.pools)
     known = {tasks: sorted(new.tasks)} | {
-        name: sorted(part) for name, part in zip(pools, new.pools, strict=True)
+        digest: sorted(part) for digest, part in zip(pools, new.pools, strict=True)
     }
     ((found, moment, kept, epoch),) = tx.call(
         "register",
@@ -41,8 +41,8 @@ def register(tx: Transaction, new: NewSession) -> Registered:
     if found == SessionState.DEAD:
         raise session_dead(new.id)
     if found is None and new.schedules:
-        told = to_json(sorted(new.schedules))
-        tx.run("session", "declare", session=new.id, schedules=told)
+        schedules = to_json(sorted(new.schedules))
+        tx.run("session", "declare", session=new.id, schedules=schedules)
     return Registered(moment, kept, pools, epoch)
 
 
@@ -50,8 +50,8 @@ def renew(
     tx: Transaction, session: str, begun: Sequence[Lease], draining: bool, stepped: bool
 ) -> Renewed:
     """Renew a lease; see `HolderVerbs.renew`."""
-    jobs = column([each.job for each in begun]) if begun else None
-    tokens = column([str(each.token) for each in begun]) if begun else None
+    jobs = column([lease.job for lease in begun]) if begun else None
+    tokens = column([str(lease.token) for lease in begun]) if begun else None
     ((standing, moment, seq, count, total, cancels, paused, epoch, untold),) = tx.call(
         "renew", session, jobs, tokens, draining, stepped, tx.wall, tx.lease
     )
@@ -65,17 +65,17 @@ def renew(
         paused=tuple(paused or ()),
         digest=Digest(count, total),
         epoch=epoch,
-        untold=tuple(Lease(job, session, token) for job, token in untold or ()),
+        unrecorded=tuple(Lease(job, session, token) for job, token in untold or ()),
     )
 
 
 def held(tx: Transaction, session: str) -> tuple[Lease, ...]:
-    """What the store thinks the session holds."""
+    """The leases of a session, as the store knows them."""
     rows = tx.run("session", "held", session=session)
     return tuple(Lease(job, session, token) for job, token in rows)
 
 
 def end(tx: Transaction, session: str, cause: Cause) -> bool:
-    """Mark a session dead; True if it was not."""
+    """Mark a session dead; True if it was not dead before."""
     ((ended,),) = tx.call("end", session, to_json(cause.record()), tx.wall)
     return bool(ended)

@@ -1,4 +1,4 @@
-"""What was decided about held jobs, as the function `shift` carries it out."""
+"""Decisions about held jobs, as the SQL function `shift` carries them out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,13 +13,13 @@ from limpet.storage.postgres.flow import commit_staged, drop
 from limpet.storage.postgres.held import HeldJob
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.records.texts import to_json
-from limpet.storage.sql.outcome import Decision, Held, decide
+from limpet.storage.sql.outcome import Decision, HeldRow, decide
 
 _RINGS: dict[State, Topic] = {State.READY: Topic.READY} | dict.fromkeys(FINAL, Topic.DONE)
 
 
 def settled(tx: Transaction, job: HeldJob, settlement: Settlement) -> dict[str, Any]:
-    """What an outcome does to a held job, as `shift` carries it out."""
+    """What a settlement does to a held job, as `shift` carries it out."""
     row, decision = job.row, decide(job.row, settlement, job)
     more: dict[str, int | None] = {}
     match settlement:
@@ -29,7 +29,7 @@ def settled(tx: Transaction, job: HeldJob, settlement: Settlement) -> dict[str, 
             if commit_staged(tx, flow, chunks):
                 more = {"pending": children}
             else:
-                # A refusal of the whole exchange would be met again by each repeat, for ever.
+                # The job fails, because a refused exchange would be repeated for ever.
                 error = Raised("FlowIncomplete", str(FlowIncomplete(flow)))
                 failed = decide(row, Fail(row.lease, error), job)
                 decision = replace(failed, settled=Move.FAN_OUT)
@@ -40,7 +40,7 @@ def settled(tx: Transaction, job: HeldJob, settlement: Settlement) -> dict[str, 
     return move(tx, row, decision) | more
 
 
-def moves(tx: Transaction, decided: Sequence[tuple[Held, Decision]]) -> str | None:
+def moves(tx: Transaction, decided: Sequence[tuple[HeldRow, Decision]]) -> str | None:
     """The decisions as JSON for `shift`; None where there are none."""
     return listed([move(tx, row, decision) for row, decision in decided])
 
@@ -50,7 +50,7 @@ def listed(moved: Sequence[dict[str, Any]]) -> str | None:
     return to_json(moved) if moved else None
 
 
-def move(tx: Transaction, row: Held, decision: Decision) -> dict[str, Any]:
+def move(tx: Transaction, row: HeldRow, decision: Decision) -> dict[str, Any]:
     """One decision, as `shift` carries it out."""
     if decision.target in _RINGS:
         tx.rings.add(_RINGS[decision.target])
@@ -69,7 +69,9 @@ def move(tx: Transaction, row: Held, decision: Decision) -> dict[str, Any]:
         "last_run": decision.last_run,
         "expires_at": decision.expires_at,
         "error": _text(decision.error),
-        "told": [{"event": told.event, "cause": _text(told.cause)} for told in decision.told],
+        "entries": [
+            {"event": entry.event, "cause": _text(entry.cause)} for entry in decision.entries
+        ],
     }
 
 

@@ -48,14 +48,14 @@ from limpet.storage.postgres.exchange import exchange
 from limpet.storage.postgres.gate import GateStore
 from limpet.storage.postgres.invariants import invariants
 from limpet.storage.postgres.location import parse
-from limpet.storage.postgres.mend import mend
+from limpet.storage.postgres.repair_store import repair_store
 from limpet.storage.postgres.report import report
 from limpet.storage.postgres.schedule import ScheduleStore
 from limpet.storage.postgres.within import aenqueue_within, enqueue_within
 
 _log = logging.getLogger("limpet.store")
 
-# How often whoever promotes looks for somebody's old transaction.
+# How often promote looks for a transaction that has been open for long.
 _LOOK_SECONDS = 60.0
 
 
@@ -77,23 +77,23 @@ class PostgresStore(ScheduleStore, GateStore):
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
-        turn: Callable[[], None] = store.at_once,
+        before_write: Callable[[], None] = store.write_at_once,
     ) -> list[answers.Receipt]:
         at_most_a_chunk(jobs)
         if fence is not None:
-            turn()
+            before_write()
             answer = self._db.write(lambda tx: enqueue_under(tx, fence, jobs, caps, all_or_none))
             if isinstance(answer, LeaseLost):
                 raise answer
             return answer
         if caps and any(job.queue in caps for job in jobs):
-            turn()
+            before_write()
             return self._db.write(lambda tx: enqueue_capped(tx, jobs, caps, all_or_none))
         if not is_plain(jobs):
-            turn()
+            before_write()
             return self._db.once(lambda tx: admit(tx, jobs, all_or_none=all_or_none))
         columns = written(jobs)
-        turn()
+        before_write()
         try:
             return self._db.once(lambda tx: enqueue(tx, jobs, columns))
         except Draining:
@@ -169,10 +169,10 @@ class PostgresStore(ScheduleStore, GateStore):
     def expire(
         self, until: int | None = None, longest: timedelta | None = None
     ) -> tuple[Session, ...]:
-        # Who became overdue while this waited may only have waited too.
-        asked = self.outlook().now
-        at_most = asked if until is None else min(asked, until)
-        return self._db.write(lambda tx: recover.expire(tx, at_most, longest))
+        # A session that became overdue while this verb waited may only have waited too.
+        now = self.outlook().now
+        overdue_at = now if until is None else min(now, until)
+        return self._db.write(lambda tx: recover.expire(tx, overdue_at, longest))
 
     def recover(self, session: str) -> answers.Recovered:
         return self._db.write(lambda tx: recover.recover(tx, session))
@@ -300,10 +300,10 @@ class PostgresStore(ScheduleStore, GateStore):
         return tuple(self._db.migrate())
 
     def invariants(self) -> tuple[answers.Broken, ...]:
-        return self._db.read(invariants, patient=True)
+        return self._db.read(invariants, no_timeout=True)
 
-    def mend(self) -> tuple[answers.Mended, ...]:
-        return mend(self._db)
+    def repair_store(self) -> tuple[answers.Repaired, ...]:
+        return repair_store(self._db)
 
     # -- move to another place
 
@@ -339,7 +339,7 @@ class PostgresStore(ScheduleStore, GateStore):
 
 
 def place(url: str) -> tuple[str, ...]:
-    """The server, the database and the schema; the registry compares them."""
+    """The server, the database and the schema, by which the registry tells stores apart."""
     return parse(url).place
 
 

@@ -1,4 +1,4 @@
-"""One verb's way to the server: calls of functions, statements of scripts, and the time."""
+"""How a verb reaches the server: calls of functions, statements of scripts, and the time."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -18,7 +18,7 @@ _SCHEMA = "limpet."
 
 
 def in_schema(text: str, quoted: str) -> str:
-    """A script with its tables and functions, written as `limpet.…`, in the given schema."""
+    """A script for the given schema; its tables and functions are written as `limpet.…`."""
     return text.replace(_SCHEMA, f"{quoted}.")
 
 
@@ -46,9 +46,9 @@ def functions(quoted: str) -> list[str]:
 class Transaction:
     """What a verb works with. The time is the server's, unless there is a clock.
 
-    `again`: it was tried before, and undone, or perhaps done without an answer. `kept`: the server
-    keeps what it has read of a call, so that it need not read that again. `may_ring`: whether to
-    ring with the commit, asked when that is to be.
+    `again`: an earlier try was undone, or was cut off and may have been committed. `kept`: calls of
+    functions are prepared, so that the server parses them only once. `may_ring`: called before a
+    commit; whether that commit may ring.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Transaction:
         self.quoted = location.quoted
         self.wall = None if clock is None else clock.wall()
         self.lease = None if clock is None else clock.boot()
-        self.rings: set[Topic] = set()  # for what, after the commit
+        self.rings: set[Topic] = set()  # topics to ring after the commit
 
     def call(self, function: str, *params: object) -> list[Row]:
         """Call one of the functions and return its rows."""
@@ -77,7 +77,7 @@ class Transaction:
         try:
             return cursor.execute(text, params, binary=True, prepare=self._kept).fetchall()
         except psycopg.ProgrammingError as error:
-            if error.sqlstate is None:  # the driver's own: it does not know what to do with a value
+            if error.sqlstate is None:  # raised by the driver, which cannot adapt a value
                 raise TypeError(str(error).replace("'", "")) from None
             raise
 

@@ -1,7 +1,7 @@
 """A job that exists if and only if the user's own transaction commits.
 
-What is said is the same for every driver, a few statements under a savepoint; only how they are
-sent differs. Drivers are known by their modules, because none but psycopg need be installed.
+Every driver sends the same few statements under a savepoint, each in its own way. Drivers are
+recognised by the names of their modules, because only psycopg must be installed.
 """
 
 import contextlib
@@ -18,29 +18,29 @@ from limpet.storage.contract.answers import Receipt
 from limpet.storage.contract.caps import are_one, none_written, over_cap
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.enqueue import (
-    asked,
+    length_params,
     receipts_of_all,
     uniques,
     unknown_parent,
     written_whole,
 )
-from limpet.storage.postgres.failures import said
+from limpet.storage.postgres.failures import translate_error
 from limpet.storage.postgres.transaction import call_of, statement
 from limpet.storage.sql.rows import Row
 
 _ANOTHER_STORE = "LP002"
 
 
-class _Say(NamedTuple):
+class _Query(NamedTuple):
     """A statement for the user's connection; its rows are sent back."""
 
     text: str
     params: tuple[object, ...] = ()
 
 
-_Talk: TypeAlias = Generator[_Say, list[Row], list[Receipt]]
-_Send: TypeAlias = Callable[[_Say], list[Row]]
-_SendAsync: TypeAlias = Callable[[_Say], Awaitable[list[Row]]]
+_Queries: TypeAlias = Generator[_Query, list[Row], list[Receipt]]
+_Send: TypeAlias = Callable[[_Query], list[Row]]
+_SendAsync: TypeAlias = Callable[[_Query], Awaitable[list[Row]]]
 
 
 def enqueue_within(
@@ -51,16 +51,16 @@ def enqueue_within(
 ) -> list[Receipt]:
     """Enqueue in the open transaction of the caller's connection, or refuse."""
     send = _sender(connection)
-    talk = _talk(_prepared(database), jobs, caps)
+    queries = _queries(_prepared(database), jobs, caps)
     try:
-        say = next(talk)
+        query = next(queries)
         while True:
             try:
-                rows = send(say)
+                rows = send(query)
             except Exception as error:
-                say = talk.throw(_explained(error, database))
+                query = queries.throw(_explained(error, database))
             else:
-                say = talk.send(rows)
+                query = queries.send(rows)
     except StopIteration as end:
         answer: list[Receipt] = end.value
         return answer
@@ -74,16 +74,16 @@ async def aenqueue_within(
 ) -> list[Receipt]:
     """As `enqueue_within`, for a connection whose calls are awaited."""
     send = await _async_sender(connection)
-    talk = _talk(_prepared(database), jobs, caps)
+    queries = _queries(_prepared(database), jobs, caps)
     try:
-        say = next(talk)
+        query = next(queries)
         while True:
             try:
-                rows = await send(say)
+                rows = await send(query)
             except Exception as error:
-                say = talk.throw(_explained(error, database))
+                query = queries.throw(_explained(error, database))
             else:
-                say = talk.send(rows)
+                query = queries.send(rows)
     except StopIteration as end:
         answer: list[Receipt] = end.value
         return answer
@@ -91,48 +91,52 @@ async def aenqueue_within(
 
 def _prepared(database: Database) -> Database:
     if database.epoch is None:
-        database.once(lambda tx: None)  # makes the tables where there are none, and reads the epoch
+        database.once(lambda tx: None)  # creates missing tables, and reads the epoch
     return database
 
 
-def _talk(database: Database, jobs: Sequence[NewJob], caps: Mapping[str, int] | None) -> _Talk:
+def _queries(
+    database: Database, jobs: Sequence[NewJob], caps: Mapping[str, int] | None
+) -> _Queries:
     quoted = database.location.quoted
     wall = None if database.clock is None else database.clock.wall()
-    yield _Say(statement("connection", "savepoint", quoted))
+    yield _Query(statement("connection", "savepoint", quoted))
     try:
         refused: dict[str, Receipt] = {}
         whole = are_one(jobs)
         if caps:
-            # No lock: it would be held until the caller commits. Two may both take the last place.
-            ((there, waiting),) = yield _Say(call_of("room", 2, quoted), asked(jobs, caps))
+            # No lock, which would be held until the caller commits: two callers may both take the
+            # last place.
+            lengths_call = call_of("queue_lengths", 2, quoted)
+            ((there, waiting),) = yield _Query(lengths_call, length_params(jobs, caps))
             known = {id_: State(state) for id_, state in _read(there).items()}
             lengths = _read(waiting)
-            no_room = dict(known)
+            uncounted = dict(known)
             if duplicates := uniques(jobs, wall):
-                ((held,),) = yield _Say(call_of("held_uniques", 4, quoted), duplicates)
-                no_room |= dict.fromkeys(_listed(held), State.READY)
-            refused = over_cap(jobs, caps, no_room, lambda queue: int(lengths[queue]))
+                ((held,),) = yield _Query(call_of("held_uniques", 4, quoted), duplicates)
+                uncounted |= dict.fromkeys(_listed(held), State.READY)
+            refused = over_cap(jobs, caps, uncounted, lambda queue: int(lengths[queue]))
             if refused and whole:
                 none = none_written(jobs, known, refused)
-                refused = {job.id: each for job, each in zip(jobs, none, strict=True)}
+                refused = {job.id: receipt for job, receipt in zip(jobs, none, strict=True)}
         wanted = [job for job in jobs if job.id not in refused]
-        told: dict[str, Receipt] = {}
+        receipt_of: dict[str, Receipt] = {}
         if wanted:
             params = (*written_whole(wanted), wall, database.epoch, False, False, whole, True)
-            ((at, no, blocked, _),) = yield _Say(call_of("admit", len(params), quoted), params)
+            ((at, no, blocked, _),) = yield _Query(call_of("admit", len(params), quoted), params)
             answer = receipts_of_all(wanted, at, _read(no), _listed(blocked))
-            told = dict(zip((job.id for job in wanted), answer, strict=True))
+            receipt_of = dict(zip((job.id for job in wanted), answer, strict=True))
     except Exception:
-        # What fails here leaves the caller's transaction as it was, unless that is lost.
+        # A failure here leaves the caller's transaction as it was, unless its connection is lost.
         with contextlib.suppress(Exception):
-            yield _Say(statement("connection", "back", quoted))
+            yield _Query(statement("connection", "back", quoted))
         raise
-    yield _Say(statement("connection", "release", quoted))
-    return [refused.get(job.id) or told[job.id] for job in jobs]
+    yield _Query(statement("connection", "release", quoted))
+    return [refused.get(job.id) or receipt_of[job.id] for job in jobs]
 
 
 def _read(value: Any) -> dict[str, Any]:
-    """JSON as a driver gives it: read, or as text."""
+    """A JSON object as a driver returns it: decoded, or as text."""
     return dict(_decoded(value) or {})
 
 
@@ -148,7 +152,7 @@ def _decoded(value: Any) -> Any:
     return value
 
 
-# -- how each driver is spoken to
+# -- how each driver sends a query
 
 
 def _sender(connection: object) -> _Send:
@@ -181,31 +185,31 @@ async def _async_sender(connection: object) -> _SendAsync:
     raise _unknown(kind)
 
 
-# Never prepared: behind a transaction pooler a name may belong to somebody else's statement.
+# Never prepared: behind a transaction pooler a name may belong to another client's statement.
 def _psycopg(connection: psycopg.Connection[Any]) -> _Send:
-    def send(say: _Say) -> list[Row]:
+    def send(query: _Query) -> list[Row]:
         cursor = psycopg.RawCursor(connection, row_factory=psycopg.rows.tuple_row)
-        cursor.execute(say.text, say.params or None, prepare=False)
+        cursor.execute(query.text, query.params or None, prepare=False)
         return cursor.fetchall() if cursor.description else []
 
     return send
 
 
 def _psycopg_async(connection: psycopg.AsyncConnection[Any]) -> _SendAsync:
-    async def send(say: _Say) -> list[Row]:
+    async def send(query: _Query) -> list[Row]:
         cursor = psycopg.AsyncRawCursor(connection, row_factory=psycopg.rows.tuple_row)
-        await cursor.execute(say.text, say.params or None, prepare=False)
+        await cursor.execute(query.text, query.params or None, prepare=False)
         return await cursor.fetchall() if cursor.description else []
 
     return send
 
 
 def _asyncpg(connection: Any) -> _SendAsync:
-    async def send(say: _Say) -> list[Row]:
-        if not say.params:
-            await connection.execute(say.text)
+    async def send(query: _Query) -> list[Row]:
+        if not query.params:
+            await connection.execute(query.text)
             return []
-        return [tuple(row) for row in await connection.fetch(say.text, *say.params)]
+        return [tuple(row) for row in await connection.fetch(query.text, *query.params)]
 
     return send
 
@@ -214,8 +218,8 @@ def _sqlalchemy(connection: Any) -> _Send:
     own = connection.connection() if hasattr(connection, "get_bind") else connection
     _refuse_other_database(own.dialect.name)
 
-    def send(say: _Say) -> list[Row]:
-        answer = own.execute(*_named(say))
+    def send(query: _Query) -> list[Row]:
+        answer = own.execute(*_named(query))
         return [tuple(row) for row in answer] if answer.returns_rows else []
 
     return send
@@ -225,21 +229,21 @@ async def _sqlalchemy_async(connection: Any) -> _SendAsync:
     own = await connection.connection() if hasattr(connection, "get_bind") else connection
     _refuse_other_database(own.dialect.name)
 
-    async def send(say: _Say) -> list[Row]:
-        answer = await own.execute(*_named(say))
+    async def send(query: _Query) -> list[Row]:
+        answer = await own.execute(*_named(query))
         return [tuple(row) for row in answer] if answer.returns_rows else []
 
     return send
 
 
-def _named(say: _Say) -> tuple[Any, dict[str, object]]:
-    """The statement with parameters by name, as SQLAlchemy takes them for every driver."""
+def _named(query: _Query) -> tuple[Any, dict[str, object]]:
+    """The query with named parameters, as SQLAlchemy takes them for every driver."""
     import sqlalchemy
 
-    text = say.text
-    for place in range(len(say.params), 0, -1):
+    text = query.text
+    for place in range(len(query.params), 0, -1):
         text = text.replace(f"${place}", f":p{place}")
-    return sqlalchemy.text(text), {f"p{at}": value for at, value in enumerate(say.params, 1)}
+    return sqlalchemy.text(text), {f"p{at}": value for at, value in enumerate(query.params, 1)}
 
 
 def _refuse_other_database(name: str) -> None:
@@ -251,8 +255,8 @@ def _refuse_other_database(name: str) -> None:
 
 
 def _kind(connection: object) -> str:
-    """The driver's class that it is of, also by way of the user's own; or else its own."""
-    kinds = [f"{each.__module__}.{each.__qualname__}" for each in type(connection).__mro__]
+    """The driver's class that the connection is an instance of; else the connection's own class."""
+    kinds = [f"{base.__module__}.{base.__qualname__}" for base in type(connection).__mro__]
     return next((kind for kind in kinds if kind.startswith(("sqlalchemy.", "asyncpg."))), kinds[0])
 
 
@@ -304,7 +308,7 @@ def _explained(error: Exception, database: Database) -> Exception:
                 f"{database.location.schema}: {known}. Its rights: docs/concepts/postgresql."
             )
         case _:
-            return unknown_parent(known) or said(known, database.location)
+            return unknown_parent(known) or translate_error(known, database.location)
 
 
 def _as_psycopg(error: Exception) -> psycopg.Error | None:

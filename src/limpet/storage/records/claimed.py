@@ -1,7 +1,7 @@
-"""Jobs that were claimed, of which the store holds what nobody can read.
+"""Claimed jobs whose stored fields may be unreadable.
 
-They are claimed like others, so that the batch goes on and a person sees them: the holder puts
-them aside, and once they are repaired they run.
+Such jobs are claimed like others, so that the batch goes on and a person sees them: the holder
+quarantines them, and they run once they are repaired.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ from limpet.storage.records.unreadable import NONSENSE, why
 
 
 def claimed_of(lease: Lease, task: str, queue: str, *about: Any) -> ClaimedJob:
-    """A claimed job, whatever its fields hold; they come in the order of `ClaimedJob`, the paths of
-    secrets as a list or as JSON.
+    """A claimed job, whatever its fields hold. `about`: the fields in the order of `ClaimedJob`;
+    the paths of secrets come as a list or as JSON.
     """
     attempt, round_, counters, suspect, last_run, version, args, options, secrets, deadline = about
     faults: list[str] = []

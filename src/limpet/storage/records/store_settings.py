@@ -1,7 +1,7 @@
-"""What a store has beside jobs, in the one form in which it is kept as JSON and carried along.
+"""The settings of a store, in the one JSON form in which stores keep them and moves carry them.
 
-Each kind is a msgspec struct: `text()` writes it, `read(kind, text)` reads it. Stores that reckon
-with a part of it in SQL or Lua keep that part in columns or fields of their own as well.
+Each kind is a msgspec struct: `text()` writes it, `read(kind, text)` reads it. Stores that compute
+with a part of it in SQL or Lua also keep that part in columns or fields of its own.
 """
 
 from typing import Any, TypeVar
@@ -19,12 +19,12 @@ from limpet.storage.records.unreadable import field, or_else
 
 class _Setting(msgspec.Struct, frozen=True, omit_defaults=True):
     def text(self) -> str:
-        """As JSON."""
+        """The setting as JSON."""
         return msgspec.json.encode(self).decode()
 
 
 class QueuePiece(_Setting, frozen=True, omit_defaults=True):
-    """What is said of a queue; `given_until` belongs to its rate (see `domain.rate`)."""
+    """The settings of a queue; `given_until` belongs to its rate (see `domain.rate`)."""
 
     declared: QueueRules = NO_QUEUE_RULES
     adjusted: QueueRules = NO_QUEUE_RULES
@@ -34,12 +34,12 @@ class QueuePiece(_Setting, frozen=True, omit_defaults=True):
 
     @property
     def rules(self) -> QueueRules:
-        """Those in force."""
+        """The rules in force."""
         return self.adjusted.over(self.declared)
 
 
 class KeyPiece(_Setting, frozen=True, omit_defaults=True):
-    """What was set for a key at run time, and how far its rate has given out turns."""
+    """The limits set for a key at run time, and how far its rate has given out turns."""
 
     limit: int | None = None
     rate: Rate | None = None
@@ -47,7 +47,7 @@ class KeyPiece(_Setting, frozen=True, omit_defaults=True):
 
 
 class BreakerPiece(_Setting, frozen=True, omit_defaults=True):
-    """A breaker, rules and state."""
+    """A breaker: its rules and its state."""
 
     tasks: tuple[str, ...]
     failure_rate: float
@@ -63,7 +63,7 @@ class BreakerPiece(_Setting, frozen=True, omit_defaults=True):
     tries: tuple[tuple[str, int], ...] = ()
 
     def breaker(self, name: str) -> BreakerStatus:
-        """As the domain has it."""
+        """The breaker as a domain object."""
         rules = BreakerRules(
             name,
             frozenset(self.tasks),
@@ -85,7 +85,7 @@ class BreakerPiece(_Setting, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, breaker: BreakerStatus) -> "BreakerPiece":
-        """As it is kept."""
+        """A breaker in its stored form."""
         rules = breaker.rules
         return cls(
             tuple(sorted(rules.tasks)),
@@ -104,9 +104,9 @@ class BreakerPiece(_Setting, frozen=True, omit_defaults=True):
 
 
 class SchedulePiece(_Setting, frozen=True, omit_defaults=True):
-    """What is said of a schedule, and what became of it so far, the last seven.
+    """A schedule: its definition, and its state in the last seven fields.
 
-    What is said is `definition`, by which a store knows whether a schedule is put again as it was.
+    By `definition` a store knows whether a schedule is put again unchanged.
     """
 
     task: str
@@ -140,20 +140,20 @@ class SchedulePiece(_Setting, frozen=True, omit_defaults=True):
 
     @property
     def definition(self) -> str:
-        """What is said of it, as JSON."""
+        """The definition alone, as JSON."""
         return self.in_state(*_NEW_STATE).text()
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """What became of it, in the order of its fields."""
+        """The state, in the order of its fields."""
         return tuple(getattr(self, name) for name in _STATE)
 
     def in_state(self, *state: Any) -> "SchedulePiece":
-        """The same with another state, in the order of its fields."""
+        """The same definition with another state, in the order of its fields."""
         return msgspec.structs.replace(self, **dict(zip(_STATE, state, strict=True)))
 
     def schedule(self, id_: str) -> Schedule:
-        """As the domain has it."""
+        """The schedule as a domain object."""
         job = NewJob(
             "", self.task, self.args, self.queue, self.options, self.secrets, self.priority,
             self.delay, self.expires, self.deadline, self.key, self.unique,
@@ -172,7 +172,7 @@ class SchedulePiece(_Setting, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, schedule: Schedule) -> "SchedulePiece":
-        """As it is kept."""
+        """A schedule in its stored form."""
         job, timing = schedule.job, schedule.timing
         return cls(
             job.task, job.args, job.queue, job.options, job.secrets, job.priority,
@@ -189,7 +189,7 @@ _NEW_STATE = (0, False, None, None, 0, 0, 0)
 
 
 def key_in(name: str, text: str | bytes) -> KeyPiece:
-    """What was set for a key; nothing where that cannot be read."""
+    """The limits set for a key; none if they cannot be read."""
     return or_else("key", name, "limits", _key, text, KeyPiece())
 
 
@@ -203,7 +203,7 @@ def _key(text: str | bytes) -> KeyPiece:
 
 
 def breaker_in(name: str, text: str | bytes) -> BreakerStatus:
-    """A breaker as a store keeps it; raises `UnreadableRow`."""
+    """A breaker from the text that a store keeps; raises `UnreadableRow`."""
     return field("breaker", name, "body", lambda body: read(BreakerPiece, body).breaker(name), text)
 
 
@@ -211,7 +211,7 @@ P = TypeVar("P", bound=_Setting)
 
 
 def read(kind: type[P], text: str | bytes | None) -> P:
-    """Read a piece; one that is not there is as it is by default."""
+    """Read a setting from its text; no text means the defaults."""
     found: Any = msgspec.json.decode(text or "{}", type=kind)
     piece: P = found
     return piece

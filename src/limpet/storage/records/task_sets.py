@@ -5,6 +5,6 @@ from collections.abc import Iterable
 
 
 def tasks_digest(tasks: Iterable[str]) -> str:
-    """The name under which a set of tasks is kept; equal sets have equal names."""
+    """The digest under which a set of tasks is kept; equal sets have equal digests."""
     text = "\n".join(sorted(tasks))
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

@@ -1,4 +1,4 @@
-"""Values as the text that every store keeps, and the nouns that are read from it."""
+"""Values as the text that every store keeps, and the domain objects that are read from it."""
 
 import json
 from functools import lru_cache
@@ -22,26 +22,26 @@ def to_json(value: object) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:
-        # An exception's message may carry half a character, as in a file name; it is still told.
+        # An exception's message may carry half a character, as in a file name; keep the rest.
         return clean(json.dumps(value, ensure_ascii=False))
 
 
 def strict_json(value: object) -> str:
-    """The same of texts as they are; raises `UnicodeEncodeError` for what is none."""
+    """JSON text without any repair; raises `UnicodeEncodeError` for an invalid text."""
     return msgspec.json.encode(value).decode()
 
 
 def from_json(text: str, kind: type[T]) -> T:
-    """What a store keeps as JSON text."""
+    """The value of a JSON text that a store keeps."""
     return msgspec.json.decode(text, type=kind)
 
 
 def clean(text: str) -> str:
-    """A text that can be stored: what is not a character becomes a question mark."""
+    """A text that can be stored: half characters become question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
-UNREADABLE_CAUSE: Cause = Unknown("unreadable", "what the store keeps of the cause cannot be read")
+UNREADABLE_CAUSE: Cause = Unknown("unreadable", "the cause in the store cannot be read")
 
 
 def cause_in(
@@ -51,7 +51,7 @@ def cause_in(
     name: str = "cause",
     faults: list[str] | None = None,
 ) -> Cause | None:
-    """A cause as a store keeps it, in that field of that row; what cannot be read is one too."""
+    """The cause in the field `name` of a stored row; `UNREADABLE_CAUSE` if it cannot be read."""
     if not record:
         return None
     return or_else(kind, row, name, _cause, record, UNREADABLE_CAUSE, faults)
@@ -68,7 +68,7 @@ def paths_in(
     name: str = "secrets",
     faults: list[str] | None = None,
 ) -> tuple[str, ...]:
-    """The paths of what is masked; where they cannot be read, everything is."""
+    """The paths of masked fields; if they cannot be read, everything is masked."""
     if not record or record == "[]":
         return ()
     return or_else(kind, row, name, _paths, record, (EVERYTHING,), faults)
@@ -78,8 +78,8 @@ _paths = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def rules_in(row: str | int, record: str | None, faults: list[str] | None = None) -> Rules:
-    """What a job, by id or number, asks of the store, from what `rules_text` wrote; nothing where
-    that cannot be read.
+    """The rules of a job (`row`: its id or number), as `rules_text` wrote them; no rules if they
+    cannot be read.
     """
     if record is None:
         return NO_RULES
@@ -87,7 +87,7 @@ def rules_in(row: str | int, record: str | None, faults: list[str] | None = None
 
 
 def has_hook(job: str, options: str) -> bool:
-    """Whether a job's options ask for a last run after the last loss."""
+    """Whether a job's options request a last run after the last loss."""
     return "orphan_hook" in options and or_else("job", job, "options", _hook, options, False)
 
 
@@ -96,13 +96,13 @@ def _hook(options: str) -> bool:
 
 
 def repaired(options: str) -> str:
-    """The options of a job that is repaired: as they are, or none where they cannot be read."""
+    """The options of a job that is repaired: unchanged, or empty if they cannot be read."""
     return "{}" if isinstance(options_in(options), str) else options
 
 
 class TravellingOptions(msgspec.Struct, frozen=True):
-    """What this version reads of a job's options; times are seconds. What it does not know in them
-    is kept.
+    """The options of a job that this version knows; times are seconds. Stored options that it does
+    not know are kept.
     """
 
     timeout: Annotated[float, msgspec.Meta(ge=0)] | None = None
@@ -114,9 +114,9 @@ class TravellingOptions(msgspec.Struct, frozen=True):
 _options_decoder = msgspec.json.Decoder(TravellingOptions)
 
 
-@lru_cache(maxsize=1_000)  # the jobs of a task share theirs
+@lru_cache(maxsize=1_000)  # jobs of one task mostly have the same options
 def options_in(options: str) -> TravellingOptions | str:
-    """A job's options as whoever runs it keeps to them; or what is wrong with them, in words."""
+    """A job's options for its executor, or a sentence about what is wrong with them."""
     try:
         return _options_decoder.decode(options)
     except NONSENSE as error:
@@ -124,7 +124,7 @@ def options_in(options: str) -> TravellingOptions | str:
 
 
 def queue_rules_in(queue: str, text: str | bytes | None, name: str) -> QueueRules:
-    """Rules of a queue from that field of its row; none where they cannot be read."""
+    """The rules of a queue from the field `name` of its row; no rules if they cannot be read."""
     if not text:
         return NO_QUEUE_RULES
     found = or_else("queue", queue, name, _queue_rules, text, NO_QUEUE_RULES)
@@ -145,7 +145,7 @@ _queue_rules_decoder = msgspec.json.Decoder(QueueRules)
 def rules_of_row(
     queue: str, declared: str | bytes | None, adjusted: str | bytes | None
 ) -> tuple[QueueRules, QueueRules]:
-    """What the app says of a queue, and what was set at run time."""
+    """The rules of a queue that the app declares, and those set at run time."""
     return (
         queue_rules_in(queue, declared, "declared rules"),
         queue_rules_in(queue, adjusted, "adjusted rules"),
@@ -155,13 +155,13 @@ def rules_of_row(
 def rules_in_force(
     queue: str, declared: str | bytes | None, adjusted: str | bytes | None
 ) -> QueueRules:
-    """What was set at run time, and where that says nothing what is declared."""
-    said, set_now = rules_of_row(queue, declared, adjusted)
-    return set_now.over(said)
+    """The rules in force: those set at run time, and for all others the declared ones."""
+    from_app, set_now = rules_of_row(queue, declared, adjusted)
+    return set_now.over(from_app)
 
 
 def rate_in(key: str, text: str | None) -> Rate | None:
-    """The rate that was set for a key; none where it cannot be read."""
+    """The rate that was set for a key; None if it cannot be read."""
     return or_else("key", key, "rate", _rate, text, None) if text else None
 
 
@@ -170,7 +170,7 @@ def _rate(text: str) -> Rate | None:
 
 
 def event_name(text: str) -> EventName | str:
-    """The name of an event; one that a newer version wrote is still told."""
+    """The name of an event; a name that only newer versions know stays text."""
     try:
         return EventName(text)
     except ValueError:
@@ -178,7 +178,7 @@ def event_name(text: str) -> EventName | str:
 
 
 def reason_of(blocked: str | None) -> str | None:
-    """What a blocked job waits for, kept as `reason:what`, as a sentence."""
+    """The stored reason `reason:what` of a blocked job as a sentence."""
     if blocked is None:
         return None
     reason, _, what = blocked.partition(":")
@@ -189,14 +189,14 @@ def reason_of(blocked: str | None) -> str | None:
     return Needs(reason, what).sentence()
 
 
-@lru_cache(maxsize=1_000)  # the jobs of a task share theirs
+@lru_cache(maxsize=1_000)  # jobs of one task mostly have the same rules
 def rules_text(rules: Rules | None) -> str | None:
-    """What a job asks of the store, as it keeps it; None for nothing."""
+    """The rules of a job as the store keeps them; None for no rules."""
     record = rules.record() if rules else None
     return to_json(record) if record else None
 
 
 @lru_cache(maxsize=1_000)
 def rules_read(text: str | None) -> Rules:
-    """What a job asks of the store, from what `rules_text` wrote."""
+    """The rules of a job from the text of `rules_text`."""
     return rules_of(msgspec.json.decode(text)) if text else NO_RULES

@@ -1,10 +1,10 @@
-"""What a store holds and nobody can read: one way to read a stored field, named when it fails.
+"""Stored fields that cannot be read: the one way to read a field, and to report a failure.
 
-Whoever may write the store can put anything into a single field: an operator, another version,
-another language's client, an import that was left half done. One such field must not stop what is
-done with all the other rows. So a field is read by `field` or `or_else`, which name the row and the
-field; what reads many rows goes through `readable`, which leaves out the rows that cannot be read.
-Either way it is logged once for each field and process.
+Anyone who may write to the store can put anything into a single field: an operator, another
+version, another language's client, an import that was left half done. One such field must not stop
+the work on all other rows. So `field` and `or_else` read a field and name the row and the field on
+failure; code that reads many rows uses `readable`, which leaves out the rows that cannot be read.
+Each process logs each such field once.
 """
 
 import struct
@@ -19,10 +19,10 @@ from limpet.domain.errors import StoreCorrupt
 R = TypeVar("R")
 T = TypeVar("T")
 
-# What reading nonsense raises. Nothing else does, so that a defect of ours is not taken for it.
+# The errors of reading nonsense, and no others: a defect of ours must not be taken for nonsense.
 NONSENSE = (
     msgspec.MsgspecError,
-    ValueError,  # also InvalidOption, and bytes that are no text
+    ValueError,  # also InvalidOption, and bytes that are not text
     TypeError,
     LookupError,
     AttributeError,
@@ -31,7 +31,7 @@ NONSENSE = (
     struct.error,
 )
 
-# At most so many are remembered, lest a store full of nonsense fill the memory.
+# The fields that were logged: a bounded number, lest a store full of nonsense fill the memory.
 _MOST_NAMED = 10_000
 _named: set[tuple[str, str, str]] = set()
 _SHOWN = 200
@@ -51,7 +51,7 @@ class UnreadableRow(StoreCorrupt):
 
 
 def field(kind: str, row: str | int, name: str, read: Callable[[R], T], value: R) -> T:
-    """Read one field of a stored row, or raise `UnreadableRow`, which names both."""
+    """Read one field of a stored row; raises `UnreadableRow`, which names row and field."""
     try:
         return read(value)
     except UnreadableRow:
@@ -69,9 +69,9 @@ def or_else(
     otherwise: T,
     faults: list[str] | None = None,
 ) -> T:
-    """Read one field of a stored row; what cannot be read is named, and is `otherwise`.
+    """Read one field of a stored row; if it cannot be read, log that and return `otherwise`.
 
-    `faults`: gets the names of the row's fields that cannot be read.
+    `faults`: the list to which the names of unreadable fields are added.
     """
     try:
         return read(value)
@@ -83,9 +83,9 @@ def or_else(
 
 
 def readable(rows: Iterable[R], read: Callable[[R], T]) -> list[T]:
-    """All rows that can be read; the others are named and left out.
+    """All rows that can be read; the others are logged and left out.
 
-    `read` reads the fields by `field`.
+    `read` must read the fields by `field`.
     """
     found: list[T] = []
     for row in rows:
@@ -97,7 +97,7 @@ def readable(rows: Iterable[R], read: Callable[[R], T]) -> list[T]:
 
 
 def unreadable(kind: str, row: str | int, name: str, error: BaseException) -> UnreadableRow:
-    """The error that names a row, by id or number, its field, and why that cannot be read."""
+    """The error that names a row (by id or number), its field, and why the field is unreadable."""
     row = row if isinstance(row, str) else f"number {row}"
     shown = row if row.isprintable() and len(row) <= _SHOWN else repr(row[:_SHOWN])
     return UnreadableRow(kind, shown, name, why(error))
@@ -116,7 +116,7 @@ def why(error: BaseException) -> str:
 
 
 def note(error: UnreadableRow) -> None:
-    """Log what cannot be read, once for each field of a row."""
+    """Log an unreadable field, once for each field of a row."""
     name = (error.kind, error.row, error.field)
     if name in _named:
         return

@@ -1,7 +1,7 @@
-"""Wakes whoever listens, by the server's own messages: one connection and one thread a process.
+"""Rings bells in this process by the server's messages: one connection and one thread per process.
 
-A script rings each topic once, however many jobs it moved. A message that is sent while nobody is
-connected is lost; so whoever is connected anew rings everything once.
+A script rings each topic once, however many jobs it moved. A message that is sent while a process
+is not connected is lost; so after a new connection the process rings all its bells once.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from limpet.storage.contract.store import Topic
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.redis.connection import Connection
 from limpet.storage.redis.connections import RedisConnections
-from limpet.storage.redis.failures import is_elsewhere, is_lost, moved_to, said
+from limpet.storage.redis.failures import is_elsewhere, is_lost, moved_to, translate_error
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
-# A connection that was cut without a word is noticed after two of these.
+# A connection that was cut silently is noticed after two of these.
 _PULSE_SECONDS = 5.0
 
 
@@ -34,9 +34,9 @@ class Bells:
         anew_in_child(self)
 
     def start_anew(self) -> None:
-        """The parent's thread and connection are not the child's."""
+        """A child has neither the thread nor the connection of its parent."""
         self._lock = threading.Lock()
-        self._heard = threading.Condition(self._lock)
+        self._subscription_changed = threading.Condition(self._lock)
         self._bells: dict[Topic, weakref.WeakSet[PipeBell]] = {
             topic: weakref.WeakSet() for topic in Topic
         }
@@ -47,10 +47,10 @@ class Bells:
         self._failed: Exception | None = None
         self._closed = False
         self._pause = _SHORTEST_PAUSE_SECONDS
-        self._has_heard = False
+        self._was_subscribed = False
 
     def listen(self, topic: Topic) -> PipeBell:
-        """A bell for what happens from now on: the server has confirmed that it will be told."""
+        """A bell for what happens from now on: the server has confirmed the subscription."""
         bell = PipeBell()
         deadline = time.monotonic() + self._connections.location.timeout_seconds
         with self._lock:
@@ -67,7 +67,7 @@ class Bells:
                 with contextlib.suppress(exceptions.RedisError, OSError):
                     self._connection.send("SUBSCRIBE", self._channel + topic)
             while topic not in self._subscribed and self._failed is None:
-                if not self._heard.wait(deadline - time.monotonic()):
+                if not self._subscription_changed.wait(deadline - time.monotonic()):
                     break
             if topic in self._subscribed:
                 return bell
@@ -75,8 +75,8 @@ class Bells:
         bell.close()
         where = self._connections.location.url
         if failed is None:
-            raise StoreUnreachable(f"{where} did not confirm in time that it will tell of {topic}.")
-        raise said(failed, where) from failed
+            raise StoreUnreachable(f"{where} did not confirm the subscription to {topic} in time.")
+        raise translate_error(failed, where) from failed
 
     def close(self) -> None:
         with self._lock:
@@ -93,7 +93,7 @@ class Bells:
                 self._lost(error)
             else:
                 try:
-                    self._hear(connection, self._subscribe(connection))
+                    self._receive(connection, self._subscribe(connection))
                 except (exceptions.RedisError, OSError) as error:
                     self._lost(error)
                 finally:
@@ -106,14 +106,14 @@ class Bells:
                 self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
 
     def _take(self) -> Connection:
-        """A connection to the node of a cluster that has the name space, and so rings the bells.
+        """A connection to the server; in a cluster to the node that has the name space.
 
-        The others are told by that node, but not while they have only just met.
+        That node passes its messages on to the others, but not while they have only just met.
         """
         connection = self._connections.take()
         if self._connections.location.kind == "cluster":
             try:
-                connection.say("EXISTS", self._connections.location.key)
+                connection.execute("EXISTS", self._connections.location.key)
             except exceptions.ResponseError as error:
                 connection.close()
                 self._connections.forget(moved_to(error))
@@ -121,14 +121,14 @@ class Bells:
         return connection
 
     def _subscribe(self, connection: Connection) -> set[Topic]:
-        """Ask for every topic that anybody wants; the answer is which."""
+        """Subscribe to every topic that has listeners, and return these topics."""
         with self._lock:
             self._connection = connection
-            asked = set(self._wanted)
-            connection.send("SUBSCRIBE", *(self._channel + topic for topic in sorted(asked)))
-        return asked
+            wanted = set(self._wanted)
+            connection.send("SUBSCRIBE", *(self._channel + topic for topic in sorted(wanted)))
+        return wanted
 
-    def _hear(self, connection: Connection, asked: set[Topic]) -> None:
+    def _receive(self, connection: Connection, unconfirmed: set[Topic]) -> None:
         quiet = 0
         while not self._closed:
             message = connection.listen(_PULSE_SECONDS)
@@ -145,33 +145,33 @@ class Bells:
                 topic = self._topic(message[1])
                 with self._lock:
                     self._subscribed.add(topic)
-                    self._heard.notify_all()
-                if topic in asked:
-                    asked.remove(topic)
-                    if not asked:
+                    self._subscription_changed.notify_all()
+                if topic in unconfirmed:
+                    unconfirmed.remove(topic)
+                    if not unconfirmed:
                         self._is_back()
             elif kind == b"message":
                 self._ring(self._topic(message[1]))
 
     def _is_back(self) -> None:
-        """The server will tell of everything from now on; what it told meanwhile was missed."""
+        """All topics are subscribed; messages since the last connection were missed."""
         self._pause = _SHORTEST_PAUSE_SECONDS
-        if self._has_heard:
+        if self._was_subscribed:
             self._ring_all()
-        self._has_heard = True
+        self._was_subscribed = True
 
     def _topic(self, channel: bytes) -> Topic:
         return Topic(channel.decode().removeprefix(self._channel))
 
     def _lost(self, error: Exception) -> None:
         if is_lost(error):
-            # Those that had an answer since the last sign of life are good.
+            # Connections that had an answer since the last sign of life are good.
             self._connections.lose_sight(time.monotonic() - _PULSE_SECONDS)
         elif is_elsewhere(error):
             self._connections.forget()
         with self._lock:
             self._failed = error
-            self._heard.notify_all()
+            self._subscription_changed.notify_all()
 
     def _ring(self, topic: Topic) -> None:
         with self._lock:

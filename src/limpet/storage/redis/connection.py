@@ -1,7 +1,7 @@
-"""One connection to a server: the driver opens it, words and answers go past the driver.
+"""One connection to a server: the driver opens it, commands and answers bypass the driver.
 
-The driver's way from a command to its answer costs as much as the rest of a lone enqueue together,
-and most of it is for what is not used here: its own retries, health checks, pushed messages.
+The driver's way from a command to its answer costs as much as all the rest of a single enqueue,
+mostly for features that are not used here: its own retries, health checks, pushed messages.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _MOST_BYTES_AT_ONCE = 1 << 16
 
 
 class Connection:
-    """One connection; it knows which process of the server is at its other end."""
+    """One connection, and which process of the server is at its other end."""
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
@@ -29,25 +29,25 @@ class Connection:
 
     @property
     def run(self) -> str:
-        """What changes with every start of a server; empty where it does not tell."""
+        """The id of this start of the server; empty where the server does not give it."""
         return self.facts.get("run_id", "")
 
-    def open(self, *, told: bool = True) -> None:
+    def open(self, *, with_facts: bool = True) -> None:
         self._driver.connect()
         self._sock: socket.socket = self._driver._sock
-        # The driver knows the names of the server's errors; it has read all answers by now.
+        # The driver's parser knows the server's errors; the driver has read all its answers by now.
         self._reader = hiredis.Reader(
             protocolError=exceptions.InvalidResponse, replyError=self._driver._parser.parse_error
         )
         self._unread = select.poll()
         self._unread.register(self._sock, select.POLLIN)
-        if told:
-            # One that forbids it is refused before the first verb (schema.py), not here.
+        if with_facts:
+            # A server that forbids INFO is refused before the first verb (schema.py), not here.
             with contextlib.suppress(exceptions.NoPermissionError):
-                self.facts = facts_of(self.say("INFO", "server"))
+                self.facts = facts_of(self.execute("INFO", "server"))
 
-    def say(self, *words: Any) -> Any:
-        """One command and its answer; an error of the server is raised."""
+    def execute(self, *words: Any) -> Any:
+        """Send one command and return its answer; an error of the server is raised."""
         self._sock.sendall(hiredis.pack_command(words))
         return self._answer()
 
@@ -56,14 +56,14 @@ class Connection:
 
     def listen(self, seconds: float) -> Any:
         """The next message of a subscription; None when none came in time."""
-        patience = self._sock.gettimeout()
+        timeout_seconds = self._sock.gettimeout()
         self._sock.settimeout(seconds)
         try:
             return self._answer()
         except TimeoutError:
             return None
         finally:
-            self._sock.settimeout(patience)
+            self._sock.settimeout(timeout_seconds)
 
     def _answer(self) -> Any:
         answer = self._reader.gets()
@@ -78,11 +78,11 @@ class Connection:
         return answer
 
     def is_clean(self) -> bool:
-        """Whether it is still open, and nothing of an earlier answer is left in it."""
+        """Whether the connection is still open and has no unread bytes."""
         return not self._unread.poll(0)
 
     def interrupt(self) -> None:
-        """Let another thread that reads from it see its end; that thread closes it."""
+        """End a read of another thread; that thread closes the connection."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 

@@ -1,4 +1,4 @@
-"""Connections to the server that has the name space now, whoever that is."""
+"""Connections to the server that has the name space now."""
 
 import contextlib
 import math
@@ -17,20 +17,20 @@ from limpet.storage.redis.connection import Connection, facts_of
 from limpet.storage.redis.location import Address, Location
 
 _MOST_IDLE, _MOST_URGENT = 16, 5
-# How long a renewal waits for its answer, as a share of the shortest lease that is held here.
+# Longest wait of a renewal for its answer, as a share of the shortest lease held here.
 _URGENT_SHARE = 0.4
-# There are others to ask.
-_PATIENCE_WITH_SENTINELS_SECONDS = 1.0
+# Short, because there are other Sentinels to query.
+_SENTINEL_TIMEOUT_SECONDS = 1.0
 
 
 class RedisConnections:
-    """Open connections that nobody uses just now, and how to make another.
+    """Idle open connections, and the way to open another.
 
-    Each belongs to whoever has taken it. Renewals have connections of their own, and where a
-    session is held one more than are in use is kept open: a renewal whose answer is late is sent
-    again on it, and not after a new connection, which takes several times as long. Behind a
-    Sentinel or in a cluster the address is asked for, and asked for again when the server there is
-    no longer the one.
+    A connection belongs to the thread that has taken it. Renewals have connections of their own.
+    While a session is held, one connection more than are in use is kept open: a renewal whose
+    answer is late is sent again on it, because to connect first takes several times as long.
+    Behind a Sentinel or in a cluster the address is looked up, and looked up again when the server
+    there no longer has the name space.
     """
 
     def __init__(self, location: Location) -> None:
@@ -39,25 +39,25 @@ class RedisConnections:
         anew_in_child(self)
 
     def start_anew(self) -> None:
-        """The sockets of a parent are its own; a child that used them would garble both."""
+        """A child that used its parent's sockets would garble the answers of both."""
         self._lock = threading.Lock()
         self._idle: list[tuple[float, Connection]] = []  # since when
         self._urgent = Idle(_MOST_URGENT, "See what keeps the server.", in_turn=True)
         self._shortest_lease: float | None = None
         self._address: Address | None = None
-        self._turn = 0
+        self._next_host = 0
         self._sentinel = 0
 
     def hold_lease(self, seconds: float) -> None:
-        """A session with such a lease is about to be held here, and renewed from now on.
+        """Prepare for a session with this lease, which is renewed from now on.
 
-        What its renewals need is open before the lease begins to run.
+        The connection for its renewals is open before the lease begins to run.
         """
         self._shortest_lease = min(self._shortest_lease or seconds, seconds)
         self.give_back(self.take(urgent=True), urgent=True)
 
     def take(self, *, urgent: bool = False) -> Connection:
-        """A connection that is open and has nothing unread; it is given back or thrown away."""
+        """An open connection with nothing unread; the caller gives it back or throws it away."""
         if urgent:
             return self._take_urgent()
         while True:
@@ -95,16 +95,16 @@ class RedisConnections:
             connection.close()
 
     def throw_away(self, connection: Connection, *, urgent: bool = False) -> None:
-        """One that is lost, or in which something may be left of an answer."""
+        """Close a connection that is lost, or that may have a part of an answer unread."""
         connection.close()
         if urgent:
             self._urgent.give_back(None)
 
     def lose_sight(self, since: float) -> None:
-        """A call that began then (monotonic) had no answer.
+        """A call that began at `since` (monotonic) had no answer.
 
-        Connections that have had none since are no better. Where there is one server only, those
-        that had one are good; else another server may be the one to ask by now.
+        Connections without an answer since then are closed too. Where there is only one server,
+        the others are good; else the name space may be on another server by now.
         """
         if self.location.kind == "unix" or (
             self.location.kind == "single" and len(self.location.hosts) == 1
@@ -114,16 +114,16 @@ class RedisConnections:
             self.forget()
 
     def forget(self, elsewhere: Address | None = None) -> None:
-        """The server is no longer the one to ask; `elsewhere` if it said who is."""
+        """The server no longer has the name space; `elsewhere`: the one that it named instead."""
         with self._lock:
             self._address = elsewhere
-            self._turn += 1
+            self._next_host += 1
         self._close_idle()
 
     def _close_idle(self, silent_since: float = math.inf) -> None:
         with self._lock:
-            gone = [each for since, each in self._idle if since < silent_since]
-            self._idle = [(since, each) for since, each in self._idle if since >= silent_since]
+            gone = [idle for since, idle in self._idle if since < silent_since]
+            self._idle = [(since, idle) for since, idle in self._idle if since >= silent_since]
         for connection in (*gone, *self._urgent.empty(silent_since)):
             connection.close()
 
@@ -141,7 +141,7 @@ class RedisConnections:
         return connection
 
     def _open_spare(self) -> None:
-        """Open a connection beside, so that none of those who renew waits for a new one."""
+        """Open a spare connection in a thread, so that no renewal waits for a new one."""
         pool = self._urgent
         if self._shortest_lease is None or not pool.wants_spare():
             return
@@ -160,7 +160,7 @@ class RedisConnections:
 
         try:
             threading.Thread(target=open_one, name="limpet-spare", daemon=True).start()
-        except RuntimeError:  # no thread to be had, or at the very end
+        except RuntimeError:  # no thread can be started, or the process ends
             pool.add_spare(None)
 
     def _where(self) -> Address:
@@ -168,32 +168,32 @@ class RedisConnections:
         with self._lock:
             if self._address is not None:
                 return self._address
-            turn = self._turn
+            next_host = self._next_host
         if location.kind == "unix":
             address = (location.path, 0)
         elif location.kind == "sentinel":
-            address = self._ask_sentinels()
+            address = self._query_sentinels()
         else:
-            # Of a cluster any node will do: it says who has the slot.
-            address = location.hosts[turn % len(location.hosts)]
+            # Any node of a cluster will do: it names the node that has the slot.
+            address = location.hosts[next_host % len(location.hosts)]
         with self._lock:
             self._address = address
         return address
 
-    def _ask_sentinels(self) -> Address:
-        """The primary that a Sentinel names, and that says the same of itself.
+    def _query_sentinels(self) -> Address:
+        """The primary that a Sentinel names and that has that role by its own INFO.
 
-        Whoever answered last is asked first; one that is cut off may name an old primary.
+        The Sentinel that answered last comes first. One that is cut off may name an old primary.
         """
         hosts = self.location.hosts
         refused: dict[Address, str] = {}
-        told = ""
-        for turn in range(len(hosts)):
-            place = (self._sentinel + turn) % len(hosts)
+        last_error = ""
+        for attempt in range(len(hosts)):
+            place = (self._sentinel + attempt) % len(hosts)
             try:
                 named = self._named_by(hosts[place])
             except (exceptions.RedisError, OSError) as error:
-                told = str(error)
+                last_error = str(error)
                 continue
             if named is None or named in refused:
                 continue
@@ -209,14 +209,14 @@ class RedisConnections:
             )
         raise exceptions.ConnectionError(
             f"no Sentinel knows a primary of {self.location.service!r}"
-            + (f": {told}" if told else "")
+            + (f": {last_error}" if last_error else "")
         )
 
     def _named_by(self, host: Address) -> Address | None:
         sentinel = Connection(self._make(host, sentinel=True))
         try:
-            sentinel.open(told=False)
-            found = sentinel.say("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.location.service)
+            sentinel.open(with_facts=False)
+            found = sentinel.execute("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.location.service)
         finally:
             sentinel.close()
         return (found[0].decode(), int(found[1])) if found else None
@@ -226,9 +226,9 @@ class RedisConnections:
         server = Connection(self._make(address))
         try:
             server.open()
-            role = facts_of(server.say("INFO", "replication")).get("role", "master")
+            role = facts_of(server.execute("INFO", "replication")).get("role", "master")
         except exceptions.NoPermissionError:
-            return ""  # and refused later, with the reason
+            return ""  # the server is refused later, with the reason
         except (exceptions.RedisError, OSError) as error:
             return f"it cannot be reached: {error}"
         finally:
@@ -241,13 +241,13 @@ class RedisConnections:
         if urgent and self._shortest_lease is not None:
             seconds = min(seconds, self._shortest_lease * _URGENT_SHARE)
         if sentinel:
-            seconds = min(seconds, _PATIENCE_WITH_SENTINELS_SECONDS)
+            seconds = min(seconds, _SENTINEL_TIMEOUT_SECONDS)
         settings: dict[str, Any] = {
             "socket_timeout": seconds,
             "socket_connect_timeout": max(seconds, location.timeout_seconds) if urgent else seconds,
             "client_name": "limpet",
             "protocol": 2,
-            # What is said again is for the caller to decide.
+            # The caller decides what is sent again.
             "retry": Retry(NoBackoff(), 0),
         }
         if sentinel:

@@ -1,4 +1,4 @@
-"""What a person does to a job: cancel, retry, repair, requeue; and to a queue: pause."""
+"""What a user does to a job: cancel, retry, repair, requeue; and to a queue: pause."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _UNIQUE_TAKEN = 3
 
 
 def cancel(link: RedisLink, job: str, reason: str) -> State:
-    """Cancel, or ask the holder to; see `ControlVerbs.cancel`."""
+    """Cancel a job, or request it from the holder; see `ControlVerbs.cancel`."""
     code, *answer = link.call("cancel", job, cause_text(Requested(reason=reason)))
     if code == _NOT_FOUND:
         raise JobNotFound(job)
@@ -54,7 +54,7 @@ def repair(
 
 
 def requeue(link: RedisLink, jobs: Sequence[str], queue: str) -> int:
-    """Take waiting jobs to another queue; see `RepairVerbs.requeue`."""
+    """Move waiting jobs to another queue; see `RepairVerbs.requeue`."""
     if "/" in queue:
         raise InvalidOption(f"queue {queue!r}: the name of a queue has no slash.")
     return int(link.call("requeue", list(dict.fromkeys(jobs)), queue)[1])

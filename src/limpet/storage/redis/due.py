@@ -1,4 +1,4 @@
-"""What time brings about: promote what is due, prune what is old."""
+"""What the passing of time brings: promote due jobs, prune old ones."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -32,11 +32,11 @@ def prune(
     queues: Mapping[str, Mapping[State, timedelta]],
 ) -> Pruned:
     """Remove finished jobs and dead sessions; see `SweepVerbs.prune`."""
-    kept = [(state, microseconds(each)) for state, each in retention.items()]
+    kept = [(state, microseconds(time)) for state, time in retention.items()]
     kept_in = [
-        (queue, state, microseconds(each))
+        (queue, state, microseconds(time))
         for queue, of_queue in queues.items()
-        for state, each in of_queue.items()
+        for state, time in of_queue.items()
     ]
     _, jobs, sessions, more = link.call(
         "prune", microseconds(REPEAT_WINDOW), kept, microseconds(SESSIONS_KEPT), kept_in

@@ -1,4 +1,4 @@
-"""What a server is set to keep when it crashes, in a sentence."""
+"""What a server keeps when it crashes, by its configuration, in a sentence."""
 
 from limpet.domain.errors import StoreError
 from limpet.storage.redis.connection import facts_of
@@ -6,15 +6,15 @@ from limpet.storage.redis.link import RedisLink
 
 _FSYNC = {
     "always": "every write is on the disk before it is answered",
-    # While it syncs, it answers writes that it has not handed to the system yet, for up to 2 s.
+    # During a sync the server answers writes that it has not passed to the system yet, up to 2 s.
     "everysec": "a crash of the server or of the machine may lose the last two seconds",
     "no": "a crash of the machine may lose what the system has not written yet",
 }
 
 
-def told(link: RedisLink) -> tuple[str, str]:
-    """(engine, durability) of the server as it is configured now."""
-    facts = facts_of(link.ask("INFO"))
+def engine_and_durability(link: RedisLink) -> tuple[str, str]:
+    """Both of the server as it is configured now."""
+    facts = facts_of(link.execute("INFO"))
     name = "Valkey" if "valkey_version" in facts else "Redis"
     version = facts.get("valkey_version") or facts.get("redis_version", "")
     engine = f"{name} {version}".strip()
@@ -40,14 +40,14 @@ def _disk(link: RedisLink, facts: dict[str, str]) -> str:
     if save:
         return f"snapshots only (save {save}): a crash loses what came after the last one"
     if save is None:
-        return "no AOF, and the server does not tell whether it makes snapshots"
+        return "no AOF, and whether the server makes snapshots is not known"
     return "memory only: no AOF and no snapshots; a restart of the server loses every job"
 
 
 def _setting(link: RedisLink, name: str) -> str | None:
-    """A setting of the server; None where it does not tell, as many hosted ones."""
+    """A setting of the server; None where it may not be read, as on many hosted servers."""
     try:
-        found = link.ask("CONFIG", "GET", name)
+        found = link.execute("CONFIG", "GET", name)
     except StoreError:
         return None
     return found[1].decode() if len(found) > 1 else None

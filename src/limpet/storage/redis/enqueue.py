@@ -13,7 +13,7 @@ from limpet.domain.rules import NO_RULES, Rules
 from limpet.domain.state import State
 from limpet.storage.contract.answers import Receipt
 from limpet.storage.contract.refusals import of_texts
-from limpet.storage.contract.store import at_once
+from limpet.storage.contract.store import write_at_once
 from limpet.storage.redis.layout import FAMILY, HOOK, KEYED, NONE, ROW, RULED, UNIQUE
 from limpet.storage.redis.link import RedisLink, as_text, packed
 from limpet.storage.redis.rows import state_of
@@ -30,17 +30,17 @@ def enqueue(
     caps: Mapping[str, int] | None = None,
     all_or_none: bool = False,
     fence: Lease | None = None,
-    turn: Callable[[], None] = at_once,
+    before_write: Callable[[], None] = write_at_once,
 ) -> list[Receipt]:
     """Write new jobs; see `EnqueueVerbs.enqueue`."""
     once = jobs
     ids = [job.id for job in jobs]
     if len(set(ids)) != len(ids):
-        # An id that comes twice is one job, the first.
+        # Where an id comes twice, the first of the two jobs counts.
         once = list({job.id: job for job in reversed(jobs)}.values())[::-1]
         ids = [job.id for job in once]
     batch = batch_of(once)
-    turn()
+    before_write()
     code, *answer = link.call(
         "enqueue",
         batch.number,
@@ -74,7 +74,7 @@ class Batch(NamedTuple):
 
 
 def batch_of(jobs: Sequence[NewJob]) -> Batch:
-    """What is sent of jobs whose ids differ."""
+    """Encode jobs whose ids differ."""
     shapes = _Shapes()
     kinds: list[int] = []
     texts: list[str | bytes] = []
@@ -84,7 +84,7 @@ def batch_of(jobs: Sequence[NewJob]) -> Batch:
     plain, flags, extra = True, 0, msgspec.Raw()
     kind, before, after = 0, b"", b""
     for place, job in enumerate(jobs, 1):
-        # Most jobs of a call are like the one before, but for id and arguments, and perhaps a key.
+        # Most jobs of a call differ from the one before in id, arguments and perhaps a key only.
         if job[3:] != rest or job.task != task:
             if job[3:10] != alike or job.task != task or job.payload_version != version:
                 alike, version = job[3:10], job.payload_version
@@ -114,7 +114,7 @@ def _beside(job: NewJob) -> tuple[int, msgspec.Raw]:
 
 
 def flags_of(key: str | None, unique: str | None, parent: str | None, rules: Rules | None) -> int:
-    """What a row says of a job beside its hook; layout.py names the flags."""
+    """The flags of a job's row, except for its hook; layout.py names them."""
     rules = rules or NO_RULES
     flags = UNIQUE if unique is not None else 0
     if parent is not None or rules.children:
@@ -125,14 +125,14 @@ def flags_of(key: str | None, unique: str | None, parent: str | None, rules: Rul
 
 
 class _Shapes:
-    """What jobs of one call have in common is sent once."""
+    """What jobs of one call have in common, to be sent once."""
 
     def __init__(self) -> None:
         self.listed: list[tuple[Any, ...]] = []
         self._places: dict[tuple[Any, ...], int] = {}
 
     def find(self, job: NewJob) -> tuple[int, bytes, bytes]:
-        """Its place in the list, and what stands before and after the arguments in its blob."""
+        """The place of a job's shape in the list, and its blob before and after the arguments."""
         # task; queue, options, secrets, priority, the three times; payload version
         alike = job.task, job[3:10], job.payload_version
         shape, before, after = _shape(*alike)
@@ -143,7 +143,7 @@ class _Shapes:
         return place, before, after
 
 
-# A program has few kinds of jobs, and hands in the same again and again.
+# A program has few kinds of jobs, and enqueues the same kinds again and again.
 @lru_cache(256)
 def _shape(
     task: str, options_and_times: tuple[Any, ...], version: int
@@ -165,14 +165,14 @@ def _or_none(at: int | None) -> int:
 
 
 def has_hook(options: str) -> bool:
-    """Whether the job's options ask for a last run after the last loss."""
+    """Whether the job's options request a last run after the last loss."""
     return "orphan_hook" in options and bool(msgspec.json.decode(options).get("orphan_hook"))
 
 
 def receipts_of(
     ids: Sequence[str], letters: str, waiting: Sequence[int], others: Sequence[Any]
 ) -> list[Receipt]:
-    """What became of jobs, as the scripts tell it; see include/arrive.lua."""
+    """Receipts from the letters and lists that the scripts return; see include/arrive.lua."""
     if len(letters) == 1 and letters in _NEW:
         return Receipt.all_new(ids, _NEW[letters])
     ahead, holders = iter(waiting), iter(others)

@@ -20,9 +20,9 @@ from limpet.storage.contract.refusals import (
 from limpet.storage.contract.store import Want
 from limpet.storage.records.unreadable import NONSENSE
 from limpet.storage.redis.link import RedisLink, as_text, packed
-from limpet.storage.redis.permits import gate_told
+from limpet.storage.redis.permits import encode_gate
 from limpet.storage.redis.rows import claimed_alone, rejected_of
-from limpet.storage.redis.settle import told
+from limpet.storage.redis.settle import encode_settlements
 
 _NOT_KNOWN, _TOO_OLD, _FORGOTTEN = 1, 2, 3
 
@@ -40,22 +40,22 @@ def exchange(
     observed: Sequence[Observed] = (),
 ) -> Exchanged:
     """Settle and claim; see `HolderVerbs.exchange`."""
-    said = told(session, settlements)
+    batch = encode_settlements(session, settlements)
     code, *answer = link.call(
         "exchange",
         session,
         seq,
-        said.number,
-        said.places or False,
-        said.others,
-        leases_told(begun),
+        batch.number,
+        batch.places or False,
+        batch.others,
+        encode_leases(begun),
         _pools(want) if want else False,
         [
-            (each.breaker, each.succeeded, each.failed, as_text(packed(each.attempts)))
-            for each in observed
+            (seen.breaker, seen.succeeded, seen.failed, as_text(packed(seen.attempts)))
+            for seen in observed
         ],
-        gate_told(want.gate) if want and want.gate else False,
-        texts=said.texts,
+        encode_gate(want.gate) if want and want.gate else False,
+        texts=batch.texts,
     )
     if code == _NOT_KNOWN:
         raise session_not_known(session)
@@ -79,13 +79,13 @@ def exchange(
 def _claimed(link: RedisLink, session: str, seq: int, claimed: bytes) -> tuple[ClaimedJob, ...]:
     try:
         return _jobs(claimed)
-    except NONSENSE:  # what somebody else wrote into one of them must not cost the others
+    except NONSENSE:  # nonsense in one of the jobs must not cost the others
         rows = link.call("claimed", session, seq)[1]
         return tuple(claimed_alone(*row) for row in rows)
 
 
-def leases_told(leases: Sequence[Lease]) -> list[tuple[str, int]]:
-    """Leases of the session that speaks, as the scripts read them."""
+def encode_leases(leases: Sequence[Lease]) -> list[tuple[str, int]]:
+    """Leases of the calling session, as the scripts read them."""
     return [(lease.job, lease.token) for lease in leases]
 
 

@@ -1,4 +1,4 @@
-"""Says a driver's error as one of ours, in a sentence that tells what to do."""
+"""Translates a driver's error into one of ours, with a sentence that tells what to do."""
 
 import re
 
@@ -13,15 +13,15 @@ from limpet.domain.errors import (
     StoreUnreachable,
 )
 
-# The word by which a server names an error. One that a command met inside a script stands in the
-# middle of the script's error, and the driver takes some of them off.
+# The word by which a server names an error. The error of a command inside a script has its word in
+# the middle of the script's error, and the driver removes some words.
 _WORD = re.compile(
     r"(?:^|[ -])(OOM|READONLY|LOADING|NOSCRIPT|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|MISCONF"
     r"|NOREPLICAS|BUSY|NOAUTH|WRONGPASS|NOPERM) "
 )
-# How a script says that its user may not do something.
+# The error of a script whose user lacks a right.
 _DENIED = re.compile(r"ACL failure|The user executing the script|[Nn]o permissions")
-# What a script meets instead of ASK, at its first key that is not on this node any more.
+# The error of a script, instead of ASK, at its first key that is not on this node any more.
 _NOT_HERE = "non local key"
 _KINDS = {
     "OOM": exceptions.OutOfMemoryError,
@@ -31,7 +31,7 @@ _KINDS = {
     "NOPERM": exceptions.NoPermissionError,
     "WRONGPASS": exceptions.AuthenticationError,
 }
-# Another server may be the one to ask by now.
+# Errors after which another server may have the name space.
 _ELSEWHERE = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN"})
 _MOVED = re.compile(r"(?:MOVED )?\d+ (\S+):(\d+)$")
 
@@ -49,7 +49,7 @@ def _word(error: BaseException) -> str:
 
 
 def moved_to(error: BaseException) -> tuple[str, int] | None:
-    """Where a cluster says that the name space is, or None."""
+    """The node that has the name space, as a node of the cluster names it, or None."""
     if not isinstance(error, exceptions.MovedError) and _word(error) != "MOVED":
         return None
     found = _MOVED.search(str(error))
@@ -57,12 +57,12 @@ def moved_to(error: BaseException) -> tuple[str, int] | None:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether nothing was heard on the connection."""
+    """Whether no answer came on the connection."""
     return isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError)
 
 
 def is_elsewhere(error: BaseException) -> bool:
-    """Whether somebody else may be the one to ask by now."""
+    """Whether another server may have the name space by now."""
     return is_lost(error) or _word(error) in _ELSEWHERE
 
 
@@ -70,8 +70,8 @@ def is_missing_script(error: BaseException) -> bool:
     return _word(error) == "NOSCRIPT"
 
 
-def said(error: Exception, where: str) -> StoreError:
-    """The error of the store's own kind for one of the driver's or the server's."""
+def translate_error(error: Exception, where: str) -> StoreError:
+    """The store's own error for one of the driver or the server."""
     word = _word(error)
     reason = str(error).rstrip(". ")
     match word:
@@ -105,8 +105,8 @@ def said(error: Exception, where: str) -> StoreError:
             )
     if isinstance(error, exceptions.TimeoutError | TimeoutError):
         return StoreUnreachable(
-            f"{where} did not answer in time. Whether it did what was asked is not known; saying "
-            f"it again is safe."
+            f"{where} did not answer in time. It is not known whether the request was carried out; "
+            f"repeating it is safe."
         )
     if isinstance(error, exceptions.ConnectionError | OSError):
         return StoreUnreachable(

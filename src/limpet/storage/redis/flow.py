@@ -1,4 +1,4 @@
-"""Many jobs that come into being at one moment: stage, commit; and the children of one."""
+"""Jobs that come into being together: stage, commit; and the children of a job."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,15 +35,15 @@ def _raw(text: str | bytes) -> msgspec.Raw:
 def commit(
     link: RedisLink, flow: str, chunks: int, fence: Lease | None, caps: Mapping[str, int] | None
 ) -> bool:
-    """Let them come into being; see `FlowVerbs.commit`."""
+    """Let the staged jobs come into being; see `FlowVerbs.commit`."""
     code, *answer = link.call("commit", flow, chunks, fence or False, caps or False)
     if code == FENCE_LOST and fence is not None:
         raise LeaseLost(*fence)
     if code == _INCOMPLETE:
         raise FlowIncomplete(flow)
     if code == _FULL and caps:
-        queue, waiting, asked = answer[0].decode(), *answer[1:]
-        raise QueueFull(queue, waiting, caps[queue], asked)
+        queue, waiting, added = answer[0].decode(), *answer[1:]
+        raise QueueFull(queue, waiting, caps[queue], added)
     return bool(answer[0])
 
 

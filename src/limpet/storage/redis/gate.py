@@ -1,10 +1,10 @@
-"""The verbs of the gate: callers outside, and what hosts say of themselves."""
+"""The verbs of the gate: permits of callers outside, and the reports of hosts."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 
 from limpet.domain.host import Host, Sample, Span
-from limpet.domain.permit import PATIENCE, RESERVED_FOR, PermitRecord, Reservation, Room
+from limpet.domain.permit import RESERVE_AFTER_US, RESERVED_FOR_US, PermitRecord, Reservation, Room
 from limpet.domain.weight import Weight
 from limpet.storage.contract.refusals import session_dead, session_not_known
 from limpet.storage.redis import hosts, permits
@@ -13,10 +13,12 @@ from limpet.storage.redis.link import RedisLink
 _NOT_KNOWN, _OVER = 1, 2
 
 
-def take_permit(link: RedisLink, session: str, weight: Weight, room: Room, patience: int) -> bool:
+def take_permit(
+    link: RedisLink, session: str, weight: Weight, room: Room, reserve_after_us: int
+) -> bool:
     """Admit a caller outside; see `GateVerbs.take_permit`."""
-    told = permits.weight_told(weight), permits.room_told(room)
-    code, *answer = link.call("take_permit", session, *told, RESERVED_FOR, patience)
+    encoded = permits.encode_weight(weight), permits.encode_room(room)
+    code, *answer = link.call("take_permit", session, *encoded, RESERVED_FOR_US, reserve_after_us)
     if code == _NOT_KNOWN:
         raise session_not_known(session)
     if code == _OVER:
@@ -30,9 +32,9 @@ class GateStore:
     _link: RedisLink
 
     def take_permit(
-        self, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+        self, session: str, weight: Weight, room: Room, reserve_after_us: int = RESERVE_AFTER_US
     ) -> bool:
-        return take_permit(self._link, session, weight, room, patience)
+        return take_permit(self._link, session, weight, room, reserve_after_us)
 
     def permits(self, server: str | None = None) -> tuple[PermitRecord, ...]:
         return permits.permits(self._link, server)

@@ -1,4 +1,4 @@
-"""What a person sees: reads only."""
+"""What users see: reads only."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,9 +15,9 @@ from limpet.storage.records.unreadable import readable
 from limpet.storage.redis.limits import rules_of
 from limpet.storage.redis.link import RedisLink
 from limpet.storage.redis.rows import counts_of, job_of, number_of, pairs_of, state_of
-from limpet.storage.redis.told import event_of, job_event_of, line_of, session_of
+from limpet.storage.redis.timeline import event_of, job_event_of, line_of, session_of
 
-# How many rows one script may look at before it lets others have the server.
+# How many rows one script may look at before it frees the server for others.
 _MOST_LOOKED_AT = 10_000
 
 
@@ -30,8 +30,8 @@ def job(link: RedisLink, id_: str) -> Job | None:
 def states(link: RedisLink, ids: Sequence[str]) -> dict[str, State]:
     """The states of those jobs that exist."""
     digits = link.call("states", list(ids))[1]
-    told = zip(ids, digits.decode(), strict=True)
-    return {id_: state_of(int(digit)) for id_, digit in told if digit != "0"}
+    pairs = zip(ids, digits.decode(), strict=True)
+    return {id_: state_of(int(digit)) for id_, digit in pairs if digit != "0"}
 
 
 def jobs(link: RedisLink, which: JobFilter, cursor: str | None, limit: int) -> JobList:
@@ -91,13 +91,13 @@ def queues(link: RedisLink) -> tuple[QueueView, ...]:
     stopped = {queue.decode() for queue in paused}
     drained = {queue.decode() for queue in draining}
     set_ = {name: rules_of(name, kept, "adjusted rules") for name, kept in pairs_of(adjusted)}
-    said = {name: rules_of(name, kept, "declared rules") for name, kept in pairs_of(declared)}
+    declared_ = {name: rules_of(name, kept, "declared rules") for name, kept in pairs_of(declared)}
     held = {name: int(float(until)) for name, until in pairs_of(holds)}
     paced = {name: int(float(until)) for name, until in pairs_of(given)}
     views = []
     for name in sorted(counts):
         own = set_.get(name, NO_QUEUE_RULES)
-        rules = own.over(said.get(name, NO_QUEUE_RULES))
+        rules = own.over(declared_.get(name, NO_QUEUE_RULES))
         until = held.get(name, 0)
         next_at = rules.rate.next_at(paced.get(f"queue:{name}", 0), int(now)) if rules.rate else 0
         views.append(
@@ -118,8 +118,8 @@ def queues(link: RedisLink) -> tuple[QueueView, ...]:
 
 def sessions(link: RedisLink, with_dead: bool) -> tuple[Session, ...]:
     """The sessions, newest first."""
-    _, now_lease, told = link.call("sessions", with_dead)
-    return tuple(session_of(id_, fields, int(now_lease)) for id_, fields in told)
+    _, now_lease, found = link.call("sessions", with_dead)
+    return tuple(session_of(id_, fields, int(now_lease)) for id_, fields in found)
 
 
 def totals(link: RedisLink) -> tuple[Total, ...]:

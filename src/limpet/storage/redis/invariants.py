@@ -1,7 +1,7 @@
-"""What must always hold, checked.
+"""Checks what must always hold.
 
-Each job is looked at in one step with everything that is kept of it, some at a time, so that a
-large store goes on serving meanwhile; the store as a whole in one step too.
+One step checks some jobs, with everything that is kept of them, so that a large store goes on
+serving between two steps; one more step checks the store as a whole.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,8 @@ RULES = {
     "place_in_line": "a job is in the collection of its state, at its place",
     "running_has_session": "a running job is held by a session that the store knows",
     "running_has_token": "a running job has been claimed: it has a token and the time of the claim",
-    "request_is_listed": "a session is told of every cancellation that was asked for, and no other",
+    "request_is_listed": "a session lists exactly those of its running jobs that are to be "
+    "cancelled",
     "final_is_finished": "a job has the time of its end if and only if it is in a final state",
     "token_never_falls": "no event carries a later token than its job, but for what a late holder "
     "claimed to have",
@@ -38,11 +39,11 @@ RULES = {
     "ready_has_turn": "a job with a key is ready or running only with a turn of it, and but for a "
     "strict one in backoff no other has one",
     "turns_are_counted": "the count of turns of a key is the number of jobs that have one, and "
-    "tells of those that wait",
+    "tells whether jobs wait",
     "pending_while_blocked": "a job waits for a number of children if and only if it is blocked "
     "by them",
     "child_is_listed": "a parent lists its children and no other job",
-    "unique_is_held": "who holds a unique is a job that is there and has it",
+    "unique_is_held": "the job that holds a unique is there and has it",
     "flow_is_listed": "the parts of a flow are kept if and only if it is staged or to be written "
     "out",
     "relaunch_of_failed": "only a failed job is to be relaunched",
@@ -59,8 +60,8 @@ _BESIDE = ("job", "extra", "result", "result_secrets", "error", "progress", "pen
 def invariants(link: RedisLink) -> tuple[Broken, ...]:
     """Every rule that does not hold."""
     found: dict[str, tuple[int, str]] = {}
-    for told in _checks(link):
-        for rule, count, example in told:
+    for broken in _checks(link):
+        for rule, count, example in broken:
             name = rule.decode()
             sum_, first = found.get(name, (0, example.decode()))
             found[name] = (sum_ + count, first)
@@ -72,8 +73,8 @@ def invariants(link: RedisLink) -> tuple[Broken, ...]:
 def _checks(link: RedisLink) -> Iterator[list[Any]]:
     cursor = "0"
     while True:
-        _, next_cursor, told = link.call("invariants_jobs", cursor, _AT_ONCE)
-        yield told
+        _, next_cursor, broken = link.call("invariants_jobs", cursor, _AT_ONCE)
+        yield broken
         cursor = next_cursor.decode()
         if cursor == "0":
             break
@@ -81,7 +82,7 @@ def _checks(link: RedisLink) -> Iterator[list[Any]]:
     prefix = link.location.key.removesuffix("store")
     for hash_ in _BESIDE:
         for pairs in _scanned(link, "HSCAN", prefix + hash_):
-            ids = [each.decode() for each in pairs[::2]]
+            ids = [id_.decode() for id_ in pairs[::2]]
             yield link.call("invariants_keys", [(hash_, ids)], [])[1]
     for keys in _scanned(link, "SCAN", match=f"{prefix}*/*"):
         names = [key.decode().removeprefix(prefix) for key in keys]
@@ -89,13 +90,13 @@ def _checks(link: RedisLink) -> Iterator[list[Any]]:
 
 
 def _scanned(link: RedisLink, *command: str, match: str = "") -> Iterator[list[bytes]]:
-    """What a scan finds, as far as it finds something."""
+    """What a scan finds, without its empty answers."""
     cursor = b"0"
     while True:
         words: list[object] = [*command, cursor, "COUNT", _AT_ONCE]
         if match:
             words += ["MATCH", match]
-        cursor, found = link.ask(*words)
+        cursor, found = link.execute(*words)
         if found:
             yield found
         if cursor == b"0":

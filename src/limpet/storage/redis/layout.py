@@ -1,13 +1,13 @@
-"""What stands where in the texts that the scripts pack: the one place that says so.
+"""The only definition of the fields in the texts that the scripts pack.
 
-Python reads and writes rows by these fields. A script names a field, and is given its number before
-it goes to the server, so that it costs what it would with the number written in it:
+Python reads and writes rows by these fields. A script names a field; before the script goes to the
+server, the name is replaced by a number, so that it costs no more than a number in the script:
 
 - `@row.token`: the place of its first byte, counted from 1, as Lua counts;
 - `@row.token.last`: that of its last byte;
 - `@row.token.format`: how `struct` packs it, in quotes;
 - `@row.claimed_at:finished_at`: how `struct` packs these fields and all between them, in quotes;
-- `@flag.hook`, `@state.ready`: the number that stands for it; `@state.ready.byte`: as a text.
+- `@flag.hook`, `@state.ready`: the number of the flag or state; `@state.ready.byte`: as a text.
 
 Stores keep these texts: a field that moves needs a new version of the schema.
 """
@@ -34,14 +34,14 @@ _IN_PYTHON = {"B": "B", "I4": "I", "i4": "i", "I6": "6s", "I8": "Q", "d": "d"}
 
 
 class RowFields(NamedTuple):
-    """Everything about a job that changes; then follow the id of its session and its line (queue, a
-    slash, task).
+    """Everything about a job that changes. The id of its session and its line (queue, a slash,
+    task) follow.
     """
 
     state: B
     begun: B
     token: I8
-    seq: I4  # of the exchange that claimed it, and its pool there
+    seq: I4  # of the exchange that claimed the job, and its pool there
     pool: B
     claimed_at: D
     finished_at: D
@@ -54,7 +54,7 @@ class RowFields(NamedTuple):
     strikes: I4
     expires_at: D
     deadline_at: D
-    requested_at: D  # when somebody asked to cancel it
+    requested_at: D  # when its cancellation was requested
     priority: Signed4
     ready_at: D
     created_at: D
@@ -63,10 +63,11 @@ class RowFields(NamedTuple):
 
 
 class HeldFields(NamedTuple):
-    """What a session keeps of a job that it holds; then follows its line.
+    """What a session keeps of a job that it holds. The line of the job follows.
 
-    The kind is 0 for a plain job; 1 for one that may have an error or a request to cancel it, is of
-    a flow, or has a permit; 2 for one that is plain but for its key, which follows after a zero.
+    The kind is 0 for a plain job; 1 for a job that may have an error or a request to cancel it,
+    is of a flow, or has a permit; 2 for a job that is plain but for its key, which follows the
+    line after a zero byte.
     """
 
     kind: B
@@ -75,14 +76,15 @@ class HeldFields(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A job in its line, of equals the one that came first first; then follows its id."""
+    """A job in its line; of jobs with one score the older is first. The id of the job follows."""
 
     number: I6
 
 
 class ReservationFields(NamedTuple):
-    """When whoever a host is reserved for was last passed over, and the token of that job, so that
-    any claim of it ends this, or that of no job for a caller; then follows the job or the session.
+    """When the holder of a reservation was last passed over, and the token of that job: a claim of
+    the job changes the token, and so ends the reservation. A caller outside has the token of no
+    job. The job or the session follows.
     """
 
     at: D
@@ -128,9 +130,8 @@ LAYOUTS = {
     "reservation": _layout(ReservationFields, "holder"),
 }
 
-# Of a row: it has a hook; it is somebody's child or has children; it has a key; it has a turn of
-# it; it says something of its key; its parent was gone before it ended, so that it counts for
-# nobody; it has a unique.
+# What a row's job has: a hook; a parent or children; a key; a turn of the key; rules of its own for
+# the key; a parent that was gone before the job ended, so that its end counts for no job; a unique.
 FLAGS = ("hook", "family", "keyed", "turn", "ruled", "loose", "unique")
 HOOK, FAMILY, KEYED, TURN, RULED, LOOSE, UNIQUE = (1 << bit for bit in range(len(FLAGS)))
 

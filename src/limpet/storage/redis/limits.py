@@ -1,4 +1,4 @@
-"""How much of a queue or a key may be under way, and what breakers hold back."""
+"""How many jobs of a queue or a key may be under way, and what breakers hold back."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,54 +14,55 @@ from limpet.storage.redis.packed import unpacked
 
 
 def declare_queues(link: RedisLink, queues: Mapping[str, QueueRules]) -> None:
-    """What the app says of its queues; see `LimitVerbs.declare_queues`."""
-    link.call("declare_queues", [word for name in queues for word in (name, said(queues[name]))])
+    """Keep the rules that the app declares; see `LimitVerbs.declare_queues`."""
+    words = [word for name in queues for word in (name, rules_text(queues[name]))]
+    link.call("declare_queues", words)
 
 
 def limit_queue(link: RedisLink, queue: str, rules: QueueRules | None) -> None:
-    """Rules of a queue at run time; see `LimitVerbs.limit_queue`."""
-    link.call("limit_queue", queue, said(rules or NO_QUEUE_RULES))
+    """Set rules of a queue at run time; see `LimitVerbs.limit_queue`."""
+    link.call("limit_queue", queue, rules_text(rules or NO_QUEUE_RULES))
 
 
-def said(rules: QueueRules) -> str:
-    """Rules as the scripts keep them; nothing for none."""
+def rules_text(rules: QueueRules) -> str:
+    """Rules as the scripts keep them; empty for none."""
     return to_json(rules) if rules != NO_QUEUE_RULES else ""
 
 
 rules_of = queue_rules_in
-"""What `said` wrote, of the queue and in the field that are named."""
+"""The rules that `rules_text` wrote, for a queue and one of its fields."""
 
 
 def hold_queue(link: RedisLink, queue: str, until: int) -> None:
-    """Nothing of it is claimed before that time."""
+    """Let nothing of a queue be claimed before that time."""
     link.call("hold_queue", queue, until)
 
 
 def drain_queue(link: RedisLink, queue: str, draining: bool) -> None:
-    """Whether it takes in new jobs."""
+    """Let a queue take no new jobs, or take them again."""
     link.call("drain_queue", queue, draining)
 
 
 def limit_key(link: RedisLink, key: str, limit: int | None, rate: Rate | None) -> None:
-    """What is set for a key at run time; see `LimitVerbs.limit_key`."""
+    """Set the limit of a key at run time; see `LimitVerbs.limit_key`."""
     link.call("limit_key", key, key_text(KeyPiece(limit, rate)))
 
 
 def key_limit(link: RedisLink, key: str) -> KeyLimit:
-    """What was set for a key; see `LimitVerbs.key_limit`."""
+    """The limit that was set for a key; see `LimitVerbs.key_limit`."""
     piece = key_in(key, link.call("key_limit", key)[1] or "{}")
     return KeyLimit(piece.limit, piece.rate)
 
 
 def key_text(piece: KeyPiece) -> str:
-    """What is set for a key as the scripts keep it; nothing for none."""
+    """The limit of a key as the scripts keep it; empty for none."""
     if piece.limit is None and piece.rate is None:
         return ""
     return KeyPiece(piece.limit, piece.rate).text()
 
 
 def declare_breakers(link: RedisLink, breakers: Sequence[BreakerRules]) -> None:
-    """What the app says of its breakers; see `BreakerVerbs.declare_breakers`."""
+    """Keep the breakers that the app declares; see `BreakerVerbs.declare_breakers`."""
     words = []
     for rules in breakers:
         shut = BreakerStatus(rules, BreakerState.CLOSED, 0, 0, 0, None, None)
@@ -73,7 +74,7 @@ def breakers(link: RedisLink) -> tuple[BreakerStatus, ...]:
     """Every breaker, by name."""
     _, rules, states = link.call("breakers")
     names = sorted(zip(rules[::2], rules[1::2], states, strict=True))
-    return tuple(readable(names, lambda each: breaker_of(*each)))
+    return tuple(readable(names, lambda parts: breaker_of(*parts)))
 
 
 def breaker_of(name: bytes, rules: bytes, state: bytes | None) -> BreakerStatus:
@@ -101,5 +102,5 @@ def _in_state(found: BreakerStatus, state: bytes) -> BreakerStatus:
 
 
 def reset_breaker(link: RedisLink, name: str) -> bool:
-    """Close it on a person's word; False if there is none."""
+    """Close a breaker; False if there is none."""
     return bool(link.call("reset_breaker", name)[1])

@@ -1,4 +1,4 @@
-"""Says a verb to the server as one script, which happens wholly or not at all."""
+"""Runs each verb on the server as one script, which happens wholly or not at all."""
 
 import threading
 import time
@@ -17,14 +17,20 @@ from limpet.storage.contract.relocation import refused
 from limpet.storage.redis import schema
 from limpet.storage.redis.connection import Connection
 from limpet.storage.redis.connections import RedisConnections
-from limpet.storage.redis.failures import is_elsewhere, is_lost, is_missing_script, moved_to, said
+from limpet.storage.redis.failures import (
+    is_elsewhere,
+    is_lost,
+    is_missing_script,
+    moved_to,
+    translate_error,
+)
 from limpet.storage.redis.layout import in_numbers
 from limpet.storage.redis.location import Location
 
 PACKAGE = __package__ or "limpet.storage.redis"
 
-# How often one call may be sent elsewhere, or find the store gone, before it gives up.
-_MOST_TURNS = 5
+# How often one call may be redirected, or find the store gone, before it gives up.
+_MOST_ATTEMPTS = 5
 _NO_STORE, _CLOSED = -1, -2
 _BEFORE_RELEASE = 1
 
@@ -32,7 +38,7 @@ packed = msgspec.msgpack.Encoder().encode
 
 
 def as_text(data: bytes) -> msgspec.Raw:
-    """Bytes to send among other values: the scripts know texts only, of any bytes."""
+    """Bytes to send among other values, as a text: the scripts read any bytes as texts."""
     size = len(data)
     if size < 32:
         head = bytes([0xA0 | size])
@@ -44,12 +50,12 @@ def as_text(data: bytes) -> msgspec.Raw:
 
 
 def script_of(verb: str) -> LuaScript:
-    """The script of a verb, as the server is given it."""
+    """The script of a verb, as it is sent to the server."""
     return lua(PACKAGE, "lua", verb, in_numbers)
 
 
 class RedisLink:
-    """The way to the server; verbs may be said from any thread."""
+    """The way to the server; any thread may call verbs."""
 
     def __init__(self, location: Location, clock: Clock | None) -> None:
         self.location = location
@@ -59,7 +65,7 @@ class RedisLink:
         anew_in_child(self)
 
     def start_anew(self) -> None:
-        """A child checks for itself what it is connected to."""
+        """A child checks for itself what its connections lead to."""
         self._lock = threading.Lock()
         self._fit: set[str] = set()
         self.done: list[str] = []
@@ -67,7 +73,7 @@ class RedisLink:
         self.answered: dict[str, int] = {}
 
     def migrate(self) -> tuple[str, ...]:
-        """Make the store or bring it up to this version; say what was done since the last time."""
+        """Make the store or bring it up to this version; return what was done since last time."""
         self.call("info", migrate=True)
         with self._lock:
             done, self.done = self.done, []
@@ -86,7 +92,7 @@ class RedisLink:
         script = script_of(verb)
         began = time.monotonic()
         try:
-            for _ in range(_MOST_TURNS):
+            for _ in range(_MOST_ATTEMPTS):
                 connection = self.connections.take(urgent=urgent)
                 try:
                     answer = self._run(connection, script, given, texts, migrate)
@@ -95,7 +101,7 @@ class RedisLink:
                     if not self._goes_on(error):
                         raise
                 except BaseException:
-                    # What it still has to say would be taken for the answer to something else.
+                    # An answer that still comes would be taken for that to another command.
                     self.connections.throw_away(connection, urgent=urgent)
                     raise
                 else:
@@ -108,28 +114,28 @@ class RedisLink:
                         self._fit.clear()
         except (exceptions.RedisError, OSError) as error:
             self._lose_sight(error, began)
-            raise said(error, self.location.url) from error
+            raise translate_error(error, self.location.url) from error
         raise StoreUnreachable(
-            f"{self.location.url} sends from one server to another, or is emptied again and again; "
+            f"{self.location.url} redirects from server to server, or is emptied again and again; "
             f"nothing was done."
         )
 
     def hold_lease(self, seconds: float) -> None:
-        """A session with such a lease is about to be held here."""
+        """Prepare for a session with this lease."""
         began = time.monotonic()
         try:
             self.connections.hold_lease(seconds)
         except (exceptions.RedisError, OSError) as error:
             self._lose_sight(error, began)
-            raise said(error, self.location.url) from error
+            raise translate_error(error, self.location.url) from error
 
-    def ask(self, *words: object) -> Any:
-        """One command of the server itself, and its answer."""
+    def execute(self, *words: object) -> Any:
+        """Send one command of the server itself and return its answer."""
         began = time.monotonic()
         try:
             connection = self.connections.take()
             try:
-                answer = connection.say(*words)
+                answer = connection.execute(*words)
             except exceptions.ResponseError:
                 self.connections.give_back(connection)
                 raise
@@ -138,7 +144,7 @@ class RedisLink:
                 raise
         except (exceptions.RedisError, OSError) as error:
             self._lose_sight(error, began)
-            raise said(error, self.location.url) from error
+            raise translate_error(error, self.location.url) from error
         self.connections.give_back(connection)
         return answer
 
@@ -162,7 +168,7 @@ class RedisLink:
         return self._evaluate(connection, script, (head, *texts))
 
     def _times(self) -> tuple[object, object]:
-        """Wall time and lease clock of a test; else the server's own are used."""
+        """Wall time and lease clock of a test; False: the server's own are used."""
         if self.clock is not None:
             return self.clock.wall(), self.clock.boot()
         return False, False
@@ -172,15 +178,15 @@ class RedisLink:
     ) -> list[Any]:
         key = self.location.key
         try:
-            answer: list[Any] = connection.say("EVALSHA", script.sha, 1, key, *arguments)
+            answer: list[Any] = connection.execute("EVALSHA", script.sha, 1, key, *arguments)
         except exceptions.ResponseError as error:
             if not is_missing_script(error):
                 raise
-            answer = connection.say("EVAL", script.text, 1, key, *arguments)
+            answer = connection.execute("EVAL", script.text, 1, key, *arguments)
         return answer
 
     def _check(self, connection: Connection, *, migrate: bool) -> None:
-        """Whether this server will do, and whether its store is one for this version."""
+        """Refuse a server that does not fit, or whose store is not one for this version."""
         schema.check_server(connection, self.location)
         wall = self.clock.wall() if self.clock else False
         head = packed((wall, schema.new_epoch(), *schema.VERSIONS, connection.run))
@@ -208,7 +214,7 @@ class RedisLink:
             self.connections.give_back(connection, urgent=urgent)
 
     def _goes_on(self, error: exceptions.ResponseError) -> bool:
-        """Whether another server may do what this one has not."""
+        """Whether to try the call again, on another server."""
         if self.location.kind == "cluster" and (address := moved_to(error)):
             self.connections.forget(address)
             return True

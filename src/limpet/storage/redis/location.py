@@ -1,4 +1,4 @@
-"""Where a Redis store is: its URL."""
+"""The URL of a Redis store."""
 
 import re
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ SCHEMES = tuple(_SCHEMES)
 class Location:
     """A parsed URL; `timeout_seconds` bounds every wait for the server.
 
-    The Sentinels may ask for a user and a password of their own, apart from those of the server.
+    The Sentinels may have a user and a password of their own, apart from those of the server.
     """
 
     kind: Kind
@@ -56,16 +56,16 @@ class Location:
 
     @property
     def key(self) -> str:
-        """The key of the store itself; all others begin in the same way, with its hash tag."""
+        """The key of the store itself; all other keys begin with the same hash tag."""
         return f"{{{self.namespace}}}:store"
 
     @property
     def url(self) -> str:
-        """As it is shown: without the password."""
+        """The URL as it is shown: without the password."""
         scheme = {"single": "redis", "unix": "unix"}.get(self.kind, f"redis+{self.kind}")
         if self.tls:
             scheme = scheme.replace("redis", "rediss", 1)
-        who = f"{self.username or ''}:***@" if self.password else ""
+        user = f"{self.username or ''}:***@" if self.password else ""
         query = [] if self.namespace == "limpet" else [f"namespace={self.namespace}"]
         if self.kind == "unix":
             where = self.path
@@ -74,7 +74,7 @@ class Location:
             where = ",".join(f"{_bracketed(host)}:{port}" for host, port in self.hosts)
             where += f"/{self.service}" if self.kind == "sentinel" else ""
             where += "" if self.kind == "cluster" else f"/{self.db}"
-        return f"{scheme}://{who}{where}" + (f"?{'&'.join(query)}" if query else "")
+        return f"{scheme}://{user}{where}" + (f"?{'&'.join(query)}" if query else "")
 
 
 def _bracketed(host: str) -> str:
@@ -118,7 +118,7 @@ def parse(url: str) -> Location:
         names = ("sentinel_username", "sentinel_password")
         watchers = {name: settings.pop(name, None) for name in names}
     if settings:
-        # What looks like no name at all may be the rest of a password.
+        # A setting that does not look like a name may be the rest of a password: it is not shown.
         named = ", ".join(sorted(filter(str.isidentifier, settings))) or "after a question mark"
         raise InvalidOption(
             f"store URL {shown}: unknown setting {named}; a Redis store knows "
@@ -153,13 +153,13 @@ def _seconds(shown: str, text: str) -> float:
 
 def _addresses(shown: str, where: str, port: int) -> tuple[Address, ...]:
     found = []
-    for each in (where or "localhost").split(","):
-        host, given = each, ""
-        if each.startswith("["):
-            host, _, given = each[1:].partition("]")
+    for address in (where or "localhost").split(","):
+        host, given = address, ""
+        if address.startswith("["):
+            host, _, given = address[1:].partition("]")
             given = given.removeprefix(":")
-        elif ":" in each:
-            host, _, given = each.partition(":")
+        elif ":" in address:
+            host, _, given = address.partition(":")
         if not host or (given and not given.isdigit()):
             raise InvalidOption(f"store URL {shown}: {_EXAMPLES}.")
         found.append((host, int(given or port)))

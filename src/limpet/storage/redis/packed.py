@@ -1,4 +1,4 @@
-"""What is packed beside a job's row, each field as far as it can be read."""
+"""Reads what is packed beside a job's row, each field as far as it can be read."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ unpacked = msgspec.msgpack.decode
 
 
 def word(value: bytes) -> str:
-    """Bytes of the store as text; what is none is shown as such."""
+    """Bytes of the store as text; bytes that are not UTF-8 are shown as such."""
     return value.decode(errors="replace")
 
 
@@ -81,9 +81,9 @@ _paths_decoder = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 def progress_of(job: str, kept: bytes | None, token: int, faults: list[str]) -> Progress | None:
     if kept is None:
         return None
-    said = or_else("job", job, "progress", _progress_decoder, kept, None, faults)
-    # It belongs to the attempt that said it.
-    return Progress(*said[1:]) if said is not None and said[0] == token else None
+    found = or_else("job", job, "progress", _progress_decoder, kept, None, faults)
+    # Progress belongs to the attempt that reported it.
+    return Progress(*found[1:]) if found is not None and found[0] == token else None
 
 
 def _progress_decoder(kept: bytes) -> tuple[int, float, float | None, str, int] | None:

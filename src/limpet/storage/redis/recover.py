@@ -1,4 +1,4 @@
-"""Sessions that are over, and the jobs they leave: expire, recover, release."""
+"""Sessions that are over and the jobs that they leave: expire, recover, release."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,17 +12,17 @@ from limpet.storage.contract.answers import Outlook, Recovered
 from limpet.storage.redis.link import RedisLink
 from limpet.storage.redis.rows import rejected_of
 from limpet.storage.redis.settle import cause_text
-from limpet.storage.redis.told import session_of
+from limpet.storage.redis.timeline import session_of
 
 
 def expire(link: RedisLink, until: int | None, longest: timedelta | None) -> tuple[Session, ...]:
-    """Mark what is overdue, and list what is dead and still has jobs; see `SweepVerbs.expire`."""
-    # Asked for apart: while the script waits for a server that is busy or frozen, so do the
-    # renewals of others, and these came to it before the script did.
-    asked = outlook(link, longest).now
-    at_most = asked if until is None else min(asked, until)
-    _, now_lease, told = link.call("expire", at_most, _or_false(longest))
-    return tuple(session_of(id_, fields, int(now_lease)) for id_, fields in told)
+    """End overdue sessions and list dead ones that still have jobs; see `SweepVerbs.expire`."""
+    # The lease clock is read in a call before: expire may have to wait for a server that is busy or
+    # frozen. Renewals of others wait there too, and they reached the server before expire did.
+    now = outlook(link, longest).now
+    over_by = now if until is None else min(now, until)
+    _, now_lease, found = link.call("expire", over_by, _or_false(longest))
+    return tuple(session_of(id_, fields, int(now_lease)) for id_, fields in found)
 
 
 def outlook(link: RedisLink, longest: timedelta | None) -> Outlook:
@@ -33,7 +33,7 @@ def outlook(link: RedisLink, longest: timedelta | None) -> Outlook:
 
 
 def _or_false(longest: timedelta | None) -> int | bool:
-    """A limit as scripts take it."""
+    """A limit as the scripts read it."""
     return False if longest is None else microseconds(longest)
 
 
@@ -48,8 +48,8 @@ def release(
 ) -> tuple[Rejected, ...]:
     """Hand jobs back uncharged; see `HolderVerbs.release`."""
     why = cause_text(cause)
-    said = [
+    settlements = [
         (place, "release", job, token, holder, why)
         for place, (job, holder, token) in enumerate(leases, 1)
     ]
-    return rejected_of(link.call("release", session, said)[1])
+    return rejected_of(link.call("release", session, settlements)[1])

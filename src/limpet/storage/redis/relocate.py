@@ -1,4 +1,4 @@
-"""A store that moves to another place: the steps of the move."""
+"""The steps of a store's move to another place."""
 
 from limpet.storage.contract.relocation import Relocated, Relocation, need_of, relocation_of
 from limpet.storage.redis.link import RedisLink

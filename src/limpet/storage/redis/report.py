@@ -14,22 +14,22 @@ from limpet.storage.redis.rows import rejected_of
 
 
 def report(link: RedisLink, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
-    """Keep what running attempts say; see `HolderVerbs.report`."""
-    said = [_told(each) for each in reports]
-    answer = link.call("report", session, MOST_LINES, said)[1]
+    """Keep what running attempts report; see `HolderVerbs.report`."""
+    encoded = [_encode(report_) for report_ in reports]
+    answer = link.call("report", session, MOST_LINES, encoded)[1]
     return rejected_of(answer)
 
 
-def _told(said: Report) -> tuple[Any, ...]:
-    job, holder, token = said.lease
+def _encode(report_: Report) -> tuple[Any, ...]:
+    job, holder, token = report_.lease
     progress: msgspec.Raw | bool = False
-    if said.progress is not None:
-        now = said.progress
+    if report_.progress is not None:
+        now = report_.progress
         total = None if now.total is None else float(now.total)
         values = (token, float(now.done), total, clean(now.note[:NOTE_KEPT]), now.at)
         progress = as_text(packed(values))
     lines = [
         as_text(packed((line.at, clean(line.level), clean(line.message[:LINE_KEPT]))))
-        for line in said.lines[-MOST_LINES:]
+        for line in report_.lines[-MOST_LINES:]
     ]
     return job, token, holder, progress, lines

@@ -1,4 +1,4 @@
-"""What the scripts keep as nouns of the domain; layout.py says what stands where in it."""
+"""Turns what the scripts keep into types of the domain; layout.py defines the fields."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -44,7 +44,7 @@ def number_of(parts: Sequence[Any]) -> int:
 
 
 def _read(text: bytes) -> tuple[RowFields, str, str, str]:
-    """What a row says, and its session, queue and task."""
+    """The fields of a row, and its session, queue and task."""
     row = RowFields._make(_ROW.unpack_from(text))
     line = _ROW.size + row.session_length
     queue, _, task = word(text[line:]).partition("/")
@@ -52,7 +52,7 @@ def _read(text: bytes) -> tuple[RowFields, str, str, str]:
 
 
 def job_of(parts: Sequence[Any]) -> Job:
-    """A job from its parts, as include/told_jobs.lua lists them."""
+    """A job from its parts, as include/job_parts.lua lists them."""
     id_, text, blob, extra, result, result_secrets, error, progress, blocked, *shaped = parts
     row, session, queue, task = _read(text)
     name = word(id_)
@@ -112,9 +112,9 @@ def parcel_of(parts: Sequence[Any]) -> Parcel:
     payload_version, args, options, secrets = payload_of(name, blob, [])
     key, unique, parent, root, weight_class, rules = extra_of(name, extra, [])
     pending, relaunch_at = shaped
-    said = or_else("job", name, "progress", unpacked, progress, None) if progress else None
-    said_token, done, total, note, said_at = (
-        said if isinstance(said, list) and len(said) == 5 else (None,) * 5
+    found = or_else("job", name, "progress", unpacked, progress, None) if progress else None
+    progress_token, done, total, note, progress_at = (
+        found if isinstance(found, list) and len(found) == 5 else (None,) * 5
     )
     return Parcel(
         number=number_of(parts),
@@ -151,11 +151,11 @@ def parcel_of(parts: Sequence[Any]) -> Parcel:
         result_secrets=to_json(packed_paths(name, result_secrets, [])) if result_secrets else None,
         error=_text(error),
         blocked=_text(blocked),
-        said_token=said_token,
+        progress_token=progress_token,
         done=done,
         total=total,
         note=note,
-        said_at=said_at,
+        progress_at=progress_at,
         rules=to_json(rules) if rules else None,
         pending=or_else("job", name, "pending", int, pending or 0, 0),
         relaunch_at=None if relaunch_at is None else int(float(relaunch_at)),
@@ -163,34 +163,34 @@ def parcel_of(parts: Sequence[Any]) -> Parcel:
     )
 
 
-def row_of(each: Parcel, flags: int) -> bytes:
+def row_of(parcel: Parcel, flags: int) -> bytes:
     """The row of a job that comes from another store; it does not run."""
-    session = (each.session or "").encode()
+    session = (parcel.session or "").encode()
     row = RowFields(
-        state=STATES.index(State(each.state)) + 1,
+        state=STATES.index(State(parcel.state)) + 1,
         begun=0,
-        token=each.token,
+        token=parcel.token,
         seq=0,
         pool=0,
-        claimed_at=_or_none(each.claimed_at),
-        finished_at=_or_none(each.finished_at),
-        suspect=each.suspect,
-        last_run=each.last_run,
+        claimed_at=_or_none(parcel.claimed_at),
+        finished_at=_or_none(parcel.finished_at),
+        suspect=parcel.suspect,
+        last_run=parcel.last_run,
         flags=flags,
-        round=each.round,
-        failures=each.failures,
-        orphans=each.orphans,
-        strikes=each.strikes,
-        expires_at=_or_none(each.expires_at),
-        deadline_at=_or_none(each.deadline_at),
-        requested_at=_or_none(each.cancel_requested_at),
-        priority=each.priority,
-        ready_at=each.ready_at,
-        created_at=each.created_at,
-        number=each.number.to_bytes(6, "big"),
+        round=parcel.round,
+        failures=parcel.failures,
+        orphans=parcel.orphans,
+        strikes=parcel.strikes,
+        expires_at=_or_none(parcel.expires_at),
+        deadline_at=_or_none(parcel.deadline_at),
+        requested_at=_or_none(parcel.cancel_requested_at),
+        priority=parcel.priority,
+        ready_at=parcel.ready_at,
+        created_at=parcel.created_at,
+        number=parcel.number.to_bytes(6, "big"),
         session_length=len(session),
     )
-    return _ROW.pack(*row) + session + f"{each.queue}/{each.task}".encode()
+    return _ROW.pack(*row) + session + f"{parcel.queue}/{parcel.task}".encode()
 
 
 def _or_none(at: int | None) -> int:
@@ -202,7 +202,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def claimed_alone(id_: bytes, text: bytes, blob: bytes | None) -> ClaimedJob:
-    """A job that was claimed, from its row and its payload, whatever that holds."""
+    """A claimed job from its row and its payload, even where the payload is nonsense."""
     row, session, queue, task = _read(text)
     payload: list[Any] = or_else("job", word(id_), "payload", five, blob or b"", [None] * 5)
     return claimed_of(
@@ -226,16 +226,16 @@ def _result(state: State, value: bytes | None) -> str | None:
     return word(value)
 
 
-_verdicts = msgspec.msgpack.Decoder(list[tuple[int, str, str, int, Answer]]).decode
+_rejected_decoder = msgspec.msgpack.Decoder(list[tuple[int, str, str, int, Answer]]).decode
 
 
-def rejected_of(told: bytes) -> tuple[Rejected, ...]:
-    """The settlements that were not applied, in the order in which they were said."""
-    if not told:
+def rejected_of(encoded: bytes) -> tuple[Rejected, ...]:
+    """The settlements that were not applied, in the order in which they were sent."""
+    if not encoded:
         return ()
     return tuple(
         Rejected(Lease(job, holder, token), answer)
-        for _, job, holder, token, answer in sorted(_verdicts(told))
+        for _, job, holder, token, answer in sorted(_rejected_decoder(encoded))
     )
 
 

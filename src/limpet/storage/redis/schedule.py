@@ -1,4 +1,4 @@
-"""Schedules: put, paused, removed; and ticks, each fired once."""
+"""Puts, pauses and removes schedules; fires each of their ticks once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,42 +19,42 @@ from limpet.storage.sql.schedules import checked
 
 @of_texts
 def put(link: RedisLink, schedule: Schedule) -> bool:
-    """Put or change one; see `ScheduleVerbs.put_schedule`."""
+    """Add or change a schedule; see `ScheduleVerbs.put_schedule`."""
     definition = SchedulePiece.of(schedule).definition
-    told = (schedule.id, schedule.timing.text, definition, schedule.next_at)
-    return bool(link.call("put_schedule", *told)[1])
+    fields = (schedule.id, schedule.timing.text, definition, schedule.next_at)
+    return bool(link.call("put_schedule", *fields)[1])
 
 
 def remove(link: RedisLink, id_: str) -> bool:
-    """Remove one; see `ScheduleVerbs.remove_schedule`."""
+    """Remove a schedule; see `ScheduleVerbs.remove_schedule`."""
     return bool(link.call("remove_schedule", id_)[1])
 
 
 def pause(link: RedisLink, id_: str, paused: bool, next_at: int | None) -> bool:
-    """Stop or resume one; see `ScheduleVerbs.pause_schedule`."""
+    """Stop or resume a schedule; see `ScheduleVerbs.pause_schedule`."""
     return bool(link.call("pause_schedule", id_, paused, next_at or False)[1])
 
 
 def every(link: RedisLink) -> tuple[Schedule, ...]:
-    """All of them, by id."""
+    """All schedules, by id."""
     found = schedules_of(link.call("schedules", False, False, 0)[1])
     return tuple(sorted(found, key=lambda schedule: schedule.id))
 
 
 def find(link: RedisLink, id_: str) -> Schedule | None:
-    """One, or None."""
+    """One schedule, or None."""
     return next(iter(schedules_of(link.call("schedules", id_, False, 0)[1])), None)
 
 
 def due(link: RedisLink, until: int) -> tuple[tuple[Schedule, ...], int | None]:
-    """What ticks by then; see `ScheduleVerbs.due_schedules`."""
+    """The schedules that tick by a time; see `ScheduleVerbs.due_schedules`."""
     _, found, *later = link.call("schedules", False, until, CHUNK)
     first = later[0] if later else None
     return tuple(schedules_of(found)), None if first is None else int(first)
 
 
 def schedules_of(pairs: Sequence[bytes]) -> list[Schedule]:
-    """The schedules of pairs of id and what is kept of it, but for what cannot be read."""
+    """Schedules from pairs of id and stored text; those that cannot be read are left out."""
     return readable(zip(pairs[::2], pairs[1::2], strict=True), _schedule)
 
 
@@ -64,7 +64,7 @@ def _schedule(pair: tuple[bytes, bytes | None]) -> Schedule:
 
 
 def _read(name: str, kept: bytes | None) -> Schedule:
-    # What is not set is false.
+    # A field that is not set is false.
     if kept is None:
         raise ValueError("there is none")
     _, definition, next_at, paused, last_at, last_job, *counted = unpacked(kept)
@@ -104,10 +104,12 @@ def _fire(link: RedisLink, seen: Schedule, jobs: Sequence[NewJob], *when: int) -
     _, *answer = link.call(
         "tick", seen.id, *when, seen.overlap, delay, number, shapes, kinds, extras, texts=texts
     )
-    outcome, next_at, last_job, *told = (*answer, None, None)[: max(len(answer), 3)]
+    outcome, next_at, last_job, *fired = (*answer, None, None)[: max(len(answer), 3)]
     return Ticked(
         outcome.decode(),
-        tuple(receipts_of([job.id for job in jobs], told[0].decode(), *told[1:])) if told else (),
+        tuple(receipts_of([job.id for job in jobs], fired[0].decode(), *fired[1:]))
+        if fired
+        else (),
         None if next_at is None else int(next_at),
         None if last_job is None else last_job.decode(),
     )

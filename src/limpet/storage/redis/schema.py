@@ -1,4 +1,4 @@
-"""Which servers will do, and which version a store has."""
+"""Checks whether a server and the version of its store will do."""
 
 import os
 
@@ -21,13 +21,14 @@ def new_epoch() -> str:
 
 
 def check_server(connection: Connection, location: Location) -> None:
-    """Refuse a server on which the promises could not be kept; say why.
+    """Refuse a server on which the promises could not be kept, with the reason.
 
-    One that forbids INFO or PUBLISH to this user answers with an error, and is refused by it:
-    nobody would notice older data, or that jobs may be thrown away, or that a job is ready.
+    A server that forbids INFO or PUBLISH to this user answers with an error, which is the refusal.
+    Without INFO nobody would notice older data, or that jobs may be evicted; without PUBLISH
+    nobody would notice that a job is ready.
     """
-    facts = {**connection.facts, **facts_of(connection.say("INFO", "memory"))}
-    connection.say("PUBLISH", location.key.removesuffix("store") + "probe", "")
+    facts = {**connection.facts, **facts_of(connection.execute("INFO", "memory"))}
+    connection.execute("PUBLISH", location.key.removesuffix("store") + "probe", "")
     version = engine_of(facts)[1]
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers and numbers < _OLDEST_SERVER:
@@ -38,15 +39,15 @@ def check_server(connection: Connection, location: Location) -> None:
     if policy != "noeviction":
         raise StoreRefused(
             f"{location.url} is set to maxmemory-policy {policy}: when its memory is full it would "
-            f"throw jobs away without a word. Set maxmemory-policy to noeviction; then enqueue is "
+            f"throw jobs away silently. Set maxmemory-policy to noeviction; then enqueue is "
             f"refused when the memory is full, and nothing is lost."
         )
 
 
 def check_version(location: Location, *versions: int) -> None:
-    """Refuse a store that was made by a version that this one cannot work with.
+    """Refuse a store of a version that this code cannot work with.
 
-    `versions`: its own, the oldest and the newest that may work on it; as far as they are there.
+    `versions`: that of the store, the oldest and the newest that may work on it, as far as kept.
     """
     if len(versions) != 3:
         raise SchemaMismatch(f"{location.url} has Limpet's keys but no version; restore a backup.")
@@ -64,7 +65,7 @@ def check_version(location: Location, *versions: int) -> None:
 
 
 def engine_of(facts: dict[str, str]) -> tuple[str, str]:
-    """The server's name and version; Valkey also tells a version of Redis that it is like."""
+    """The server's name and version; Valkey also gives the version of Redis that it resembles."""
     if "valkey_version" in facts:
         return "Valkey", facts["valkey_version"]
     return "Redis", facts.get("redis_version", "")

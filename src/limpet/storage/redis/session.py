@@ -1,4 +1,4 @@
-"""Sessions: register, renew, end, and what they hold."""
+"""Registers, renews and ends sessions, and lists what they hold."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from limpet.storage.contract.answers import Registered, Renewed
 from limpet.storage.contract.refusals import session_dead, session_not_known
 from limpet.storage.records.task_sets import tasks_digest
 from limpet.storage.records.texts import to_json
-from limpet.storage.redis.exchange import leases_told
+from limpet.storage.redis.exchange import encode_leases
 from limpet.storage.redis.link import RedisLink
 from limpet.storage.redis.settle import cause_text
 
@@ -38,7 +38,7 @@ def register(link: RedisLink, new: NewSession) -> Registered:
         tasks_digest(new.tasks),
         sorted(new.tasks),
         pools,
-        [each for pair in about.items() for each in pair],
+        [word for pair in about.items() for word in pair],
     )
     if code:
         raise session_dead(new.id)
@@ -52,7 +52,7 @@ def renew(
     """Renew a lease; see `HolderVerbs.renew`."""
     answered = link.answered.get(session, 0)
     code, *answer = link.call(
-        "renew", session, leases_told(begun), draining, stepped, answered, urgent=True
+        "renew", session, encode_leases(begun), draining, stepped, answered, urgent=True
     )
     if code:
         raise session_not_known(session)
@@ -69,16 +69,16 @@ def renew(
 
 
 def held(link: RedisLink, session: str) -> tuple[Lease, ...]:
-    """What the store thinks the session holds."""
+    """The jobs that a session holds, as the store sees it."""
     return _leases(session, link.call("held", session)[1])
 
 
 def _leases(session: str, pairs: Sequence[bytes]) -> tuple[Lease, ...]:
-    told = zip(pairs[::2], pairs[1::2], strict=True)
-    return tuple(Lease(job.decode(), session, int(token)) for job, token in told)
+    held_ = zip(pairs[::2], pairs[1::2], strict=True)
+    return tuple(Lease(job.decode(), session, int(token)) for job, token in held_)
 
 
 def end(link: RedisLink, session: str, cause: Cause) -> bool:
-    """Mark a session dead; True if it was not."""
+    """Mark a session dead; True if it was not dead before."""
     link.answered.pop(session, None)
     return bool(link.call("end", session, cause_text(cause), cause.charged)[1])

@@ -1,4 +1,4 @@
-"""Settlements as the scripts read them: plain successes in columns, all others one by one."""
+"""Encodes settlements for the scripts: plain successes in columns, all others one by one."""
 
 import struct
 from collections.abc import Sequence
@@ -34,27 +34,29 @@ class SettledBatch(NamedTuple):
     others: list[tuple[Any, ...]]
 
 
-def told(session: str, settlements: Sequence[Settlement]) -> SettledBatch:
-    """Sort them by how they are sent."""
+def encode_settlements(session: str, settlements: Sequence[Settlement]) -> SettledBatch:
+    """Settlements as an exchange sends them."""
     if not settlements:
         return SettledBatch(0, None, [], [])
-    done = [each for each in settlements if type(each) is Complete]
-    ids = [each.lease.job for each in done]
+    done = [settlement for settlement in settlements if type(settlement) is Complete]
+    ids = [complete.lease.job for complete in done]
     if not done or not _plain(session, settlements, done, ids):
-        others = [_one(place, each) for place, each in enumerate(settlements, 1)]
+        others = [_one(place, settlement) for place, settlement in enumerate(settlements, 1)]
         return SettledBatch(0, None, [], others)
-    tokens = [each.lease.token for each in done]
+    tokens = [complete.lease.token for complete in done]
     if len(set(tokens)) == 1:
         del tokens[1:]
     texts: list[str | bytes] = [*ids, struct.pack(f">{len(tokens)}Q", *tokens)]
-    for each in done:
-        if each.result != "null":
-            texts += (each.lease.job, each.result)
+    for complete in done:
+        if complete.result != "null":
+            texts += (complete.lease.job, complete.result)
     if len(done) == len(settlements):
         return SettledBatch(len(done), None, texts, [])
-    places = [place for place, each in enumerate(settlements, 1) if type(each) is Complete]
+    places = [place for place, other in enumerate(settlements, 1) if type(other) is Complete]
     others = [
-        _one(place, each) for place, each in enumerate(settlements, 1) if type(each) is not Complete
+        _one(place, other)
+        for place, other in enumerate(settlements, 1)
+        if type(other) is not Complete
     ]
     return SettledBatch(len(done), places, texts, others)
 
@@ -62,7 +64,7 @@ def told(session: str, settlements: Sequence[Settlement]) -> SettledBatch:
 def _plain(
     session: str, settlements: Sequence[Settlement], done: Sequence[Complete], ids: Sequence[str]
 ) -> bool:
-    """Whether every job has one word, and every success is the caller's own and has nothing beside
+    """Whether each job has one settlement, and each success is the caller's own and has nothing but
     its result.
     """
     jobs = set(ids)
@@ -76,7 +78,10 @@ def _plain(
             return False
     if len(done) == len(settlements):
         return True
-    return not any(type(each) is not Complete and each.lease.job in jobs for each in settlements)
+    return not any(
+        type(settlement) is not Complete and settlement.lease.job in jobs
+        for settlement in settlements
+    )
 
 
 def _one(place: int, settlement: Settlement) -> tuple[Any, ...]:
@@ -111,11 +116,11 @@ def _one(place: int, settlement: Settlement) -> tuple[Any, ...]:
 
 
 def _incomplete(flow: str) -> str:
-    """Why a job fails whose flow is not wholly staged."""
+    """The cause of the failure of a job whose flow is not wholly staged."""
     error = FlowIncomplete(flow)
     return cause_text(Raised(type(error).__name__, str(error)))
 
 
 def cause_text(cause: Cause) -> str:
-    """A cause as it is kept."""
+    """A cause as the store keeps it."""
     return to_json(cause.record())

@@ -37,7 +37,7 @@ from limpet.storage.redis.gate import GateStore
 from limpet.storage.redis.invariants import invariants
 from limpet.storage.redis.link import RedisLink
 from limpet.storage.redis.location import parse
-from limpet.storage.redis.mend import mend
+from limpet.storage.redis.repair_store import repair_store
 from limpet.storage.redis.report import report
 from limpet.storage.redis.schedule import ScheduleStore
 
@@ -59,10 +59,10 @@ class RedisStore(ScheduleStore, GateStore):
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
-        turn: Callable[[], None] = store.at_once,
+        before_write: Callable[[], None] = store.write_at_once,
     ) -> list[answers.Receipt]:
         at_most_a_chunk(jobs)
-        return enqueue(self._link, jobs, caps, all_or_none, fence, turn)
+        return enqueue(self._link, jobs, caps, all_or_none, fence, before_write)
 
     def enqueue_within(
         self,
@@ -236,7 +236,7 @@ class RedisStore(ScheduleStore, GateStore):
     def info(self) -> answers.StoreInfo:
         fields = self._link.call("info")[1]
         kept = dict(zip(fields[::2], fields[1::2], strict=True))
-        engine, durable = durability.told(self._link)
+        engine, durable = durability.engine_and_durability(self._link)
         return answers.StoreInfo(
             url=self._location.url,
             durability=durable,
@@ -254,8 +254,8 @@ class RedisStore(ScheduleStore, GateStore):
     def invariants(self) -> tuple[answers.Broken, ...]:
         return invariants(self._link)
 
-    def mend(self) -> tuple[answers.Mended, ...]:
-        return mend(self._link)
+    def repair_store(self) -> tuple[answers.Repaired, ...]:
+        return repair_store(self._link)
 
     # -- move to another place
 

@@ -1,10 +1,10 @@
-"""A job that exists if and only if the user's own transaction commits: not with Redis."""
+"""Refuses `within=`: Redis cannot enqueue a job in the user's own transaction."""
 
 from limpet.domain.errors import TransactionRefused
 
 
 def refuse(connection: object) -> TransactionRefused:
-    """Redis has no transactions that another database's could commit with."""
+    """Redis has no transactions that could commit together with those of another database."""
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
     return TransactionRefused(
         f"within= was given a {kind}, but the store is Redis, which cannot commit together with "

@@ -1,19 +1,19 @@
-"""Which leases hold, from what a store has read about them."""
+"""Which leases hold, decided from the rows that a store in SQL has read about them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from limpet.domain.job import Counters
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Rejected
-from limpet.storage.sql.outcome import Held
+from limpet.storage.sql.outcome import HeldRow
 from limpet.storage.sql.rows import Row
 
 
-def held_of(lease: Lease, columns: Row) -> Held:
-    """A job's row, its columns from `n` to `expires_at` as `fence.holding` lists them."""
+def held_row(lease: Lease, columns: Row) -> HeldRow:
+    """A held job from its columns, `n` to `expires_at` in the order of `fence.holding`."""
     (n, queue, sort_key, ready_at, failures, orphans, strikes, last_run, begun, claimed_at,
      deadline_at, requested_at, priority, suspect, expires_at) = columns  # fmt: skip
-    return Held(
+    return HeldRow(
         n=n,
         lease=lease,
         queue=queue,
@@ -38,20 +38,20 @@ def holding(
     rows: Iterable[Row],
     *,
     once: bool,
-) -> tuple[dict[int, Held], dict[Lease, str]]:
-    """The leases that hold, by their place in the list, and the first word on each.
+) -> tuple[dict[int, HeldRow], dict[Lease, str]]:
+    """The rows of leases that hold, by their place in the list, and the first report on each lease.
 
-    `rows` are those of `fence.holding`: the place, then the columns of `held_of`. With `once`, the
-    first of two words on one lease counts.
+    `rows`: of `fence.holding`: the place, then the columns of `held_row`. `tried`: the kind of
+    report for each lease. With `once`, only the first of two reports on one lease counts.
     """
-    held: dict[int, Held] = {}
+    held: dict[int, HeldRow] = {}
     first: dict[Lease, str] = {}
     for row in rows:
         place = int(row[0])
         lease = leases[place]
         if lease.session == session and not (once and lease in first):
             first[lease] = tried[place]
-            held[place] = held_of(lease, row[1:16])
+            held[place] = held_row(lease, row[1:16])
     return held, first
 
 
@@ -59,15 +59,16 @@ def verdicts(
     session: str,
     leases: Sequence[Lease],
     tried: Sequence[str],
-    held: Mapping[int, Held],
+    held: Mapping[int, HeldRow],
     first: Mapping[Lease, str],
     rows: Iterable[Row],
 ) -> tuple[list[Rejected], dict[tuple[int | str, int], str]]:
-    """Why the others do not hold, and what is to be told on whose timeline: (job, token) → word.
+    """Why the other leases do not hold, and the late reports for the timelines of their jobs:
+    (job, token) → kind of report.
 
-    `rows` are those of `fence.verdict`: the place, the job as the store names it (None when it is
-    gone), and whether the report was accepted before. The same word again on a lease that holds is
-    its repeat, another is late.
+    `rows`: of `fence.verdict`: the place, the job as the store names it (None when it is gone), and
+    whether the report was accepted before. On a lease that holds, the same kind of report again is
+    a repeat; another kind is late.
     """
     rejected = []
     complaints: dict[tuple[int | str, int], str] = {}

@@ -1,6 +1,6 @@
-"""What an outcome does to a job that is held: decided here, written by each store.
+"""Decides what an outcome does to a held job; each store in SQL writes the decision.
 
-Only what needs nothing but the row and the outcome; the store has checked that the lease holds.
+A decision needs only the row and the outcome; the store has checked that the lease holds.
 """
 
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ from limpet.domain.transition import (
     after_loss,
 )
 
-# A suspect that ends an attempt in one of these ways has been seen to run alone.
+# By one of these moves at the end of its attempt, a suspect has shown that it can run alone.
 _RAN_ALONE = frozenset({Move.RETRY, Move.SNOOZE, Move.FAN_OUT})
 
 
-class Held(NamedTuple):
+class HeldRow(NamedTuple):
     """The row of a job whose lease holds."""
 
     n: int
@@ -57,12 +57,12 @@ class Held(NamedTuple):
 
 
 class Facts(Protocol):
-    """What the store is asked about a held job only where it matters."""
+    """Facts about a held job that the store reads only when they matter."""
 
-    def has_orphan_hook(self, job: Held) -> bool: ...
+    def has_orphan_hook(self, job: HeldRow) -> bool: ...
 
-    def request(self, job: Held) -> Cause:
-        """Why somebody asked for the cancellation, in their words."""
+    def request(self, job: HeldRow) -> Cause:
+        """The cause of the cancellation request."""
         ...
 
 
@@ -76,16 +76,16 @@ class TimelineEntry:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a held job goes, and all that is written about it.
+    """Where a held job goes, and everything that is written about it.
 
-    `holder`: who stays on the row; None for a dead one, so that it is never answered `already`.
-    `settled`: the move that was accepted, so that its repeat is known. `error`: what is kept as
-    the job's error, None to leave it.
+    `entries`: for the timeline. `holder`: the session that stays on the row; None for a dead one,
+    so that its repeats are never answered `already`. `settled`: the move that was accepted, by
+    which its repeat is recognised. `error`: the job's new error, None to keep the old one.
     """
 
     move: Move
     target: State
-    told: tuple[TimelineEntry, ...]
+    entries: tuple[TimelineEntry, ...]
     holder: str | None
     settled: Move | None
     sort_key: int
@@ -102,8 +102,8 @@ class Decision:
         return self.target in FINAL
 
 
-def decide(row: Held, settlement: Settlement, facts: Facts) -> Decision:
-    """What the outcome of an attempt does."""
+def decide(row: HeldRow, settlement: Settlement, facts: Facts) -> Decision:
+    """Decide what the outcome of an attempt does."""
     match settlement:
         case Complete():
             return _moved(row, Move.COMPLETE, State.SUCCEEDED, (), row.counters)
@@ -112,19 +112,19 @@ def decide(row: Held, settlement: Settlement, facts: Facts) -> Decision:
         case SnoozeUntil(at=at):
             return _again(row, Move.SNOOZE, at, None, facts)
         case Fail(error=error):
-            told = (TimelineEntry(EventName.FAILED, error),)
-            return _moved(row, Move.FAIL, State.FAILED, told, _failed_once(row))
+            entries = (TimelineEntry(EventName.FAILED, error),)
+            return _moved(row, Move.FAIL, State.FAILED, entries, _failed_once(row))
         case Quarantine() if row.cancel_requested:
-            # Nobody would repair a job that is not wanted; it would wait for ever.
+            # Nobody would repair a job that was cancelled; it would wait for ever.
             return _cancelled(row, Move.CANCEL, None, row.counters, facts)
         case Quarantine(error=error):
-            told = (TimelineEntry(EventName.QUARANTINED, error),)
-            return _moved(row, Move.QUARANTINE, State.QUARANTINED, told, row.counters)
+            entries = (TimelineEntry(EventName.QUARANTINED, error),)
+            return _moved(row, Move.QUARANTINE, State.QUARANTINED, entries, row.counters)
         case AwaitChildren() if row.cancel_requested:
             return _cancelled(row, Move.FAN_OUT, None, row.counters, facts)
         case AwaitChildren():
-            told = (TimelineEntry(EventName.FANNED_OUT, None),)
-            return _moved(row, Move.FAN_OUT, State.BLOCKED, told, row.counters)
+            entries = (TimelineEntry(EventName.FANNED_OUT, None),)
+            return _moved(row, Move.FAN_OUT, State.BLOCKED, entries, row.counters)
         case Cancel():
             return _cancelled(row, Move.CANCEL, None, row.counters, facts)
         case Release(cause=cause):
@@ -137,16 +137,16 @@ def decide(row: Held, settlement: Settlement, facts: Facts) -> Decision:
             assert_never(settlement)
 
 
-def released(row: Held, cause: Cause, facts: Facts) -> Decision:
-    """Running → ready in its old place, uncharged; → cancelled where that was requested."""
+def released(row: HeldRow, cause: Cause, facts: Facts) -> Decision:
+    """Running → ready in its old place, uncharged; → cancelled if that was requested."""
     if row.cancel_requested:
         return _cancelled(row, Move.RELEASE, None, row.counters, facts)
-    told = (TimelineEntry(EventName.RELEASED, cause),)
-    return _moved(row, Move.RELEASE, State.READY, told, row.counters)
+    entries = (TimelineEntry(EventName.RELEASED, cause),)
+    return _moved(row, Move.RELEASE, State.READY, entries, row.counters)
 
 
 def lost(
-    row: Held,
+    row: HeldRow,
     cause: Cause,
     facts: Facts,
     *,
@@ -155,10 +155,10 @@ def lost(
     alone: bool | None,
     accepted: bool,
 ) -> Decision:
-    """Running → ready, failed at a cap, or cancelled where that was requested.
+    """Running → ready, failed at a cap, or cancelled if that was requested.
 
-    `accepted`: the holder itself reported the loss, so a repeat of it is known. Otherwise the
-    holder is dead, and whatever it still says is late.
+    `accepted`: the holder itself reported the loss, so its repeat is recognised. Otherwise the
+    holder is dead, and any further report of it is late.
     """
     if row.cancel_requested:
         return _cancelled(row, move, cause, row.counters, facts, accepted=accepted)
@@ -171,38 +171,38 @@ def lost(
         last_run=row.last_run,
         has_orphan_hook=facts.has_orphan_hook(row),
     )
-    told: tuple[TimelineEntry, ...] = (
+    entries: tuple[TimelineEntry, ...] = (
         TimelineEntry(EventName.ORPHANED if move is Move.ORPHAN else EventName.RECOVERED, cause),
     )
     if loss.target is State.FAILED:
-        # The loss first, then what it led to, so that the timeline lists every cause.
-        told += (TimelineEntry(EventName.FAILED, _capped(loss)),)
+        # The loss first, then the failure that follows, so that the timeline lists every cause.
+        entries += (TimelineEntry(EventName.FAILED, _capped(loss)),)
     return _moved(
-        row, move, loss.target, told, loss.counters, loss=loss, accepted=accepted, begun=begun
+        row, move, loss.target, entries, loss.counters, loss=loss, accepted=accepted, begun=begun
     )
 
 
 def lapsed(
     expires_at: int | None, deadline_at: int | None, now: int
 ) -> tuple[State, TimelineEntry]:
-    """What becomes of a waiting job for which it is too late."""
+    """Decide what becomes of a waiting job that is past its expiry or deadline."""
     if deadline_at is not None and deadline_at <= now:
         return State.FAILED, TimelineEntry(EventName.FAILED, DeadlinePassed(at=deadline_at))
     return State.CANCELLED, TimelineEntry(EventName.CANCELLED, Expired(at=expires_at or now))
 
 
-def _failed_once(row: Held) -> Counters:
+def _failed_once(row: HeldRow) -> Counters:
     before = row.counters
     return Counters(before.failures + 1, before.orphans, before.strikes)
 
 
-def _again(row: Held, move: Move, at: int, error: Cause | None, facts: Facts) -> Decision:
+def _again(row: HeldRow, move: Move, at: int, error: Cause | None, facts: Facts) -> Decision:
     counters = _failed_once(row) if move is Move.RETRY else row.counters
     if row.cancel_requested:
         return _cancelled(row, move, error, counters, facts)
     if row.deadline_at is not None and at >= row.deadline_at:
-        told = (TimelineEntry(EventName.FAILED, error or DeadlinePassed(at=row.deadline_at)),)
-        return _moved(row, move, State.FAILED, told, counters)
+        entries = (TimelineEntry(EventName.FAILED, error or DeadlinePassed(at=row.deadline_at)),)
+        return _moved(row, move, State.FAILED, entries, counters)
     event = EventName.RETRIED if move is Move.RETRY else EventName.SNOOZED
     return _moved(row, move, State.SCHEDULED, (TimelineEntry(event, error),), counters, ready_at=at)
 
@@ -214,22 +214,22 @@ def _capped(loss: Loss) -> Cause:
 
 
 def _cancelled(
-    row: Held,
+    row: HeldRow,
     move: Move,
     error: Cause | None,
     counters: Counters,
     facts: Facts,
     accepted: bool = True,
 ) -> Decision:
-    told = (TimelineEntry(EventName.CANCELLED, error or facts.request(row)),)
-    return _moved(row, move, State.CANCELLED, told, counters, accepted=accepted)
+    entries = (TimelineEntry(EventName.CANCELLED, error or facts.request(row)),)
+    return _moved(row, move, State.CANCELLED, entries, counters, accepted=accepted)
 
 
 def _moved(
-    row: Held,
+    row: HeldRow,
     move: Move,
     target: State,
-    told: tuple[TimelineEntry, ...],
+    entries: tuple[TimelineEntry, ...],
     counters: Counters,
     *,
     ready_at: int | None = None,
@@ -237,16 +237,16 @@ def _moved(
     accepted: bool = True,
     begun: bool = False,
 ) -> Decision:
-    # `expires` counts only until the first start, and time can pass only for what waits.
+    # `expires` counts only until the first start; only waiting jobs can lapse.
     started = row.begun or begun or move in _RAN_ALONE
     expires_at = None if started else row.expires_at
     ends = [at for at in (expires_at, row.deadline_at) if at is not None]
-    # A job that was handed back or lost has no error of its own, unless that was its end.
+    # A job that was handed back or lost has no error of its own, unless it ended by that.
     handed_back = target is State.READY
     return Decision(
         move=move,
         target=target,
-        told=told,
+        entries=entries,
         holder=row.lease.session if accepted else None,
         settled=move if accepted else None,
         sort_key=row.sort_key if ready_at is None else sort_key(ready_at, row.priority),
@@ -256,5 +256,5 @@ def _moved(
         last_run=loss.last_run if loss else row.last_run,
         expires_at=expires_at,
         lapses_at=min(ends, default=None) if target in WAITING else None,
-        error=None if handed_back or not told else told[-1].cause,
+        error=None if handed_back or not entries else entries[-1].cause,
     )

@@ -1,4 +1,4 @@
-"""Rows of a database as nouns of the domain; the columns are named in the order of its views."""
+"""Rows of a database as objects of the domain; columns are named in the order of the views."""
 
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
@@ -59,7 +59,7 @@ class JobRow(NamedTuple):
     secrets: str
     done: float | None
     total: float | None
-    note: Any  # none where nothing is done, and so is the next
+    note: Any  # None if there is no progress; so is the next
     at: Any
     value: str | None
     error: str | None
@@ -70,7 +70,7 @@ class JobRow(NamedTuple):
 
 
 class SessionRow(NamedTuple):
-    """The columns of the statement `inspect.sessions`, but for what a store adds."""
+    """The columns of the statement `inspect.sessions` that every store in SQL has."""
 
     id: str
     kind: str
@@ -92,7 +92,7 @@ class SessionRow(NamedTuple):
 
 
 def job_of(row: Row) -> Job:
-    """A row of the view `job_view`."""
+    """A job from a row of the view `job_view`."""
     kept = JobRow._make(row)
     progress = None if kept.done is None else Progress(kept.done, kept.total, kept.note, kept.at)
     id_ = kept.id
@@ -144,10 +144,10 @@ def _result(state: State, value: str | None) -> str | None:
 
 
 def event_of(job: str, row: Row) -> Event:
-    """A row of the events of that job: at, event, session, token, cause, claimed_at."""
+    """An event of a job from a row: at, event, session, token, cause, claimed_at."""
     at, event, session, token, cause, claimed_at = row
-    told = cause_in("job", job, cause, f"{event} event")
-    return Event(at, event_name(event), session, token, told, claimed_at)
+    read_cause = cause_in("job", job, cause, f"{event} event")
+    return Event(at, event_name(event), session, token, read_cause, claimed_at)
 
 
 def session_of(kept: SessionRow, *, over: bool) -> Session:
@@ -179,13 +179,13 @@ def session_of(kept: SessionRow, *, over: bool) -> Session:
 
 
 def lease_of(microseconds: int | str) -> timedelta:
-    """A lease as a store keeps it."""
+    """A lease from the number that a store keeps."""
     number = int(microseconds)
     return timedelta(microseconds=whole_number(number, "lease", 1))
 
 
 def lock_in(session: str, text: str | None, faults: list[str]) -> SessionLock | None:
-    """The lock of a session; none where it cannot be read, so that the lease decides."""
+    """The lock of a session; None if it cannot be read, so that the lease decides."""
     if not text:
         return None
     return or_else("session", session, "lock", _lock, text, None, faults)
@@ -196,7 +196,7 @@ def _lock(text: str) -> SessionLock | None:
 
 
 def schedules_in(session: str, text: str, faults: list[str]) -> frozenset[str]:
-    """The ids of the schedules that a session declares; none where they cannot be read."""
+    """The ids of the schedules that a session declares; none if they cannot be read."""
     return or_else("session", session, "schedules", _ids, text, frozenset(), faults)
 
 

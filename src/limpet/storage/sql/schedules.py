@@ -1,6 +1,6 @@
-"""Schedules of a store in SQL: what its script `schedule` and its own `enqueue` come to together.
+"""Schedules of a store in SQL: combines its script `schedule` and its own `enqueue`.
 
-Each function is called within one write transaction, or one read.
+Each function runs within one write transaction, or one read, of the store.
 """
 
 from abc import ABC, abstractmethod
@@ -31,18 +31,18 @@ _TAKEN_IN = ("new", "already")
 
 
 def schedule_of(row: Row) -> Schedule:
-    """A row of the script `schedule`."""
+    """A schedule from a row of the script `schedule`."""
     id_, definition, next_at, paused, last_at, last_job, fired, passed, changed_at = row
-    told = field("schedule", id_, "definition", partial(read, SchedulePiece), definition)
+    defined = field("schedule", id_, "definition", partial(read, SchedulePiece), definition)
     state = (next_at, bool(paused), last_at, last_job, fired, passed, changed_at)
-    piece = told.in_state(*state)
+    piece = defined.in_state(*state)
     return field("schedule", id_, "definition", lambda kept: checked(kept.schedule(id_)), piece)
 
 
 def checked(schedule: Schedule) -> Schedule:
-    """A schedule that came from a store, or a `ValueError` where its numbers are none.
+    """Check the numbers and names of a stored schedule; raises `ValueError`.
 
-    Its moments are looked at when it ticks: a time zone that is not known here may be elsewhere.
+    Its moments are checked when it ticks: a time zone unknown here may be known elsewhere.
     """
     job, timing = schedule.job, schedule.timing
     for name, value in (
@@ -65,7 +65,7 @@ def checked(schedule: Schedule) -> Schedule:
 
 
 def put(tx: Statements, schedule: Schedule, now: int | None) -> bool:
-    """Put or change one; see `ScheduleVerbs.put_schedule`."""
+    """Put or change a schedule; see `ScheduleVerbs.put_schedule`."""
     changed = tx.run(
         "schedule",
         "put",
@@ -79,12 +79,12 @@ def put(tx: Statements, schedule: Schedule, now: int | None) -> bool:
 
 
 def remove(tx: Statements, id_: str) -> bool:
-    """Remove one; see `ScheduleVerbs.remove_schedule`."""
+    """Remove a schedule; see `ScheduleVerbs.remove_schedule`."""
     return bool(tx.run("schedule", "remove", id=id_))
 
 
 def pause(tx: Statements, id_: str, paused: bool, next_at: int | None) -> bool:
-    """Stop or resume one; see `ScheduleVerbs.pause_schedule`."""
+    """Pause or resume a schedule; see `ScheduleVerbs.pause_schedule`."""
     if paused:
         tx.run("schedule", "pause", id=id_)
     else:
@@ -93,17 +93,17 @@ def pause(tx: Statements, id_: str, paused: bool, next_at: int | None) -> bool:
 
 
 def find(tx: Statements, id_: str) -> Schedule | None:
-    """One, or None."""
+    """One schedule, or None."""
     return next(iter(readable(tx.run("schedule", "find", id=id_), schedule_of)), None)
 
 
 def every(tx: Statements) -> tuple[Schedule, ...]:
-    """All of them, by id."""
+    """All schedules, by id."""
     return tuple(readable(tx.run("schedule", "all"), schedule_of))
 
 
 def due(tx: Statements, until: int) -> tuple[tuple[Schedule, ...], int | None]:
-    """What ticks by then; see `ScheduleVerbs.due_schedules`."""
+    """The schedules that tick by then; see `ScheduleVerbs.due_schedules`."""
     found = tx.run("schedule", "due", until=until, limit=CHUNK)
     ((later,),) = tx.run("schedule", "later", until=until)
     return tuple(readable(found, schedule_of)), later
@@ -135,7 +135,7 @@ def tick(
 def trigger(
     tx: Statements, seen: Schedule, job: NewJob, *, enqueue: Enqueue, states: States
 ) -> Ticked:
-    """Fire one now; see `ScheduleVerbs.trigger`."""
+    """Fire a schedule now; see `ScheduleVerbs.trigger`."""
     now = _held(tx, seen.id)
     if now is None:
         return Ticked("gone")
@@ -147,7 +147,7 @@ def trigger(
 
 
 def _held(tx: Statements, id_: str) -> Schedule | None:
-    """One that nobody else fires or changes before this is over."""
+    """A schedule, locked so that nobody else fires or changes it before this transaction ends."""
     return next(iter(readable(tx.run("schedule", "hold", id=id_), schedule_of)), None)
 
 
@@ -186,13 +186,13 @@ def _move_on(
     )  # fmt: skip
 
 
-def furniture(tx: Statements) -> list[tuple[str, str, str]]:
-    """Every schedule as it is carried to another store."""
-    return [(KIND, each.id, SchedulePiece.of(each).text()) for each in every(tx)]
+def settings(tx: Statements) -> list[tuple[str, str, str]]:
+    """Every schedule as a setting that is carried to another store."""
+    return [(KIND, schedule.id, SchedulePiece.of(schedule).text()) for schedule in every(tx)]
 
 
 def rows(pieces: Sequence[tuple[str, str, str]]) -> list[tuple[int | str | None, ...]]:
-    """The schedules among the furniture of another store, as rows of the table."""
+    """The schedules among the settings of another store, as rows of the table."""
     found: list[tuple[int | str | None, ...]] = []
     for kind, id_, text in pieces:
         if kind == KIND:
@@ -202,8 +202,8 @@ def rows(pieces: Sequence[tuple[str, str, str]]) -> list[tuple[int | str | None,
 
 
 class Writing(NamedTuple):
-    """One write transaction of a store that takes writes; `now` is its wall time, None for the
-    server's.
+    """A write transaction of a store that takes writes; `now`: its wall time, None for that of the
+    server.
     """
 
     tx: Statements
@@ -217,11 +217,11 @@ class SqlSchedules(ABC):
 
     @abstractmethod
     def _reading(self, work: Callable[[Statements], T]) -> T:
-        """Do something in one read."""
+        """Do `work` in one read."""
 
     @abstractmethod
     def _writing(self, work: Callable[[Writing], T], rows: int = 1) -> T:
-        """Do something in one write transaction; raises `StoreMoved` where nothing is written."""
+        """Do `work` in one write transaction; raises `StoreMoved` if the store takes no writes."""
 
     def put_schedule(self, schedule: Schedule, /) -> bool:
         return self._writing(lambda to: put(to.tx, schedule, to.now))

@@ -1,4 +1,4 @@
-"""What a claim may take beside what its host carries; see `storage.gating`."""
+"""The gate of a claim: which jobs with a weight fit on its host; see `contract.gating`."""
 
 from collections.abc import Iterable
 
@@ -19,11 +19,11 @@ class Admission:
         self.passed_over = PassedOver.NOTHING
 
     def weight(self, task: str) -> Weight | None:
-        """What jobs of the task weigh; None for light ones."""
+        """The weight of jobs of the task; None for light ones."""
         return None if self._gate is None else self._gate.weights.get(task)
 
     def admits(self, n: int, weight: Weight) -> bool:
-        """Whether this job may begin; from here on it counts as if it had."""
+        """Whether this job may begin; if so, its weight counts for the rest of the claim."""
         assert self._gate is not None
         room = self._gate.room
         if self._known is None:
@@ -45,12 +45,12 @@ class Admission:
     def _may_reserve(self, n: int, gate: Gate) -> bool:
         tx = self._tx
         ((ready_at,),) = tx.run("gate", "ready_at", n=n)
-        if ready_at > tx.now - gate.patience:
+        if ready_at > tx.now - gate.reserve_after_us:
             return False
         return tx.one("gate", "there", n=n, server=gate.room.server, **confirmed(tx)) is None
 
     def keep(self, taken: Iterable[int]) -> None:
-        """Write the permits of those that were taken."""
+        """Write the permits of the jobs that were taken."""
         if self._gate is None or not self._admitted:
             return
         tx, server = self._tx, self._gate.room.server

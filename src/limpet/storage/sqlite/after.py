@@ -1,8 +1,8 @@
-"""What follows when jobs have left running or have reached a final state, in the same step.
+"""The consequences, in the same step, of jobs that leave running or reach a final state.
 
-The one place for it, whichever verb moved them: its permit is given back, the turn of its key goes
-to the next in line, its parent waits for one child less, and what belongs to a parent that is gone
-goes with it.
+The one place for them, whichever verb moved the jobs: a job's permit is given back, the turn of its
+key goes to the next job in line, its parent waits for one child less, and the descendants of a
+parent that is gone are cancelled.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from limpet.storage.sqlite.transaction import Transaction
 
 
 class Ended(NamedTuple):
-    """A child that its parent need not wait for any more; `fails`: and cannot run without."""
+    """A child for which its parent waits no longer; `fails`: the parent cannot run without it."""
 
     id: str
     state: str
@@ -30,7 +30,7 @@ class Ended(NamedTuple):
 
 
 class _Moved(NamedTuple):
-    """A job that was moved, as it is now, if it has to do with others."""
+    """A job that was moved, as it is now, if it has a turn, a parent or children."""
 
     n: int
     id: str
@@ -44,7 +44,7 @@ class _Moved(NamedTuple):
 
     @property
     def gives_back(self) -> bool:
-        """Whether it needs its turn, or its place in the line, no more."""
+        """Whether it no longer needs its turn, or its place in the line."""
         if self.turn == HAS and self.state is State.SCHEDULED:
             return not rules_in(self.id, self.rules).key_strict
         kept = (State.READY, State.RUNNING) if self.turn == HAS else (State.BLOCKED,)
@@ -59,30 +59,30 @@ def after(
     *,
     cascade: bool = False,
 ) -> None:
-    """Let those who waited for these jobs go on, or end with them.
+    """Let the jobs that waited for these jobs go on, or end with them.
 
-    `ended`: children that end without being moved. `freed`: keys of which turns were given back
-    with the move. `cascade`: go on with what belongs to parents that are gone, where an earlier
-    step left off.
+    `ended`: children that end without being moved. `freed`: keys of which the move itself gave
+    turns back. `cascade`: continue to cancel the descendants of parents that are gone, where an
+    earlier step stopped.
     """
     give_back(tx, "left")
     if tx.run("after", "bounded"):
         tx.bells.add(Topic.READY)
     freed = set(freed)
-    room = CHUNK
+    budget = CHUNK
     left = _read(tx, numbers)
     while left or ended or cascade:
-        back = [each for each in left if each.gives_back]
-        freed.update(each.key for each in back if each.key is not None)
+        back = [job for job in left if job.gives_back]
+        freed.update(job.key for job in back if job.key is not None)
         if back:
-            tx.run("after", "give_back", numbers=to_json([each.n for each in back]))
+            tx.run("after", "give_back", numbers=to_json([job.n for job in back]))
         next_ = count_down(tx, [*ended, *_ended(left)])
-        gone = [(each.n,) for each in left if each.pending and each.state in FINAL]
+        gone = [(job.n,) for job in left if job.pending and job.state in FINAL]
         tx.many("after", "gone", gone)
         tx.many("after", "waits_no_more", gone)
         if gone or cascade:
-            stopped, touched = _stop_children(tx, room)
-            room -= touched
+            stopped, touched = _stop_children(tx, budget)
+            budget -= touched
             next_ += stopped
         left, ended, cascade = _read(tx, next_), (), False
     if freed:
@@ -99,30 +99,30 @@ def _read(tx: Transaction, numbers: Iterable[int]) -> list[_Moved]:
 
 def _ended(left: Iterable[_Moved]) -> list[Ended]:
     return [
-        ended(each.id, each.state, each.parent, each.rules)
-        for each in left
-        if each.parent is not None and each.round == 1 and each.state in FINAL
+        ended(job.id, job.state, job.parent, job.rules)
+        for job in left
+        if job.parent is not None and job.round == 1 and job.state in FINAL
     ]
 
 
 def ended(id_: str, state: str, parent: str, rules: str | None) -> Ended:
-    """A child that is finished, or was once and has been opened again."""
+    """A child that is finished, or was finished once and has been opened again."""
     failed = state in (State.FAILED, State.CANCELLED)
     return Ended(id_, state, parent, failed and _needed(id_, rules))
 
 
 def _needed(id_: str, rules: str | None) -> bool:
-    """Whether the parent cannot run without that child of those rules."""
+    """Whether the parent cannot run without the child that has these rules."""
     return rules_in(id_, rules).child_failure is ChildFailure.FAIL
 
 
 def count_down(tx: Transaction, children: Sequence[Ended]) -> list[int]:
-    """Parents wait for these no more: blocked → ready after the last one, → failed where one is
-    needed that failed. The answer is the numbers of those that failed.
+    """Count parents down by these children: blocked → ready after the last child, → failed if a
+    child failed that the parent needs. The answer is the numbers of parents that failed.
     """
     by_parent: dict[str, list[Ended]] = {}
-    for each in children:
-        by_parent.setdefault(each.parent, []).append(each)
+    for child in children:
+        by_parent.setdefault(child.parent, []).append(child)
     if not by_parent:
         return []
     ready: list[BecomingReady] = []
@@ -130,7 +130,7 @@ def count_down(tx: Transaction, children: Sequence[Ended]) -> list[int]:
     for id_, n, queue, pending, key, sort_key in tx.run(
         "after", "parents", ids=to_json(list(by_parent))
     ):
-        lacking = next((each for each in by_parent[id_] if each.fails), None)
+        lacking = next((child for child in by_parent[id_] if child.fails), None)
         if lacking is not None:
             _abandon(tx, n, queue, ChildFailed(job=lacking.id, state=lacking.state))
             failed.append(n)
@@ -150,24 +150,24 @@ def _abandon(tx: Transaction, n: int, queue: str, cause: Cause) -> None:
     tx.moved(queue, Move.ABANDON, State.BLOCKED, State.FAILED)
 
 
-def _stop_children(tx: Transaction, room: int) -> tuple[list[int], int]:
-    """Cancel children of parents that are gone; those that are cancelled, and how many were
-    touched.
+def _stop_children(tx: Transaction, budget: int) -> tuple[list[int], int]:
+    """Cancel children of parents that are gone. The answer: those that are cancelled now, and how
+    many were looked at.
     """
     stopped: list[int] = []
     touched = 0
     while found := tx.one("after", "next_gone"):
         n, parent, passed = found
-        if room == touched:
+        if budget == touched:
             tx.unfinished = True
             break
-        rows = tx.run("after", "unfinished", parent=parent, passed=passed, limit=room - touched)
+        rows = tx.run("after", "unfinished", parent=parent, passed=passed, limit=budget - touched)
         touched += len(rows)
         cause = ParentGone(job=parent)
         for row in rows:
             if stop(tx, row, cause):
                 stopped.append(row[0])
-        if touched < room:
+        if touched < budget:
             tx.run("after", "gone_no_more", n=n)
         else:
             tx.run("after", "gone_so_far", n=n, passed=rows[-1][0])
@@ -175,8 +175,9 @@ def _stop_children(tx: Transaction, room: int) -> tuple[list[int], int]:
 
 
 def stop(tx: Transaction, row: Row, cause: Cause) -> bool:
-    """Waiting or quarantined → cancelled (True; `after` is still to be called for it); running →
-    running with cancellation requested. The row is n, queue, state, session, token, claimed_at.
+    """Waiting or quarantined → cancelled (answer True: the caller must call `after` for the job);
+    running → running with cancellation requested. The row: n, queue, state, session, token,
+    claimed_at.
     """
     n, queue, state, session, token, claimed_at = row
     source = State(state)

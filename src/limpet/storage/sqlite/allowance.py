@@ -1,4 +1,4 @@
-"""What a claim may take: of each queue by its rules, of each task by its breakers."""
+"""How many jobs a claim may take: of each queue by its rules, of each task by its breakers."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,15 +10,15 @@ from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.breakers import not_closed, probed
 from limpet.storage.sqlite.transaction import Transaction
 
-# What one job of a queue of weight 1 adds to how much the queue has had.
+# How much one job adds to the pace of a queue of weight 1; see `Shares`.
 _STRIDE = 1_000_000
 
 
 class QueueAllowance:
-    """A queue of which something is said: how many of its jobs this claim may take."""
+    """How many jobs this claim may take of a queue that has settings."""
 
-    def __init__(self, tx: Transaction, queue: str, said: Row) -> None:
-        held_until, given_until, declared, adjusted, pace, running = said
+    def __init__(self, tx: Transaction, queue: str, columns: Row) -> None:
+        held_until, given_until, declared, adjusted, pace, running = columns
         self.queue = queue
         self.rules: QueueRules = rules_in_force(queue, declared, adjusted)
         self.pace: int = pace
@@ -30,7 +30,7 @@ class QueueAllowance:
         self._next_at: int | None = None
 
     def left(self, most: int, ready: int) -> int:
-        """How many of at most so many may be taken, where so many are ready."""
+        """How many jobs may be taken: at most `most`, while `ready` are ready."""
         if self._held_until > self._now:
             self._next_at = self._held_until
             return 0
@@ -38,97 +38,97 @@ class QueueAllowance:
             most = min(most, self.rules.concurrency - self._running)
         rate = self.rules.rate
         if rate is not None and min(most, ready) > 0:
-            room = rate.room(self._given_until, self._now)
-            if room < min(most, ready):
-                most = room
-                taken = rate.taken(self._given_until, self._now, max(0, room))
+            free = rate.free(self._given_until, self._now)
+            if free < min(most, ready):
+                most = free
+                taken = rate.taken(self._given_until, self._now, max(0, free))
                 self._next_at = rate.next_at(taken, self._now)
         return max(0, most)
 
     def take(self, count: int) -> None:
-        """So many were taken."""
+        """Record that jobs were taken."""
         self._running += count
         self._began += count
         if self.rules.rate is not None:
             self._given_until = self.rules.rate.taken(self._given_until, self._now, count)
 
     def keep(self, tx: Transaction) -> int | None:
-        """Write what was taken of its rate; when more may be had, if time keeps some back."""
+        """Write the use of the rate; answers when more may be taken, if time keeps jobs back."""
         if self._began and self.rules.rate is not None:
             tx.run("limits", "given", queue=self.queue, given_until=self._given_until)
         return self._next_at
 
 
 class Shares:
-    """The queues that are served by weight, and how much each has had."""
+    """The queues that are served by weight, and how much each has had (its pace)."""
 
     def __init__(self, tx: Transaction, known: Mapping[str, QueueAllowance]) -> None:
         self._known = known
         ((most,),) = tx.run("limits", "most_served")
-        # Who had no jobs for long is not to have all that it missed at once.
+        # A queue that had no jobs for long must not get all its missed shares at once.
         self._least = max(0, most - _STRIDE)
         self._had: dict[str, int] = {}
 
     def had(self, queue: str) -> int:
-        """How much a queue has had; the one with the least is next."""
+        """How much a queue has had; the queue with the least is next."""
         if queue not in self._had:
             known = self._known.get(queue)
             self._had[queue] = max(known.pace if known else 0, self._least)
         return self._had[queue]
 
     def take(self, queue: str) -> None:
-        """One of its jobs was taken."""
+        """Record that one job of the queue was taken."""
         known = self._known.get(queue)
         weight = (known.rules.weight if known else None) or 1
         self._had[queue] = self.had(queue) + max(1, _STRIDE // weight)
 
     def keep(self, tx: Transaction) -> None:
-        """Write how much each has had."""
+        """Write how much each queue has had."""
         tx.many("limits", "served", self._had.items())
 
 
 class Probes:
-    """The breakers that are not closed: of each, one job may be tried once its time has come."""
+    """The breakers that are not closed: each lets one job through once `probe_at` has come."""
 
     def __init__(self, tx: Transaction) -> None:
         self._now = tx.now
         self._of: dict[str, list[BreakerStatus]] = {}
         self.next_at: int | None = None
         self._reserved: dict[int, list[BreakerStatus]] = {}
-        self._spent: dict[str, str] = {}  # breaker → the task of which a job was found
+        self._spent: dict[str, str] = {}  # breaker → the task of its probe
         self._kept_back: set[str] = set()
         for breaker in not_closed(tx):
             for task in breaker.rules.tasks:
                 self._of.setdefault(task, []).append(breaker)
 
     def left(self, task: str, most: int) -> int:
-        """How many of at most so many jobs of the task may be taken."""
+        """How many jobs of the task may be read as candidates, at most `most`."""
         held_by = self._of.get(task)
         if not held_by:
             return most
-        later = max(each.probe_at or 0 for each in held_by)
+        later = max(breaker.probe_at or 0 for breaker in held_by)
         if later > self._now:
             self.next_at = earlier(self.next_at, later)
             return 0
-        spent = [each.rules.name for each in held_by if each.rules.name in self._spent]
+        spent = [breaker.rules.name for breaker in held_by if breaker.rules.name in self._spent]
         self._kept_back.update(name for name in spent if self._spent[name] != task)
-        # One more than may be taken, to see whether any is kept back.
+        # One more than may be taken, to see whether any job is kept back.
         return 0 if spent else min(most, 2)
 
     def reserve(self, task: str, line: list[int]) -> int:
-        """These jobs of it were found; how many of them may be taken."""
+        """Reserve the first candidate as the probe; answers how many candidates may be taken."""
         held_by = self._of.get(task)
         if not held_by:
             return len(line)
-        for each in held_by:
-            self._spent[each.rules.name] = task
+        for breaker in held_by:
+            self._spent[breaker.rules.name] = task
             if len(line) > 1:
-                self._kept_back.add(each.rules.name)
+                self._kept_back.add(breaker.rules.name)
         self._reserved[line[0]] = held_by
         return 1
 
     def keep(self, tx: Transaction, taken: Iterable[int]) -> None:
-        """Write which breakers are being tried."""
+        """Write which breakers have a probe now."""
         for n in taken:
             for breaker in self._reserved.get(n, ()):
                 probed(tx, breaker, n)
@@ -137,5 +137,5 @@ class Probes:
 
 
 def earlier(one: int | None, other: int | None) -> int | None:
-    """The earlier of two times, either of which may be none."""
+    """The earlier of two times, either of which may be None."""
     return min((at for at in (one, other) if at is not None), default=None)

@@ -1,8 +1,9 @@
 """Wakes the other processes of a file without polling and without a write to the disk.
 
-To ring is to open a small file; whoever watches it through inotify is woken by the kernel. No list
-of listeners is kept, so none can be stale. (On macOS, where opening is not told, ringing touches
-the file and kqueue tells.) A missed ring costs one slow poll of whoever waits, never a job.
+To ring is to open a small file; the kernel wakes the processes that watch it through inotify. There
+is no list of listeners, so none can be stale. (On macOS, where opening a file notifies nobody,
+ringing touches the file, and kqueue reports it.) A missed ring delays a waiter by one slow poll; no
+job is lost.
 """
 
 import contextlib
@@ -15,11 +16,11 @@ from typing import Protocol
 
 from limpet.domain.errors import StoreUnavailable
 from limpet.storage.contract.store import Topic
-from limpet.storage.sqlite.failures import said_of_system
+from limpet.storage.sqlite.failures import store_error_of_os
 from limpet.storage.sqlite.rights import folder_of, make_folder, open_beside
 
 _IN_OPEN = 0x20
-# Whatever others who may write beside the store have put there, nobody waits at it.
+# Opening must not block or follow a link, whatever another user has put in that place.
 _RING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -28,7 +29,7 @@ def bell_file(path: str, topic: Topic) -> str:
 
 
 def ring(path: str, topic: Topic) -> None:
-    """Wake everybody who listens for the topic; a bell that is missing wakes nobody."""
+    """Wake all who listen for the topic; if the file is missing, there are none."""
     with contextlib.suppress(OSError):
         name = bell_file(path, topic)
         if sys.platform == "darwin":
@@ -38,7 +39,7 @@ def ring(path: str, topic: Topic) -> None:
 
 
 class FileBell:
-    """Rings when any process of this machine rings the topic at the same file."""
+    """A bell for a file: rings when any process of this machine rings the topic."""
 
     def __init__(self, path: str, topic: Topic) -> None:
         name = bell_file(path, topic)
@@ -46,7 +47,7 @@ class FileBell:
             make_folder(path)
             self._file = open_beside(path, str(topic), os.O_RDONLY)
         except OSError as error:
-            raise said_of_system(error, path) from error
+            raise store_error_of_os(error, path) from error
         try:
             self._watcher = _watch(name, self._file)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Whether another machine is still at work on the file."""
+"""Checks whether another machine is still using the file."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from limpet.domain.errors import StoreRefused
 from limpet.domain.plural import number_of
 
 Renewals = dict[str, tuple[int, int, int]]
-"""session id → (number of renewals, wall time of the last, lease), of sessions of other boots."""
+"""Sessions of other boots: id → (number of renewals, wall time of the last renewal, lease)."""
 
 
 class ForeignSessions(Exception):
@@ -21,10 +21,10 @@ class ForeignSessions(Exception):
 
 
 def from_before_restart(path: str, clock: Clock, found: Renewals) -> bool:
-    """Tell whether all that was written for these sessions is older than this machine's start.
+    """Whether everything these sessions wrote is older than this machine's start.
 
-    Then the restart has ended them. Where that does not show, they may belong to another machine
-    that has the same file.
+    Then the restart has ended them. Otherwise they may belong to another machine with the same
+    file.
     """
     started = clock.wall() - clock.boot()
     return all(renewed < started for _, renewed, _ in found.values()) and _written(path) < started
@@ -33,8 +33,9 @@ def from_before_restart(path: str, clock: Clock, found: Renewals) -> bool:
 def watch(path: str, found: Renewals, read: Callable[[], Renewals]) -> None:
     """Watch sessions of another boot for one lease; refuse the file if one of them renews.
 
-    Its locks do not reach the machine that the session is on. Nobody may hold the turn meanwhile,
-    or sessions whose machine takes turns with this one could not renew and would look dead.
+    A renewal means that the file's locks do not reach the machine of that session. The caller must
+    not hold the writer lock meanwhile: if the locks do reach that machine, its sessions could not
+    renew and would look dead.
     """
     until = time.monotonic() + max(lease for _, _, lease in found.values()) / 1e6
     while time.monotonic() < until:

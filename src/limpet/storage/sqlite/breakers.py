@@ -1,4 +1,4 @@
-"""Breakers: what holds the work of some tasks back; see `domain.breaker`."""
+"""Breakers, which hold back the work of some tasks; see `domain.breaker`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from limpet.storage.sqlite.transaction import Transaction
 
 
 def declare_breakers(tx: Transaction, breakers: Sequence[BreakerRules]) -> None:
-    """Keep what the app says; see `BreakerVerbs.declare_breakers`."""
+    """Keep the rules that the app declares; see `BreakerVerbs.declare_breakers`."""
     must_take_writes(tx)
     for rules in breakers:
         known = find(tx, rules.name)
@@ -35,12 +35,12 @@ def breakers(tx: Transaction) -> tuple[BreakerStatus, ...]:
 
 
 def not_closed(tx: Transaction) -> list[BreakerStatus]:
-    """Those that hold work back."""
+    """The breakers that hold work back."""
     return readable(tx.run("breakers", "not_closed"), lambda row: breaker_in(*row))
 
 
 def reset_breaker(tx: Transaction, name: str) -> bool:
-    """Close it; see `BreakerVerbs.reset_breaker`."""
+    """Close a breaker; see `BreakerVerbs.reset_breaker`."""
     must_take_writes(tx)
     known = find(tx, name)
     if known is None:
@@ -51,8 +51,8 @@ def reset_breaker(tx: Transaction, name: str) -> bool:
     return True
 
 
-def tell(tx: Transaction, seen: Sequence[Observed]) -> None:
-    """Let breakers know how attempts ended."""
+def record_observed(tx: Transaction, seen: Sequence[Observed]) -> None:
+    """Record in their breakers how attempts ended."""
     for what in seen:
         known = find(tx, what.breaker)
         if known is not None:
@@ -63,18 +63,18 @@ def tell(tx: Transaction, seen: Sequence[Observed]) -> None:
 
 
 def probed(tx: Transaction, breaker: BreakerStatus, n: int) -> None:
-    """One job of it was given out to see how it ends."""
+    """Record the job that was claimed as the breaker's probe."""
     ((job, token),) = tx.run("breakers", "attempt", n=n)
     write(tx, tried(breaker, (job, token), tx.now))
 
 
 def find(tx: Transaction, name: str) -> BreakerStatus | None:
-    """One of them; None also for one that cannot be read, so that it is put anew."""
+    """One breaker; None also if it cannot be read, so that it is written anew."""
     found = tx.run("breakers", "find", name=name)
     return next(iter(readable(found, lambda row: breaker_in(name, row[0]))), None)
 
 
 def write(tx: Transaction, breaker: BreakerStatus) -> None:
-    """Keep it, rules and state."""
+    """Write a breaker, rules and state."""
     body = BreakerPiece.of(breaker).text()
     tx.run("breakers", "write", name=breaker.rules.name, state=breaker.state, body=body)

@@ -18,7 +18,7 @@ from limpet.storage.contract.relocation import (
 )
 from limpet.storage.contract.store import CHUNK, Topic
 from limpet.storage.records.texts import to_json
-from limpet.storage.sqlite import furniture
+from limpet.storage.sqlite import moved_settings
 from limpet.storage.sqlite.inspect import totals
 from limpet.storage.sqlite.keys import HAS, NONE, WAITS
 from limpet.storage.sqlite.relocate import must_be
@@ -26,13 +26,13 @@ from limpet.storage.sqlite.transaction import Transaction, Value
 
 
 def manifest(tx: Transaction) -> Manifest:
-    """What there is; see `MoveVerbs.manifest`."""
+    """The inventory of the store; see `MoveVerbs.manifest`."""
     return Manifest(
         counts=tuple(tx.run("cargo", "counts")),
         queues=tuple(name for (name,) in tx.run("cargo", "queues")),
         paused=tuple(name for (name,) in tx.run("session", "paused")),
         totals=totals(tx),
-        furniture=furniture.pieces(tx),
+        settings=moved_settings.pieces(tx),
     )
 
 
@@ -53,125 +53,134 @@ def cargo(tx: Transaction, cursor: str) -> Cargo:
 
 
 def adopt(tx: Transaction, move: str, cargo: Cargo) -> int:
-    """Write jobs as they were elsewhere; see `MoveVerbs.adopt`."""
+    """Write jobs as they were in the other store; see `MoveVerbs.adopt`."""
     at_most_a_chunk(cargo.parcels)
     must_be(tx, MoveStage.ARRIVING, move)
-    ids = to_json([each.id for each in cargo.parcels])
+    ids = to_json([parcel.id for parcel in cargo.parcels])
     known = {row[0] for row in tx.run("enqueue", "known", ids=ids)}
-    fresh = [each for each in cargo.parcels if each.id not in known]
-    numbers = {each.id: each.number for each in fresh}
+    fresh = [parcel for parcel in cargo.parcels if parcel.id not in known]
+    numbers = {parcel.id: parcel.number for parcel in fresh}
     tx.many("cargo", "insert_job", map(_row, fresh))
     tx.many(
         "enqueue",
         "insert_payload",
-        ((each.number, each.args, each.options, each.secrets) for each in fresh),
+        ((parcel.number, parcel.args, parcel.options, parcel.secrets) for parcel in fresh),
     )
     tx.many(
         "cargo",
         "insert_result",
         (
-            (each.number, each.result, each.result_secrets or "[]", each.error)
-            for each in fresh
-            if each.result is not None or each.error is not None
+            (parcel.number, parcel.result, parcel.result_secrets or "[]", parcel.error)
+            for parcel in fresh
+            if parcel.result is not None or parcel.error is not None
         ),
     )
     tx.many(
         "cargo",
         "insert_blocked",
         (
-            _block(each)
-            for each in fresh
-            if each.blocked and _turn(each) != WAITS and not each.pending
+            _block(parcel)
+            for parcel in fresh
+            if parcel.blocked and _turn(parcel) != WAITS and not parcel.pending
         ),
     )
-    # Whether any of these may have a turn by now is for `promote` to see.
-    waiting = {each.key for each in fresh if _turn(each) == WAITS}
+    # `promote` checks whether any of these may have a turn by now.
+    waiting = {parcel.key for parcel in fresh if _turn(parcel) == WAITS}
     tx.many("cargo", "look_after", ((key, tx.now) for key in sorted(filter(None, waiting))))
     _give_uniques(tx, fresh)
     tx.many(
         "report",
         "progress",
         (
-            (each.number, each.said_token, each.done, each.total, each.note, each.said_at)
-            for each in fresh
-            if each.said_token is not None
+            (
+                parcel.number,
+                parcel.progress_token,
+                parcel.done,
+                parcel.total,
+                parcel.note,
+                parcel.progress_at,
+            )
+            for parcel in fresh
+            if parcel.progress_token is not None
         ),
     )
     tx.many(
         "transaction",
         "event",
-        ((numbers[each.job], *each[1:]) for each in cargo.events if each.job in numbers),
+        ((numbers[event.job], *event[1:]) for event in cargo.events if event.job in numbers),
     )
     tx.many(
         "report",
         "line",
-        ((numbers[each.job], *each[1:]) for each in cargo.lines if each.job in numbers),
+        ((numbers[line.job], *line[1:]) for line in cargo.lines if line.job in numbers),
     )
-    counted = Counter((each.queue, each.state) for each in fresh)
+    counted = Counter((parcel.queue, parcel.state) for parcel in fresh)
     tx.many("transaction", "gauge", ((*where, count) for where, count in counted.items()))
     tx.run("cargo", "arrived", cursor=cargo.cursor)
     return len(fresh)
 
 
-def _row(each: Parcel) -> tuple[Value, ...]:
-    ends = [at for at in (each.expires_at, each.deadline_at) if at is not None]
+def _row(parcel: Parcel) -> tuple[Value, ...]:
+    ends = [at for at in (parcel.expires_at, parcel.deadline_at) if at is not None]
     return (
-        *each[:6],
-        sort_key(each.ready_at, each.priority),
-        each.ready_at,
-        int(each.suspect),
-        int(each.last_run),
-        *each[9:21],
-        min(ends, default=None) if each.state in WAITING else None,
-        *each[21:27],
-        each.rules,
-        each.pending,
-        each.relaunch_at,
-        _turn(each),
+        *parcel[:6],
+        sort_key(parcel.ready_at, parcel.priority),
+        parcel.ready_at,
+        int(parcel.suspect),
+        int(parcel.last_run),
+        *parcel[9:21],
+        min(ends, default=None) if parcel.state in WAITING else None,
+        *parcel[21:27],
+        parcel.rules,
+        parcel.pending,
+        parcel.relaunch_at,
+        _turn(parcel),
     )
 
 
-def _turn(each: Parcel) -> int:
-    if each.turn:
+def _turn(parcel: Parcel) -> int:
+    if parcel.turn:
         return HAS
-    return WAITS if (each.blocked or "").startswith("key:") else NONE
+    return WAITS if (parcel.blocked or "").startswith("key:") else NONE
 
 
-def _tells_itself(each: Parcel) -> bool:
-    """Whether its row tells for what it is blocked."""
-    return _turn(each) == WAITS or each.pending > 0
+def _row_shows_block(parcel: Parcel) -> bool:
+    """Whether the job's row itself shows the reason of its block."""
+    return _turn(parcel) == WAITS or parcel.pending > 0
 
 
 def _give_uniques(tx: Transaction, fresh: Sequence[Parcel]) -> None:
-    """Let the last one of each `unique` hold it, but no finished one over one that is not: that was
-    opened again.
+    """Let the last job of each `unique` hold it; but an unfinished job keeps it against a finished
+    one, because the unfinished one was opened again.
     """
     had: dict[tuple[str, str], tuple[int, str]] = {}
-    arrived = [each for each in fresh if each.unique is not None]
-    pairs = to_json([(each.task, each.unique) for each in arrived])
+    arrived = [parcel for parcel in fresh if parcel.unique is not None]
+    pairs = to_json([(parcel.task, parcel.unique) for parcel in arrived])
     for task, unique, _, _, _, n, _, state, *_ in tx.run("unique", "holders", pairs=pairs):
         had[task, unique] = (n, state)
         tx.run("unique", "let_go", n=n)
-    for each in arrived:
-        pair = (each.task, each.unique or "")
-        if pair not in had or each.state not in FINAL or had[pair][1] in FINAL:
-            had[pair] = (each.number, each.state)
+    for parcel in arrived:
+        pair = (parcel.task, parcel.unique or "")
+        if pair not in had or parcel.state not in FINAL or had[pair][1] in FINAL:
+            had[pair] = (parcel.number, parcel.state)
     for n, _ in had.values():
         tx.run("unique", "take", n=n)
 
 
-def _block(each: Parcel) -> tuple[Value, ...]:
-    reason, _, what = (each.blocked or "").partition(":")
-    return each.number, reason, what, each.ready_at
+def _block(parcel: Parcel) -> tuple[Value, ...]:
+    reason, _, what = (parcel.blocked or "").partition(":")
+    return parcel.number, reason, what, parcel.ready_at
 
 
 def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
-    """Pause queues, set totals and furniture; see `MoveVerbs.furnish`."""
+    """Pause queues, set totals and settings; see `MoveVerbs.furnish`."""
     must_be(tx, MoveStage.ARRIVING, move)
     tx.run("cargo", "forget_totals")
-    furniture.place(tx, manifest.furniture)
+    moved_settings.place(tx, manifest.settings)
     tx.many(
-        "transaction", "total", ((each.queue, each.move, each.count) for each in manifest.totals)
+        "transaction",
+        "total",
+        ((total.queue, total.move, total.count) for total in manifest.totals),
     )
     for queue in manifest.paused:
         tx.run("control", "pause", queue=queue, paused=1)
@@ -180,7 +189,7 @@ def furnish(tx: Transaction, move: str, manifest: Manifest) -> None:
 
 
 def discard(tx: Transaction, move: str) -> bool:
-    """Remove what has arrived; see `MoveVerbs.discard`."""
+    """Remove jobs and settings that have arrived; see `MoveVerbs.discard`."""
     must_be(tx, MoveStage.EMPTYING, move)
     rows = tx.run("cargo", "some", limit=CHUNK)
     numbers = [(row[0],) for row in rows]
@@ -191,6 +200,6 @@ def discard(tx: Transaction, move: str) -> bool:
         tx.many("transaction", "gauge", [(*where, -len(list(jobs)))])
     if len(rows) < CHUNK:
         tx.run("cargo", "forget_totals")
-        furniture.forget(tx)
+        moved_settings.forget(tx)
         tx.run("cargo", "forget_lines")
     return len(rows) == CHUNK

@@ -1,4 +1,4 @@
-"""ready → running, as far as the session has room."""
+"""ready → running, for as many jobs as the session has places."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -26,8 +26,9 @@ from limpet.storage.sqlite.transaction import LARGE, Transaction
 
 
 class Claimed(NamedTuple):
-    """The numbers of the jobs that were taken, in order; when more may be had of what time keeps
-    back; what was left for the gate.
+    """The numbers of the claimed jobs, in order.
+
+    `next_at`: when jobs may be claimed that time kept back. `passed_over`: what the gate kept back.
     """
 
     numbers: list[int]
@@ -36,8 +37,8 @@ class Claimed(NamedTuple):
 
 
 def claim(tx: Transaction, session: str, want: Want) -> Claimed:
-    """Take jobs for the session."""
-    # A job that was settled back to ready a moment ago, in this very step, may be taken again.
+    """Claim jobs for the session."""
+    # Jobs that this very step settled back to ready may be claimed again at once.
     if tx.has_moved(State.READY):
         tx.flush_gauges()
     gate = Admission(tx, want.gate)
@@ -49,7 +50,7 @@ def claim(tx: Transaction, session: str, want: Want) -> Claimed:
 
 
 class _Claim:
-    """One claim: its pools share the slots of queues that are named, and what queues allow."""
+    """One claim. Its pools share the slots of named queues, and what the queues allow."""
 
     def __init__(self, tx: Transaction, session: str, gate: Admission) -> None:
         self._tx = tx
@@ -60,14 +61,14 @@ class _Claim:
         self._probes = Probes(tx)
 
     def for_pool(self, pool: Pool) -> list[int]:
-        room = min(pool.total, CHUNK)
-        if room <= 0:
+        places = min(pool.total, CHUNK)
+        if places <= 0:
             return []
         lines: list[_Line] = []
         limits: dict[str, int] = {}
         rows = self._tx.run("claim", "queues")
-        for queue, ready, _, *said in rows:
-            limits[queue] = self._limit(pool, queue, room, ready, said)
+        for queue, ready, _, *columns in rows:
+            limits[queue] = self._limit(pool, queue, places, ready, columns)
             if limits[queue] > 0:
                 lines += self._lines(queue, pool, limits[queue])
         if not lines:
@@ -75,23 +76,23 @@ class _Claim:
         by_weight = rows[0][2]
         if by_weight and len({line.queue for line in lines}) > 1:
             shares = Shares(self._tx, self._known)
-            numbers, taken = _share(lines, limits, room, pool.suspects, self._gate, shares)
-            if len(numbers) == room:
+            numbers, taken = _share(lines, limits, places, pool.suspects, self._gate, shares)
+            if len(numbers) == places:
                 shares.keep(self._tx)
         else:
-            numbers, taken = _pick(lines, limits, room, pool.suspects, self._gate)
+            numbers, taken = _pick(lines, limits, places, pool.suspects, self._gate)
         self._take(numbers, taken)
         return numbers
 
-    def _limit(self, pool: Pool, queue: str, room: int, ready: int, said: list[Any]) -> int:
-        # Pools share the slots of a queue that is named, because its limit is the worker's.
+    def _limit(self, pool: Pool, queue: str, places: int, ready: int, columns: list[Any]) -> int:
+        # Pools share the slots of a named queue, because its limit is that of the whole worker.
         spare = pool.slots.get(ANY_QUEUE, 0)
         slots = pool.slots[queue] - self._per_queue[queue] if queue in pool.slots else spare
-        most = min(slots, room)
-        if said[0] is None or most <= 0:  # nothing is said of it
+        most = min(slots, places)
+        if columns[0] is None or most <= 0:  # the queue has no settings
             return most
         if queue not in self._known:
-            self._known[queue] = QueueAllowance(self._tx, queue, tuple(said))
+            self._known[queue] = QueueAllowance(self._tx, queue, tuple(columns))
         return self._known[queue].left(most, ready + self._tx.change(queue, State.READY))
 
     def _take(self, numbers: list[int], taken: Counter[str]) -> None:
@@ -104,7 +105,7 @@ class _Claim:
                 self._known[queue].take(count)
 
     def finish(self, taken: list[int]) -> int | None:
-        """Write what queues, breakers and hosts are to know; when more may be had."""
+        """Write permits, probes and use of rates; answers when jobs kept back may be claimed."""
         self._gate.keep(taken)
         self._probes.keep(self._tx, taken)
         next_at = self._probes.next_at
@@ -113,8 +114,8 @@ class _Claim:
         return next_at
 
     def _lines(self, queue: str, pool: Pool, limit: int) -> "list[_Line]":
-        """What may be taken from one queue: as many of either kind as there is room for, because
-        suspects that another queue's suspects keep out must not stand in for the others.
+        """The candidates of one queue: suspects and others, each kind up to the limit. If the
+        suspects of another queue take all places for suspects, there must still be enough others.
         """
         tx = self._tx
         found: list[_Line] = []
@@ -149,7 +150,7 @@ class _Claim:
 
 
 class _Line(NamedTuple):
-    """Jobs of one queue, task and kind, in order; `weight`: what each of them weighs."""
+    """Jobs of one queue, task and kind (suspect or not), in order; `weight`: that of each job."""
 
     queue: str
     suspect: int
@@ -162,13 +163,13 @@ class _Line(NamedTuple):
             yield key, n, self
 
 
-# No two have the same number, so that lines are never compared.
+# Sort key, number, line. No two numbers are equal, so lines are never compared.
 _Candidate: TypeAlias = tuple[int, int, _Line]
 
 
 class _Choice:
-    """Which jobs of some lines are taken: no more of a queue than its limit, no more suspects than
-    can run alone, none that its host cannot carry.
+    """The choice among the jobs of some lines: no more of a queue than its limit, no more suspects
+    than can run alone, none that does not fit the host.
     """
 
     def __init__(self, limits: dict[str, int], suspects: int, gate: Admission) -> None:
@@ -183,7 +184,7 @@ class _Choice:
         return self.taken[queue] == self._limits[queue]
 
     def takes(self, n: int, line: _Line) -> bool:
-        """Take a job, if it may be; of a line that its host cannot carry none is asked again."""
+        """Take a job if it may run. After one job did not fit the host, its line is skipped."""
         if self.is_full(line.queue) or (line.suspect and self._suspects == 0):
             return False
         if line.weight is not None:
@@ -199,16 +200,16 @@ class _Choice:
 
 
 def _pick(
-    lines: list[_Line], limits: dict[str, int], room: int, suspects: int, gate: Admission
+    lines: list[_Line], limits: dict[str, int], places: int, suspects: int, gate: Admission
 ) -> tuple[list[int], Counter[str]]:
-    """The first of all lines together; how many of each queue."""
+    """The first jobs of all lines together, and how many of each queue."""
     if len(lines) == 1 and lines[0].weight is None:
-        # As many as there is room for were asked for.
+        # The line was read with this limit, so all of it may be taken.
         only = lines[0]
         return only.numbers, Counter({only.queue: len(only.numbers)})
     choice = _Choice(limits, suspects, gate)
     for _, n, line in merge(*(line.candidates() for line in lines)):
-        if len(choice.numbers) == room:
+        if len(choice.numbers) == places:
             break
         choice.takes(n, line)
     return choice.numbers, choice.taken
@@ -217,14 +218,14 @@ def _pick(
 def _share(
     lines: list[_Line],
     limits: dict[str, int],
-    room: int,
+    places: int,
     suspects: int,
     gate: Admission,
     shares: Shares,
 ) -> tuple[list[int], Counter[str]]:
-    """The same, but that of all queues the one is next which has had the least for its weight."""
+    """Like `_pick`, but the next queue is always the one that has had the least for its weight."""
     choice = _Choice(limits, suspects, gate)
-    queues = {line.queue: [each for each in lines if each.queue == line.queue] for line in lines}
+    queues = {line.queue: [other for other in lines if other.queue == line.queue] for line in lines}
     inline = {
         queue: merge(*(line.candidates() for line in of_it)) for queue, of_it in queues.items()
     }
@@ -233,7 +234,7 @@ def _share(
         for queue, of_it in queues.items()
     ]
     heapify(heads)
-    while heads and len(choice.numbers) < room:
+    while heads and len(choice.numbers) < places:
         queue = heads[0][2]
         key = next((key for key, n, line in inline[queue] if choice.takes(n, line)), None)
         if key is None:
@@ -251,7 +252,7 @@ _integers = msgspec.json.Decoder(list[int]).decode
 
 
 def _block_strangers(tx: Transaction, queue: str, task: str) -> None:
-    """Ready → blocked for jobs whose task no live session knows, so that nobody spins on them."""
+    """Ready → blocked for jobs whose task no live session knows, so that claims skip them."""
     strangers = tx.run("claim", "strangers", queue=queue, task=task, limit=CHUNK)
     tx.many("claim", "block", strangers)
     tx.many("claim", "block_reason", ((n, task, tx.now) for (n,) in strangers))
@@ -262,16 +263,16 @@ def _block_strangers(tx: Transaction, queue: str, task: str) -> None:
 
 
 def claimed(tx: Transaction, session: str, numbers: list[int]) -> tuple[ClaimedJob, ...]:
-    """What the holder needs to run the jobs that it took."""
+    """The claimed jobs with everything that their holder needs to run them."""
     if not numbers:
         return ()
     try:
         listed, count = _read(tx, session, numbers)
         jobs = _jobs(listed)
-        # A large payload does not go into a list with others.
+        # The list leaves out jobs with a large payload.
         if len(jobs) == count:
             return jobs
-    except NONSENSE:  # what somebody else wrote into one of them must not cost the others
+    except NONSENSE:  # one unreadable job must not cost the others
         pass
     alone = (tx.one("claim", "taken_alone", n=n, session=session) for n in numbers)
     return tuple(_claimed_alone(row) for row in alone if row is not None)
@@ -288,5 +289,5 @@ def _claimed_alone(row: Row) -> ClaimedJob:
     return claimed_of(lease, task, queue, attempt, round_, counters, suspect, last_run, *row[12:])
 
 
-# Not strict, because SQLite has 0 and 1 for what is true or false.
+# Not strict, because SQLite has 0 and 1 for false and true.
 _jobs = msgspec.json.Decoder(tuple[ClaimedJob, ...], strict=False).decode

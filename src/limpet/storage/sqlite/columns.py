@@ -1,4 +1,4 @@
-"""A new job as the columns of its rows."""
+"""The columns of a new job's rows."""
 
 from limpet.domain.job import NewJob
 from limpet.domain.queue import sort_key
@@ -7,7 +7,7 @@ from limpet.storage.sqlite.transaction import Transaction, Value
 
 
 def job_row(tx: Transaction, n: int, job: NewJob) -> tuple[Value, ...]:
-    """Its row, as `enqueue.insert_job` takes it."""
+    """The row of a job, as `enqueue.insert_job` takes it."""
     due = job.scheduled_for
     later = due is not None and due > tx.now
     ready_at = due if due is not None and later else tx.now
@@ -35,5 +35,5 @@ def job_row(tx: Transaction, n: int, job: NewJob) -> tuple[Value, ...]:
 
 
 def payload_row(n: Value, job: NewJob) -> tuple[Value, ...]:
-    """That of its payload, as `enqueue.insert_payload` takes it."""
+    """The row of its payload, as `enqueue.insert_payload` takes it."""
     return n, job.args, job.options, strict_json(job.secrets) if job.secrets else "[]"

@@ -1,4 +1,4 @@
-"""Opens connections to a database: how they are set, and what is checked before the first use."""
+"""Opens the connections to a database: their settings, and the checks before the first use."""
 
 import contextlib
 import logging
@@ -13,7 +13,7 @@ import apsw
 from limpet.domain.clock import Clock
 from limpet.domain.errors import StoreError, StoreRefused, StoreUnavailable
 from limpet.storage.sqlite.boot import ForeignSessions, Renewals, from_before_restart
-from limpet.storage.sqlite.failures import read_only, said
+from limpet.storage.sqlite.failures import read_only, store_error
 from limpet.storage.sqlite.late_sync import LateSync
 from limpet.storage.sqlite.location import Location, refuse_network
 from limpet.storage.sqlite.recover import expire_foreign
@@ -25,16 +25,16 @@ _log = logging.getLogger("limpet.store")
 
 _CACHE_KIB = 65_536
 _CHECKPOINT_PAGES = 1_000
-# Above this the checkpoint no longer waits for a moment without readers.
+# Above this size, a checkpoint waits for readers, instead of leaving what they still use.
 _FORCED_PAGES = 16_384
 _FORCED_BUSY_MS = 50
 _FORCED_EVERY_SECONDS = 1.0
 _SET_UP_SECONDS = 10.0
-# How long one attempt to begin waits for a writer that does not take turns.
+# How long an attempt to begin waits for a writer that does not use the writer lock.
 _BEGIN_SECONDS = 10.0
 _OLDEST_SQLITE = (3, 51, 3)
 
-# Which file it is: device and inode, or None where there is none.
+# The identity of a file: device and inode, or None if there is no file.
 _Identity: TypeAlias = tuple[int, int] | None
 
 
@@ -57,7 +57,7 @@ class Connections:
         self.forced_checkpoints = 0
 
     def writer(self) -> apsw.Connection:
-        """The writing connection, opened at the first use; call it with the turn in hand."""
+        """The writing connection, opened at the first use; the caller holds the writer lock."""
         if self._writer is not None and self._replaced(self._writer):
             _log.warning(
                 "%s was removed or replaced while in use; opening the file that is there now",
@@ -74,9 +74,9 @@ class Connections:
         return self._writer
 
     def reader(self) -> apsw.Connection:
-        """The reading connection; for a store that does not exist yet, `StoreUnavailable`."""
+        """The reading connection; raises `StoreUnavailable` if the store does not exist yet."""
         if self._reader is not None and self._replaced(self._reader):
-            self._close(self._reader)  # and not the writer's, which another thread uses
+            self._close(self._reader)  # not the writing connection, which another thread uses
             self._reader = None
         if self._reader is None:
             if not os.path.exists(self._location.path):
@@ -88,7 +88,7 @@ class Connections:
         return self._reader
 
     def migrate(self) -> list[str]:
-        """Bring the schema up to date, also from a version that is too old for other use."""
+        """Bring the schema up to date, even from a version that is too old for other use."""
         if self._location.in_memory:
             self.writer()
             return []
@@ -98,7 +98,7 @@ class Connections:
             with writing(connection):
                 applied = apply(connection, self._location, self._clock)
         except apsw.Error as error:
-            raise said(error, self._location.path, connection.system_errno) from error
+            raise store_error(error, self._location.path, connection.system_errno) from error
         finally:
             self._close(connection)
         return applied
@@ -110,10 +110,10 @@ class Connections:
             if connection is not None:
                 with contextlib.suppress(apsw.Error):
                     number = number or connection.system_errno
-        return said(error, self._location.path, number)
+        return store_error(error, self._location.path, number)
 
     def undo(self, connection: apsw.Connection) -> None:
-        """Roll back; a connection that cannot even do that is opened anew for the next verb."""
+        """Roll back; if even that fails, close the connection, so that the next verb reopens it."""
         with contextlib.suppress(apsw.Error):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -123,7 +123,7 @@ class Connections:
 
     @contextlib.contextmanager
     def synced_later(self) -> Iterator[None]:
-        """Let the writing connection commit a moment before that is on the disk."""
+        """Let the writing connection commit without waiting for the disk; the sync follows soon."""
         connection = self.writer()
         connection.pragma("synchronous", "normal")
         try:
@@ -132,11 +132,11 @@ class Connections:
             try:
                 connection.pragma("synchronous", self._location.synchronous)
             except apsw.Error:
-                # One that cannot be set back would not sync what others count on.
+                # Without this setting the connection would not sync the commits of other verbs.
                 self._close(connection)
                 if self._writer is connection:
                     self._writer = None
-            self._late_sync.ask()
+            self._late_sync.request()
 
     def close(self, *, tidy: bool = True) -> None:
         """Close both; `tidy=False` leaves the WAL file as it is."""
@@ -158,10 +158,10 @@ class Connections:
         return _identity(self._location.path) != self._files[connection]
 
     def _leave_replaced(self, connection: apsw.Connection) -> None:
-        """Bring the log into the file it belongs to, wherever that is now, and take it away.
+        """Write the log back to the file that it belongs to, wherever that is now, and remove it.
 
-        SQLite finds a log by its name: left there, it would be read into the file that has taken
-        the place of the old one, and damage it.
+        SQLite finds a log by its name: a log that stayed would be read into the file that has
+        replaced the old one, and damage it.
         """
         log = self._location.path + "-wal"
         stale = self._log_file is not None and _identity(log) == self._log_file
@@ -201,9 +201,9 @@ class Connections:
             self._set_up(connection, write, check)
         except apsw.Error as error:
             number = connection.system_errno if connection is not None else 0
-            told = said(error, path, number)
+            translated = store_error(error, path, number)
             _discard(connection)
-            raise told from error
+            raise translated from error
         except StoreError:
             _discard(connection)
             raise
@@ -213,12 +213,12 @@ class Connections:
         return connection
 
     def _set_up(self, connection: apsw.Connection, write: bool, check: bool) -> None:
-        # Opening meets others that open, close or checkpoint; they are done in milliseconds.
+        # Other processes may be opening, closing or checkpointing; they finish in milliseconds.
         give_up = time.monotonic() + _SET_UP_SECONDS
         connection.set_busy_handler(lambda _: time.monotonic() < give_up and _nap())
         connection.pragma("cache_size", -_CACHE_KIB)
         connection.pragma("temp_store", "memory")
-        # Else SQLite plans a statement anew whenever a bound value changes: 60 µs each time.
+        # Without this, SQLite plans a statement anew when a bound value changes: 60 µs each time.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         if write:
             if connection.readonly("main"):
@@ -251,7 +251,7 @@ class Connections:
         return self.wal_pages - self.pages_at_checkpoint >= _CHECKPOINT_PAGES or self.must_force()
 
     def must_force(self) -> bool:
-        """Whether the WAL file is so large that readers must be waited for."""
+        """Whether the WAL file is so large that the checkpoint must wait for readers."""
         return self.wal_pages >= _FORCED_PAGES and time.monotonic() >= self.next_forced
 
     def foreign(self) -> Renewals:
@@ -259,13 +259,14 @@ class Connections:
         return foreign_renewals(self.writer(), self._location.namespace, self._boot)
 
     def look_for_foreign_again(self) -> None:
-        """Let the next `settle_foreign` look, also if the last one found all well."""
+        """Let the next `settle_foreign` look again, even if the last one found none."""
         self._foreign_settled = False
 
     def settle_foreign(self, watched: Renewals) -> None:
-        """Mark the sessions of an earlier boot dead, once after opening, with the turn in hand.
+        """Mark the sessions of an earlier boot dead, once after opening. The caller holds the
+        writer lock.
 
-        Raises `ForeignSessions` for those that may be alive: neither older than this machine's
+        Raises `ForeignSessions` for sessions that may be alive: neither older than this machine's
         start, nor watched for one lease without a sign of life.
         """
         if self._foreign_settled:
@@ -286,9 +287,9 @@ class Connections:
 
 
 def begin(connection: apsw.Connection) -> None:
-    """Begin to write, with the turn in hand."""
-    # Whoever has the turn meets only writers that take no turns: another program, or a user's own
-    # transaction with `within=`. SQLite's own waiting is unfair; a short dice is not.
+    """Begin a write transaction; the caller holds the writer lock."""
+    # Only writers without the writer lock can be in the way: another program, or a user's own
+    # transaction with `within=`. SQLite's own waiting is unfair; short random pauses are not.
     give_up = time.monotonic() + _BEGIN_SECONDS
     while True:
         try:
@@ -301,12 +302,12 @@ def begin(connection: apsw.Connection) -> None:
 
 
 def checkpoint(connection: apsw.Connection, connections: Connections) -> None:
-    """Bring the WAL file into the database; by force above a size.
+    """Write the WAL file back to the database; above a size, by force.
 
-    The gentle way never waits, and never finishes while some reader is always there; then the
-    file grows without end, so above a size readers are waited for, for a bounded time and not
-    again at once. What was committed is safe in the log, so a checkpoint that fails refuses
-    nobody: if the disk is full or broken, the next commit says so.
+    A passive checkpoint never waits, and never finishes while there is always some reader; then the
+    WAL file would grow without end. So above a size the checkpoint waits for readers, for a bounded
+    time and not too often. Commits are safe in the log, so a failed checkpoint is no error for any
+    caller: if the disk is full or broken, the next commit reports it.
     """
     pages = connections.wal_pages
     connections.pages_at_checkpoint = pages

@@ -1,4 +1,4 @@
-"""What a person does to a job: cancel, retry, repair, requeue; and to a queue: pause."""
+"""Interventions by a person: cancel, retry, repair or requeue a job; pause a queue."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def _find(tx: Transaction, job: str) -> Row:
 
 
 def cancel(tx: Transaction, job: str, reason: str) -> State:
-    """Cancel, or ask the holder to; see `ControlVerbs.cancel`."""
+    """Cancel a job, or request it from its holder; see `ControlVerbs.cancel`."""
     n, state, queue, _, _, token, session, claimed_at, _, requested_at = _find(tx, job)
     source = State(state)
     if source in FINAL:
@@ -55,14 +55,14 @@ def retry(tx: Transaction, job: str, round_seen: int) -> int:
 
 
 def reopen(tx: Transaction, row: Row, event: EventName) -> bool:
-    """Final → ready, or blocked for its key, in a new round; False where another holds its
-    `unique`. The row is that of `find`.
+    """Final → ready, or blocked for its key, in a new round; False if another job holds its
+    `unique`. The row is that of the statement `find`.
     """
     n, state, _, _, priority, token, session, claimed_at, finished_at, _ = row
     if not take_again(tx, n):
         return False
     if state == State.SUCCEEDED:
-        # It wrote no event when it happened, and the row is about to forget it.
+        # The success itself wrote no event, and this row is about to lose it.
         tx.record(
             n,
             EventName.SUCCEEDED,
@@ -81,7 +81,7 @@ def reopen(tx: Transaction, row: Row, event: EventName) -> bool:
 
 
 def _go_on(tx: Transaction, n: int, move: Move) -> State:
-    """→ ready, or blocked for its key; its row still has the state that it had."""
+    """→ ready, or blocked for its key; the row still has the old state."""
     jobs = [waiting_of(row) for row in tx.run("keys", "waiting", numbers=to_json([n]))]
     return State.READY if n in become_ready(tx, jobs, move) else State.BLOCKED
 
@@ -89,7 +89,7 @@ def _go_on(tx: Transaction, n: int, move: Move) -> State:
 def repair(
     tx: Transaction, job: str, args: str, payload_version: int, secrets: Sequence[str]
 ) -> State:
-    """Let a quarantined job go on with other arguments; see `RepairVerbs.repair`."""
+    """Let a quarantined job run with other arguments; see `RepairVerbs.repair`."""
     n, state, _, _, priority, *_ = _find(tx, job)
     if state != State.QUARANTINED:
         raise not_quarantined(job, State(state))

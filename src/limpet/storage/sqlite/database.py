@@ -1,11 +1,11 @@
-"""The connections to one database, and the thread that writes.
+"""One database as one process uses it: its connections, and the threads that write.
 
-All writing of a process goes through one connection, and a thread that nobody else can hold up.
-What waits when it gets its turn is done in one transaction and made durable by one sync (group
-commit): renewals first, then the rest in order. Each verb is a savepoint, so that one that is
-refused takes nobody along. Renewals have a thread of their own, because the other may stand in line
-when one comes. Where nobody writes or waits, a caller writes in its own thread. Reading has its own
-connection and waits for no writer.
+All writes of a process go through one connection and a thread that no caller can hold up. When the
+thread gets the writer lock, it does all waiting verbs in one transaction and makes them durable by
+one sync (group commit): renewals first, then the rest in order. Each verb is a savepoint, so that a
+refused verb undoes no other. Renewals have a thread of their own, because the ordinary thread may
+be waiting for the writer lock when a renewal comes. If nobody writes or waits, a caller writes in
+its own thread. Reads have a connection of their own and wait for no writer.
 """
 
 import contextlib
@@ -32,12 +32,12 @@ from limpet.storage.sqlite.boot import ForeignSessions, Renewals, watch
 from limpet.storage.sqlite.connection import Connections, begin, checkpoint
 from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.sqlite.turns import Turns
+from limpet.storage.sqlite.writer_lock import WriterLock
 
 T = TypeVar("T")
 
-# How long a caller waits for its write before it is withdrawn.
-PATIENCE_SECONDS = 30.0
+# How long a caller waits for its write before it withdraws the write.
+WRITE_TIMEOUT_SECONDS = 30.0
 _MOST_VERBS_AT_ONCE = 256
 
 
@@ -51,7 +51,7 @@ class _Request:
 
 @dataclass(slots=True)
 class _Done:
-    """What one transaction did: the answer or the error of each request, and bells to ring."""
+    """The outcome of one transaction: the answer or error of each request, and bells to ring."""
 
     answers: list[tuple[_Request, Any, BaseException | None]] = field(default_factory=list)
     bells: set[Topic] = field(default_factory=set)
@@ -65,9 +65,9 @@ class Database:
         self.clock = clock
         self.boot = boot
         self._connections = Connections(location, clock, boot)
-        # One for each thread: a file lock is the descriptor's, whoever uses it.
-        self._turns = {urgent: Turns(location.path) for urgent in (False, True)}
-        self._turns_here = Turns(location.path)  # for whoever has the writing connection
+        # One writer lock for each thread: a file lock belongs to the descriptor, not to a thread.
+        self._writer_locks = {urgent: WriterLock(location.path) for urgent in (False, True)}
+        self._writer_lock_here = WriterLock(location.path)  # for whoever has the writing connection
         self._memory_bells = {topic: weakref.WeakSet[PipeBell]() for topic in Topic}
         self._closed = False
         self._watched: Renewals = {}
@@ -76,8 +76,9 @@ class Database:
 
     def _set_up_threading(self) -> None:
         self._threads: dict[bool, threading.Thread] = {}
-        # One lock for both lines, and a condition for each: neither thread wakes for the other's.
-        # A signal's handler may write while the main thread, which it interrupts, has the lock.
+        # One lock for both lines, and a condition for each, so that neither thread wakes for the
+        # other's requests. The lock is reentrant: a signal handler may write while the main thread,
+        # which it interrupts, has the lock.
         self._waiting = threading.RLock()
         self._wanted = {urgent: threading.Condition(self._waiting) for urgent in (False, True)}
         self._lines: dict[bool, deque[_Request]] = {False: deque(), True: deque()}
@@ -95,29 +96,29 @@ class Database:
         urgent: bool = False,
         synced: bool = True,
     ) -> T:
-        """Do a verb in a transaction and return when it is durable; if not `synced`, a moment
-        before that, where nobody else waits.
+        """Do a verb in a transaction, and return when it is durable. If not `synced`, return a
+        moment before that, unless other verbs share the transaction.
         """
         request = _Request(verb, rows, synced or self.location.synchronous != "full")
         if not self._done_here(request, urgent):
             self._hand_over(request, urgent)
         try:
-            result: T = request.future.result(PATIENCE_SECONDS)
+            result: T = request.future.result(WRITE_TIMEOUT_SECONDS)
         except UnicodeEncodeError as error:
             raise no_text(error) from error
         except TimeoutError:
             # Cancelling succeeds only while the verb has not begun: then nothing was written.
             if request.future.cancel():
-                raise nobody_writes(self.location.path, PATIENCE_SECONDS) from None
+                raise nobody_writes(self.location.path, WRITE_TIMEOUT_SECONDS) from None
             result = request.future.result()
         return result
 
     def _hand_over(self, request: _Request, urgent: bool) -> None:
-        """Let the writing thread do it."""
+        """Let the writing thread do the request."""
         with self._waiting:
             self._must_be_open()
             if urgent not in self._threads:
-                # Known before it runs: a signal handler that writes meanwhile needs no second.
+                # Stored before it starts: a signal handler that writes must not start a second one.
                 self._threads[urgent] = threading.Thread(
                     None, self._serve, f"limpet-sqlite{'-urgent' * urgent}", (urgent,), daemon=True
                 )
@@ -130,10 +131,10 @@ class Database:
             self._wanted[urgent].notify()
 
     def _done_here(self, request: _Request, urgent: bool) -> bool:
-        """Do it in the caller's own thread, which saves waking two, if nobody writes or waits.
+        """Do the request in the caller's thread if nobody writes or waits; that saves two wake-ups.
 
-        Never in the main thread: there a signal's handler may raise in the middle of a
-        transaction, or write by itself and wait for its own thread.
+        Never in the main thread: there a signal handler may raise in the middle of a transaction,
+        or write by itself and so wait for its own thread.
         """
         if threading.current_thread() is threading.main_thread() or any(self._lines.values()):
             return False
@@ -143,19 +144,19 @@ class Database:
         try:
             if self._closed:
                 return False
-            with self._turn_if_free(urgent) as free:
+            with self._lock_if_free(urgent) as free:
                 if not free:
                     return False
                 with self._synced(request):
                     self._group(lambda: [request], done)
         except ForeignSessions:
-            return False  # whoever watches them waits for a lease
+            return False  # the writing thread watches them for one lease
         except BaseException as error:
             if not done.answers:
-                done.answers.append((request, None, self._told(error)))
+                done.answers.append((request, None, self._error_of_caller(error)))
         finally:
             self._writing.release()
-        self._tell(done)
+        self._deliver(done)
         self._leave_checkpoint()
         return True
 
@@ -184,18 +185,18 @@ class Database:
                 raise self._connections.explain(error) from error
 
     def migrate(self) -> list[str]:
-        """Bring the schema up to date, with the turn in hand and nobody reading."""
+        """Bring the schema up to date, while holding the writer lock and with nobody reading."""
         self._must_be_open()
         if self.location.in_memory:
             with self._writing:
                 return self._connections.migrate()
-        # Its own turn: the writing thread's files hold the lock for every thread that uses them.
-        turns = Turns(self.location.path)
-        with contextlib.closing(turns), turns.take(urgent=False), self._writing, self._reading:
+        # A lock of its own: the writing thread's files hold it for every thread that uses them.
+        lock = WriterLock(self.location.path)
+        with contextlib.closing(lock), lock.take(urgent=False), self._writing, self._reading:
             return self._connections.migrate()
 
     def look_for_foreign_again(self) -> None:
-        """Before the next write, look whether another boot has begun to use the file."""
+        """Let the next write look whether another boot has begun to use the file."""
         self._connections.look_for_foreign_again()
 
     def memory_bell(self, topic: Topic) -> PipeBell:
@@ -204,7 +205,7 @@ class Database:
         return bell
 
     def ring(self, topics: set[Topic]) -> None:
-        """Wake who listens for what has just become durable."""
+        """Wake those who listen for changes that have just become durable."""
         for topic in topics:
             if self.location.in_memory:
                 for bell in list(self._memory_bells[topic]):
@@ -213,23 +214,24 @@ class Database:
                 ring(self.location.path, topic)
 
     def close(self) -> None:
-        """Finish what was asked for, then close; the last one out tidies up the WAL file."""
+        """Finish the waiting requests, then close; the last process to close removes the WAL."""
         with self._waiting:
             self._closed = True
             threads = list(self._threads.values())
             for wanted in self._wanted.values():
                 wanted.notify_all()
         for thread in threads:
-            # It finishes, unless a stopped process has the turn; then whoever waits is told so.
-            thread.join(PATIENCE_SECONDS)
+            # The thread finishes, unless a stopped process holds the writer lock; then the waiting
+            # callers get `StoreBusy`.
+            thread.join(WRITE_TIMEOUT_SECONDS)
         with self._writing, self._reading:
             self._connections.close()
-            self._close_turns()
+            self._close_locks()
         forks.discard(self)
 
-    def _close_turns(self) -> None:
-        for turns in (*self._turns.values(), self._turns_here):
-            turns.close()
+    def _close_locks(self) -> None:
+        for lock in (*self._writer_locks.values(), self._writer_lock_here):
+            lock.close()
 
     # -- the writing threads
 
@@ -243,42 +245,42 @@ class Database:
                     wanted.wait()
             done = _Done()
             try:
-                with self._turn(urgent), self._writing:
+                with self._lock(urgent), self._writing:
                     self._group(lambda: self._take(urgent), done)
             except ForeignSessions as found:
                 self._watch(found.renewals, urgent)
             except BaseException as error:
                 if not done.answers:
-                    # Nothing was begun: the turn or the connection could not be had.
+                    # Nothing was begun: the writer lock or the connection could not be had.
                     self._refuse(error, urgent)
-            self._tell(done)
+            self._deliver(done)
             if urgent:
                 self._leave_checkpoint()
             else:
                 self._checkpoint()
 
-    def _tell(self, done: "_Done") -> None:
-        """Wake whoever waits for what was done; the turn is free by now for those who wake."""
+    def _deliver(self, done: "_Done") -> None:
+        """Give the waiting callers their answers; by now the writer lock is free for them."""
         for request, answer, error in done.answers:
             if error is None:
                 request.future.set_result(answer)
             else:
                 request.future.set_exception(error)
-        # It is done and said; a bell that cannot be rung refuses nobody.
+        # The callers have their answers; a bell that cannot be rung must fail none of them.
         with contextlib.suppress(Exception):
             self.ring(done.bells)
 
     def _checkpoint(self) -> None:
-        """Keep the log short, in a turn of its own, because it takes as long as many verbs."""
+        """Keep the log short, under the writer lock anew: it takes as long as many verbs."""
         if self._connections.checkpoint_is_due():
-            # What was committed is safe in the log; whatever is wrong, the next verb says so.
-            with contextlib.suppress(Exception), self._turn(urgent=False), self._writing:
+            # Commits are safe in the log; if something is wrong, the next verb reports it.
+            with contextlib.suppress(Exception), self._lock(urgent=False), self._writing:
                 checkpoint(self._connections.writer(), self._connections)
 
     def _leave_checkpoint(self) -> None:
-        """Let the ordinary thread see to the log; neither a caller nor a renewal waits for it."""
+        """Let the ordinary thread check the log; neither a caller nor a renewal waits for it."""
         if self._connections.checkpoint_is_due():
-            with contextlib.suppress(StoreUnavailable, RuntimeError):  # or no thread to be had
+            with contextlib.suppress(StoreUnavailable, RuntimeError):  # closed; no new thread
                 self._hand_over(_Request(lambda _: None, 0), urgent=False)
 
     def _watch(self, found: Renewals, urgent: bool) -> None:
@@ -293,21 +295,23 @@ class Database:
         else:
             self._watched = found
 
-    def _turn(self, urgent: bool) -> AbstractContextManager[None]:
+    def _lock(self, urgent: bool) -> AbstractContextManager[None]:
         here = self.location.in_memory
-        return contextlib.nullcontext() if here else self._turns[urgent].take(urgent=urgent)
+        return contextlib.nullcontext() if here else self._writer_locks[urgent].take(urgent=urgent)
 
-    def _turn_if_free(self, urgent: bool) -> AbstractContextManager[bool]:
+    def _lock_if_free(self, urgent: bool) -> AbstractContextManager[bool]:
         if self.location.in_memory:
             return contextlib.nullcontext(True)
-        return self._turns_here.take_if_free(urgent=urgent)
+        return self._writer_lock_here.take_if_free(urgent=urgent)
 
     def _take(self, urgent: bool) -> list[_Request]:
-        """What is to be done now: renewals first, and in an urgent turn nothing else."""
+        """The requests to do now: renewals first; only renewals if `urgent`."""
         taken: list[_Request] = []
         rows = 0
         with self._waiting:
-            for line in (self._lines[each] for each in ((True,) if urgent else (True, False))):
+            for line in (
+                self._lines[urgency] for urgency in ((True,) if urgent else (True, False))
+            ):
                 while line and len(taken) < _MOST_VERBS_AT_ONCE and rows < CHUNK:
                     request = line.popleft()
                     if request.future.set_running_or_notify_cancel():
@@ -317,10 +321,10 @@ class Database:
 
     def _refuse(self, error: BaseException, urgent: bool) -> None:
         for request in self._take(urgent):
-            request.future.set_exception(self._told(error))
+            request.future.set_exception(self._error_of_caller(error))
 
-    def _told(self, error: BaseException) -> BaseException:
-        """An error as one of ours; each caller gets its own, because callers add to it."""
+    def _error_of_caller(self, error: BaseException) -> BaseException:
+        """The error as one of ours, copied for each caller, because callers add to it."""
         if isinstance(error, apsw.Error):
             error = self._connections.explain(error)
         if not isinstance(error, LimpetError):
@@ -339,7 +343,7 @@ class Database:
                 transaction = self._transaction(connection)
                 try:
                     if len(requests) == 1:
-                        # Nobody else to protect: its undoing is that of the transaction.
+                        # No other verb to protect: if it fails, the transaction is rolled back.
                         answer = request.verb(transaction)
                         transaction.flush()
                     else:
@@ -348,13 +352,15 @@ class Database:
                     done.bells |= transaction.bells
                 except Exception as error:
                     if len(requests) == 1 or not connection.in_transaction:
-                        raise  # SQLite has undone it all, as it does on a full disk
-                    done.answers.append((request, None, self._told(error)))
+                        raise  # SQLite has undone everything, as it does on a full disk
+                    done.answers.append((request, None, self._error_of_caller(error)))
             connection.execute("COMMIT")
         except BaseException as error:
             self._connections.undo(connection)
             done.bells.clear()
-            done.answers[:] = [(request, None, self._told(error)) for request in requests]
+            done.answers[:] = [
+                (request, None, self._error_of_caller(error)) for request in requests
+            ]
 
     def _verb(
         self, connection: apsw.Connection, transaction: Transaction, request: _Request
@@ -364,7 +370,7 @@ class Database:
             answer = request.verb(transaction)
             transaction.flush()
         except Exception:
-            # A verb checks before it writes; undoing makes sure that a refusal leaves no trace.
+            # A verb checks before it writes; the rollback ensures that a refusal leaves no trace.
             if connection.in_transaction:
                 connection.execute("ROLLBACK TO verb")
                 connection.execute("RELEASE verb")
@@ -380,12 +386,13 @@ class Database:
     def before_fork(self) -> None:
         """Close the connections: SQLite's record of its locks must not reach a child.
 
-        A child that inherits it believes that it holds locks which only the parent has; another
-        process can then take away the WAL file under the child's feet, with what it commits.
+        A child that inherits the record believes that it holds locks which only the parent has.
+        Another process can then remove the WAL file that the child uses, and the child's commits
+        with it.
         """
         self._writing.acquire()
         self._reading.acquire()
-        if not self.location.in_memory:  # which a child copies like every variable
+        if not self.location.in_memory:  # a child gets a copy of memory like every variable
             self._connections.close(tidy=False)
 
     def after_fork_in_parent(self) -> None:
@@ -393,6 +400,6 @@ class Database:
         self._writing.release()
 
     def after_fork_in_child(self) -> None:
-        """Start anew: the threads, and what waited in them, are the parent's."""
-        self._close_turns()
+        """Start anew: the threads, and the requests that wait for them, are the parent's."""
+        self._close_locks()
         self._set_up_threading()

@@ -1,4 +1,4 @@
-"""What time brings about: promote what is due, prune what is old."""
+"""The effects of time: promote what is due, prune what is old."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,18 +21,18 @@ from limpet.storage.sqlite.keys import become_ready, serve_due, waiting_of
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction
 
-# How far, by state, one call has looked at finished jobs; the next one goes on behind them.
+# How far, by state, a call has looked through finished jobs; the next call goes on from there.
 Passed = dict[State, tuple[int, int]]
 _MOST_SEEN = 5_000
 
 
 def promote(tx: Transaction) -> Promoted:
-    """Let time take effect, and finish what others left; see `SweepVerbs.promote`."""
+    """Let time take effect, and finish what other steps left; see `SweepVerbs.promote`."""
     must_take_writes(tx)
     late = tx.run("promote", "late", now=tx.now, limit=CHUNK)
     for row in late:
         _lapse(tx, row)
-    # At once, so that nobody is given the turn of one that is over.
+    # Before anything else: a lapsed job must neither keep its turn nor be given one.
     after(tx, [row[0] for row in late])
     due = [waiting_of(row) for row in tx.run("promote", "due", now=tx.now, limit=CHUNK)]
     ready = len(become_ready(tx, due, Move.PROMOTE))
@@ -40,7 +40,7 @@ def promote(tx: Transaction) -> Promoted:
     ready += sum(_relaunch(tx, row) for row in again)
     served, turns_left = serve_due(tx)
     written, flows_left = write_out(tx)
-    # Last, so that it finds whom all of these have left without a parent.
+    # Last, so that it finds all jobs whose parents the steps above have ended.
     tx.unfinished = False
     after(tx, (), cascade=True)
     left = turns_left or flows_left or tx.unfinished
@@ -55,17 +55,17 @@ def promote(tx: Transaction) -> Promoted:
 
 def _lapse(tx: Transaction, row: Row) -> None:
     n, queue, state, expires_at, deadline_at = row
-    target, told = lapsed(expires_at, deadline_at, tx.now)
-    assert told.cause is not None
+    target, entry = lapsed(expires_at, deadline_at, tx.now)
+    assert entry.cause is not None
     tx.many("promote", "lapse", [(target, tx.now, n)])
-    tx.many("settle", "error", [(n, to_json(told.cause.record()))])
+    tx.many("settle", "error", [(n, to_json(entry.cause.record()))])
     tx.many("session", "forget_block", [(n,)])
-    tx.record(n, told.event, cause=told.cause)
+    tx.record(n, entry.event, cause=entry.cause)
     tx.moved(queue, Move.EXPIRE, State(state), target)
 
 
 def _relaunch(tx: Transaction, row: Row) -> bool:
-    """Failed → ready in a new round, unless it is not wanted any more; whether it is ready."""
+    """Failed → ready in a new round, unless it is no longer wanted; answers whether it is ready."""
     alone, job = row[0], row[1:]
     if alone and reopen(tx, job, EventName.RELAUNCHED):
         ((state,),) = tx.run("promote", "state", n=job[0])
@@ -83,8 +83,8 @@ def prune(
     """Remove finished jobs and dead sessions; see `SweepVerbs.prune`."""
     must_take_writes(tx)
     own: dict[State, dict[str, timedelta]] = {}
-    for queue, said in (queues or {}).items():
-        for state, kept in said.items():
+    for queue, by_state in (queues or {}).items():
+        for state, kept in by_state.items():
             own.setdefault(state, {})[queue] = kept
     left = CHUNK
     for state, kept in retention.items():
@@ -124,10 +124,12 @@ def _old_by_queue(
     limit: int,
     passed: Passed,
 ) -> list[int]:
-    """The numbers of jobs that are older than their queue keeps them. No index has the queue, and
-    those that stay may be many: of these only so many are looked at, and more behind them next.
+    """The numbers of jobs that are older than the retention of their queue.
+
+    No index has the queue, and many jobs may have to stay. So each call looks at a limited number
+    of jobs, and the next call goes on behind them.
     """
-    before = {queue: tx.now - microseconds(each) for queue, each in by_queue.items()}
+    before = {queue: tx.now - microseconds(keep) for queue, keep in by_queue.items()}
     others = tx.now - microseconds(kept) if kept is not None else None
     latest = max([*before.values(), *([] if others is None else [others])])
     finished_at, n = passed.pop(state, (0, 0))
@@ -168,7 +170,7 @@ def _remove(tx: Transaction, state: State, rows: list[Row]) -> int:
 
 
 def _prune_flows(tx: Transaction, limit: int) -> int:
-    """What was staged and not committed in time, and the names of flows that were."""
+    """Remove chunks not committed in time, and the names of flows written out long ago."""
     before = tx.now - microseconds(REPEAT_WINDOW)
     tx.run("flow", "old", before=before, limit=limit)
     staged = tx.changed()

@@ -22,10 +22,10 @@ from limpet.storage.sqlite.shaped import take_in
 from limpet.storage.sqlite.transaction import Transaction
 from limpet.storage.sqlite.unique import foreseen
 
-# What a job may ask of the store but to be run; looked at for every job.
-_ASKED = itemgetter(*map(NewJob._fields.index, ("key", "unique", "parent", "rules")))
+# The fields by which a job needs more of the store than a place in a queue; read for every job.
+_SHAPING_FIELDS = itemgetter(*map(NewJob._fields.index, ("key", "unique", "parent", "rules")))
 _NUMBER, _QUEUE_AND_STATE = itemgetter(0), itemgetter(3, 4)  # of a row
-_NOTHING = frozenset({(None, None, None, None), (None, None, None, NO_RULES)})
+_UNSHAPED = frozenset({(None, None, None, None), (None, None, None, NO_RULES)})
 
 
 def enqueue(
@@ -36,14 +36,14 @@ def enqueue(
     *,
     fenced: bool = False,
 ) -> list[Receipt]:
-    """Write new jobs; see `EnqueueVerbs.enqueue`. `fenced`: a job that runs asks for it."""
+    """Write new jobs; see `EnqueueVerbs.enqueue`. `fenced`: a running job enqueues them."""
     ((last, closed, draining),) = tx.run("enqueue", "last")
     check_open(tx, closed, new=not fenced)
     refused: dict[str, Receipt] = {}
-    shaped = not _NOTHING.issuperset(map(_ASKED, jobs))
+    shaped = not _UNSHAPED.issuperset(map(_SHAPING_FIELDS, jobs))
     known = known_of(tx, jobs) if caps or draining or shaped else {}
     if caps or draining:
-        # A duplicate takes no place, and one that replaces that of another.
+        # A duplicate takes no place in the queue, and a replacing job takes that of another.
         duplicates, replacing = foreseen(tx, jobs)
         free = duplicates | known.keys()
         if caps:
@@ -61,7 +61,7 @@ def enqueue(
 
 
 def _write(tx: Transaction, last: int, jobs: Sequence[NewJob]) -> dict[str, Receipt]:
-    # Numbered here, because SQLite takes twice as long to write a row and tell its number.
+    # Numbered here, because SQLite takes twice as long if it must return the number of each row.
     rows: list[tuple[Any, ...]] = [
         job_row(tx, n, job) for n, job in enumerate(jobs, start=last + 1)
     ]
@@ -89,7 +89,7 @@ def enqueue_under(
 ) -> list[Receipt] | LeaseLost:
     """Write new jobs while the lease of the attempt that enqueues them holds.
 
-    A lost lease is answered, not raised: what a verb raises is undone, and with it would go the
+    A lost lease is answered, not raised: an error undoes the verb's writes, and so would undo the
     complaint on the timeline.
     """
     if not may_hand_in(tx, fence):
@@ -98,9 +98,10 @@ def enqueue_under(
 
 
 def may_hand_in(tx: Transaction, fence: Lease) -> bool:
-    """Whether an attempt still holds its lease; one that does not is told on the timeline."""
+    """Whether an attempt still holds its lease; if not, its timeline records the late attempt."""
     row = find(tx, fence.session)
-    # Stricter than for a settlement: past its moment the job may start elsewhere any time now.
+    # Stricter than for a settlement: once the session is past its moment, the job may start
+    # elsewhere at any time.
     alive = row is not None and standing(tx, row) in (Standing.LIVE, Standing.DRAINING)
     _, rejected = check(tx, fence.session, [fence], ["enqueue jobs from"], alive=alive)
     return not rejected
@@ -126,13 +127,13 @@ def _without_repeats(
 
 
 def known_of(tx: Transaction, jobs: Sequence[NewJob]) -> dict[str, State]:
-    """The states of those of the jobs whose ids are there."""
+    """The states of those jobs whose ids are in the store."""
     listed = to_json([job.id for job in jobs])
     return {str(id_): State(state) for id_, _, state in tx.run("enqueue", "known", ids=listed)}
 
 
 def _drained(tx: Transaction, jobs: Sequence[NewJob], free: Container[str]) -> dict[str, Receipt]:
-    """The jobs whose queue takes in no new ones, but for those that are free of that."""
+    """The receipts of jobs whose queue takes in no new ones; jobs in `free` are exempt."""
     queues = {queue for (queue,) in tx.run("enqueue", "draining")}
     return {
         job.id: Receipt(job.id, "draining", None)
@@ -142,6 +143,6 @@ def _drained(tx: Transaction, jobs: Sequence[NewJob], free: Container[str]) -> d
 
 
 def waiting_in(tx: Transaction, queue: str) -> int:
-    """How many jobs wait in a queue, with those of committed flows."""
+    """How many jobs wait in a queue, including those of committed flows."""
     row = tx.one("enqueue", "waiting", queue=queue)
     return int(row[0]) if row else 0

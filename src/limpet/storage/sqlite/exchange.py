@@ -19,7 +19,7 @@ from limpet.storage.contract.refusals import (
 )
 from limpet.storage.contract.store import Want
 from limpet.storage.records.texts import to_json
-from limpet.storage.sqlite.breakers import tell
+from limpet.storage.sqlite.breakers import record_observed
 from limpet.storage.sqlite.claim import Claimed, claim, claimed
 from limpet.storage.sqlite.fence import mark_begun
 from limpet.storage.sqlite.session import find, standing
@@ -52,11 +52,11 @@ def exchange(
         mark_begun(tx, session, begun)
     rejected, given_up = settle(tx, session, settlements, alive=alive)
     if observed:
-        tell(tx, observed)
+        record_observed(tx, observed)
     claims = want is not None and where is Standing.LIVE and not row.closing
     took = claim(tx, session, want) if want is not None and claims else Claimed([])
     jobs = claimed(tx, session, took.numbers)
-    taken = digest([(job, token) for job, _, token in [each.lease for each in jobs]])
+    taken = digest([(job, token) for job, _, token in [claimed_job.lease for claimed_job in jobs]])
     _advance(tx, session, seq, taken - given_up)
     body: dict[str, object] = {
         "rejected": [(r.lease.job, r.lease.session, r.lease.token, r.answer) for r in rejected],
@@ -104,7 +104,7 @@ def _repeat(tx: Transaction, session: str, seq: int, where: Standing) -> Exchang
         raise answer_forgotten(session, seq)
     body = msgspec.json.decode(kept[0], type=_Body)
     rejected = tuple(Rejected(Lease(j, s, t), a) for j, s, t, a in body.rejected)
-    # The jobs themselves are read again; a dead session has none left to run.
+    # The jobs themselves are read again; a dead session has no jobs left to run.
     jobs = () if where is Standing.DEAD else claimed(tx, session, body.claimed)
     return Exchanged(
         where,

@@ -1,4 +1,4 @@
-"""Says a driver's error as one of ours, in a sentence that tells what to do."""
+"""Translates errors of the driver and the system into ours, with advice on what to do."""
 
 import errno
 import os
@@ -15,10 +15,10 @@ from limpet.domain.errors import (
 )
 
 
-def said(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
-    """The error of the store's own kind for one of SQLite's."""
-    # On a full disk SQLite undoes the transaction itself; that there is none left to undo is then
-    # said last, and is not the reason.
+def store_error(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
+    """The `StoreError` for an error of SQLite."""
+    # On a full disk SQLite undoes the transaction itself. Our rollback then fails too; that is the
+    # last error, but not the reason.
     while isinstance(error.__context__, apsw.Error):
         error = error.__context__
     reason = os.strerror(system_errno) if system_errno else str(error)
@@ -56,17 +56,17 @@ def said(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
 
 
 def read_only(path: str) -> StoreReadOnly:
-    """What may not be written, by name: SQLite makes its -wal and -shm as read-only as the file."""
+    """The refusal that names the files without write access; -wal and -shm follow the database."""
     files = (path, path + "-wal", path + "-shm", os.path.dirname(path) or ".")
-    closed = [each for each in files if os.path.exists(each) and not os.access(each, os.W_OK)]
+    closed = [file for file in files if os.path.exists(file) and not os.access(file, os.W_OK)]
     return StoreReadOnly(
         f"{path} can be read but not written by this user. Give it the right to write to "
         f"{' and '.join(closed) or 'the file and its folder'}."
     )
 
 
-def said_of_system(error: OSError, path: str) -> StoreError:
-    """The error of the store's own kind for one met while working beside its file."""
+def store_error_of_os(error: OSError, path: str) -> StoreError:
+    """The `StoreError` for an error of the operating system beside the database file."""
     folder = os.path.dirname(path) or "."
     match error.errno:
         case errno.EACCES | errno.EPERM:
@@ -90,7 +90,7 @@ def said_of_system(error: OSError, path: str) -> StoreError:
 
 
 def why_not(path: str, reason: str) -> str:
-    """What stands in the way of opening a file, and what to do about it."""
+    """Why a file cannot be opened, and what to do about it."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         return "it is a folder; name a file in it."

@@ -1,4 +1,4 @@
-"""Which leases still hold: every write after a claim asks here, in the same transaction."""
+"""The fence: every write after a claim checks its lease here, in the same transaction."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from limpet.domain.lease import Lease
 from limpet.domain.transition import Rejected
 from limpet.storage.records.texts import to_json
 from limpet.storage.sql.fence import holding, verdicts
-from limpet.storage.sql.outcome import Held
+from limpet.storage.sql.outcome import HeldRow
 from limpet.storage.sqlite.transaction import Transaction
 
 
@@ -20,13 +20,13 @@ def check(
     *,
     alive: bool,
     once: bool = True,
-) -> tuple[dict[int, Held], list[Rejected]]:
+) -> tuple[dict[int, HeldRow], list[Rejected]]:
     """Split leases into those that hold, by their place in the list, and those that do not.
 
-    `tried` says for each what its holder wanted, for the timeline of a job that it lost. A
-    session that is not `alive` holds nothing: its jobs still stand under its name, but they wait
-    for recovery. With `once`, the first of two words on one lease counts; the same word again is
-    its repeat, another is late.
+    `tried`: for each lease, what its holder wants, for the timeline of a job that it has lost. A
+    session that is not `alive` holds nothing: its jobs still carry its name, but wait for recovery.
+    With `once`, only the first of two reports on one lease counts; the same kind of report again is
+    a repeat, another kind is late.
     """
     if not leases:
         return {}, []
@@ -45,18 +45,18 @@ def check(
 
 
 def _complain(tx: Transaction, n: int, session: str, token: int, tried: str) -> None:
-    # Once for each lost lease, however often its holder asks. The name is the caller's: a lease
-    # that it made up may carry somebody else's.
+    # Once for each lost lease, however often its holder tries. The event names the session of the
+    # caller: a made-up lease may carry the name of another.
     if tx.one("fence", "complained", n=n, session=session, token=token) is None:
         cause = LateHolder(tried=tried)
         tx.record(n, EventName.LEASE_LOST, session=session, token=token, cause=cause)
 
 
 def mark_begun(tx: Transaction, session: str, begun: Sequence[Lease]) -> None:
-    """Keep which held jobs have started; of others nothing is said."""
+    """Record which held jobs have started; leases that do not hold are ignored."""
     left = list(begun)
     while left:
-        # A job that comes with two tokens takes two rounds.
+        # A job that is listed with two tokens takes two passes.
         tokens = {lease.job: lease.token for lease in left}
         tx.run("fence", "begin", leases=to_json(tokens), session=session)
         left = [lease for lease in left if tokens[lease.job] != lease.token]

@@ -34,7 +34,7 @@ def stage(tx: Transaction, flow: str, place: int, jobs: Sequence[NewJob]) -> Non
 def commit(
     tx: Transaction, flow: str, chunks: int, fence: Lease | None, caps: Mapping[str, int] | None
 ) -> bool | LeaseLost | QueueFull:
-    """All of a flow comes into being; see `FlowVerbs.commit`. A refusal that writes is answered."""
+    """Commit a flow; see `FlowVerbs.commit`. A refusal that writes is answered, not raised."""
     if fence is None:
         must_take_work(tx)
     else:
@@ -57,13 +57,13 @@ def _is_whole(tx: Transaction, flow: str, chunks: int) -> bool:
 
 
 def _over_cap(tx: Transaction, flow: str, chunks: int, caps: Mapping[str, int]) -> QueueFull | None:
-    asked: dict[str, int] = dict(tx.run("flow", "asked", flow=flow, chunks=chunks))
-    return flow_over_cap(asked, caps, lambda queue: waiting_in(tx, queue))
+    requested: dict[str, int] = dict(tx.run("flow", "by_queue", flow=flow, chunks=chunks))
+    return flow_over_cap(requested, caps, lambda queue: waiting_in(tx, queue))
 
 
 def commit_staged(tx: Transaction, flow: str, chunks: int) -> bool:
-    """The same where it is part of another verb; False, with nothing written, if a part lacks or
-    it is committed already: then nobody would count its children for the one who asks.
+    """Commit a flow as part of another verb. False, with nothing written, if a part is missing or
+    the flow is committed already: its children would then not count for this verb's job.
     """
     if not _is_whole(tx, flow, chunks) or tx.one("flow", "committed", flow=flow) is not None:
         return False
@@ -73,25 +73,25 @@ def commit_staged(tx: Transaction, flow: str, chunks: int) -> bool:
 
 
 def drop(tx: Transaction, flow: str) -> None:
-    """Forget what was staged of a flow that nobody will commit."""
+    """Remove the staged parts of a flow."""
     tx.run("flow", "drop", flow=flow)
 
 
 def write_out(tx: Transaction) -> tuple[int, bool]:
-    """Write jobs of committed flows, at most 1,000; how many are ready, and if more are left."""
-    ready, room = 0, CHUNK
+    """Write jobs of committed flows, at most 1,000: how many are ready, and if more are left."""
+    ready, budget = 0, CHUNK
     while found := tx.one("flow", "next"):
         flow, chunks, written, text = found
         nothing: list[NewJob] = []
         jobs = or_else("flow", flow, f"part {written}", _jobs, text, nothing) if text else nothing
-        if len(jobs) > room:
+        if len(jobs) > budget:
             return ready, True
-        room -= len(jobs)
+        budget -= len(jobs)
         ready += _write(tx, jobs)
         tx.run("flow", "written", flow=flow, place=written)
         if written + 1 >= chunks:
             drop(tx, flow)
-        if room == 0:
+        if budget == 0:
             break
     return ready, tx.one("flow", "next") is not None
 
@@ -102,8 +102,8 @@ _jobs = msgspec.json.Decoder(list[NewJob]).decode
 def _write(tx: Transaction, jobs: Sequence[NewJob]) -> int:
     ((last, *_),) = tx.run("enqueue", "last")
     receipts = take_in(tx, last, jobs, known_of(tx, jobs), flow=True)
-    new = (each for each in receipts.values() if each.outcome == "new")
-    return sum(each.state is State.READY for each in new)
+    new = (receipt for receipt in receipts.values() if receipt.outcome == "new")
+    return sum(receipt.state is State.READY for receipt in new)
 
 
 def children(tx: Transaction, job: str, cursor: str | None, limit: int) -> JobList:

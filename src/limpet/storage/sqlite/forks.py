@@ -1,4 +1,4 @@
-"""Forks: every open database lets go of its connections before one, and starts anew after it."""
+"""Forks: every open database closes its connections before a fork, and starts anew after it."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Forkable(Protocol):
-    """What must not reach a child as it is."""
+    """An object whose state must not reach a child unchanged."""
 
     def before_fork(self) -> None: ...
 
@@ -23,12 +23,12 @@ _one_fork = threading.Lock()
 
 
 def add(opened: Forkable) -> None:
-    """From now on, ask it before each fork and tell it after."""
+    """Call the object before and after each fork from now on."""
     _opened.add(opened)
 
 
 def discard(closed: Forkable) -> None:
-    """No longer."""
+    """Stop calling the object."""
     _opened.discard(closed)
 
 

@@ -1,11 +1,11 @@
-"""The verbs of the gate: callers outside, and what hosts say of themselves."""
+"""The verbs of the gate: permits of callers outside of workers, and the reports of hosts."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 
 from limpet.domain.host import Host, Sample, Span
 from limpet.domain.permit import (
-    PATIENCE,
+    RESERVE_AFTER_US,
     PermitRecord,
     Reservation,
     Room,
@@ -21,8 +21,10 @@ from limpet.storage.sqlite.session import find, standing
 from limpet.storage.sqlite.transaction import Transaction
 
 
-def take_permit(tx: Transaction, session: str, weight: Weight, room: Room, patience: int) -> bool:
-    """Admit a caller outside; see `GateVerbs.take_permit`."""
+def take_permit(
+    tx: Transaction, session: str, weight: Weight, room: Room, reserve_after_us: int
+) -> bool:
+    """Admit a caller outside of workers; see `GateVerbs.take_permit`."""
     row = find(tx, session)
     if row is None:
         raise session_not_known(session)
@@ -33,7 +35,7 @@ def take_permit(tx: Transaction, session: str, weight: Weight, room: Room, patie
     reserved, beside = permits.reserved_for(tx, room.server), permits.taken_of(tx, room)
     if reserved not in (None, session) or not fits(room, beside, weight):
         ours = reserved == session or (
-            reserved is None and _may_reserve(tx, session, room, patience)
+            reserved is None and _may_reserve(tx, session, room, reserve_after_us)
         )
         if ours and helped_by_an_end(room, beside, weight):
             tx.run("gate", "reserve_caller", server=room.server, session=session, now=tx.now)
@@ -52,9 +54,9 @@ def take_permit(tx: Transaction, session: str, weight: Weight, room: Room, patie
     return True
 
 
-def _may_reserve(tx: Transaction, session: str, room: Room, patience: int) -> bool:
-    ((asked_at,),) = tx.run("gate", "asked_at", session=session)
-    if asked_at > tx.now - patience:
+def _may_reserve(tx: Transaction, session: str, room: Room, reserve_after_us: int) -> bool:
+    ((waits_since,),) = tx.run("gate", "waits_since", session=session)
+    if waits_since > tx.now - reserve_after_us:
         return False
     confirmed = permits.confirmed(tx)
     there = tx.one("gate", "caller_there", session=session, server=room.server, **confirmed)
@@ -67,9 +69,9 @@ class GateStore:
     _db: Database
 
     def take_permit(
-        self, session: str, weight: Weight, room: Room, patience: int = PATIENCE
+        self, session: str, weight: Weight, room: Room, reserve_after_us: int = RESERVE_AFTER_US
     ) -> bool:
-        return self._db.write(lambda tx: take_permit(tx, session, weight, room, patience))
+        return self._db.write(lambda tx: take_permit(tx, session, weight, room, reserve_after_us))
 
     def permits(self, server: str | None = None) -> tuple[PermitRecord, ...]:
         return self._db.read(lambda tx: permits.permits(tx, server))
@@ -80,7 +82,7 @@ class GateStore:
     def publish_host(
         self, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample] = ()
     ) -> None:
-        # Said again every second: what a power cut takes was old by then.
+        # Published anew every second, so the report that a power cut loses would be outdated.
         return self._db.write(
             lambda tx: hosts.publish_host(tx, server, body, lifetime, samples), synced=False
         )

@@ -1,4 +1,4 @@
-"""What hosts say of themselves; see `storage.gating`."""
+"""The reports and samples of hosts; see `contract.gating`."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,19 +14,21 @@ from limpet.storage.sqlite.transaction import Transaction
 def publish_host(
     tx: Transaction, server: str, body: str, lifetime: timedelta, samples: Sequence[Sample]
 ) -> None:
-    """Keep what a host says; see `GateVerbs.publish_host`."""
+    """Keep the report of a host; see `GateVerbs.publish_host`."""
     must_take_writes(tx)
     until = tx.now + microseconds(lifetime)
     tx.run("hosts", "publish", server=server, body=body, now=tx.now, until=until)
     tx.run("hosts", "gone", now=tx.now)
     tx.run("gate", "unreserved", **confirmed(tx))
-    tx.many("hosts", "sample", ((server, each.span, each.at, each.body) for each in samples))
+    tx.many(
+        "hosts", "sample", ((server, sample.span, sample.at, sample.body) for sample in samples)
+    )
     for span, kept in SAMPLES_KEPT.items():
         tx.run("hosts", "old", span=span, before=tx.now - microseconds(kept))
 
 
 def hosts(tx: Transaction, server: str | None) -> tuple[Host, ...]:
-    """What still holds; see `GateVerbs.hosts`."""
+    """The reports that have not lapsed; see `GateVerbs.hosts`."""
     if server is None:
         rows = tx.run("hosts", "hosts", now=tx.now)
     else:
@@ -35,6 +37,6 @@ def hosts(tx: Transaction, server: str | None) -> tuple[Host, ...]:
 
 
 def samples(tx: Transaction, server: str, span: Span) -> tuple[Sample, ...]:
-    """How a host has been doing; see `GateVerbs.samples`."""
+    """The samples of a host; see `GateVerbs.samples`."""
     rows = tx.run("hosts", "samples", server=server, span=span)
     return tuple(Sample(Span(kind), at, body) for kind, at, body in rows)

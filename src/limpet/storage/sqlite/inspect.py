@@ -1,4 +1,4 @@
-"""What a person sees: reads only."""
+"""The reading verbs for people."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -58,7 +58,7 @@ def events(tx: Transaction, id_: str) -> tuple[Event, ...]:
 
 
 def latest_events(tx: Transaction, limit: int) -> tuple[JobEvent, ...]:
-    """What was recorded last, of any job."""
+    """The latest events of all jobs."""
     size = page_size(limit)
     rows = tx.run("inspect", "latest_events", before=_END, limit=size)
     return tuple(JobEvent(row[0], row[1], row[2], event_of(row[0], row[3:])) for row in rows)
@@ -72,20 +72,20 @@ def log(tx: Transaction, id_: str) -> tuple[LogLine, ...]:
 def queues(tx: Transaction) -> tuple[QueueView, ...]:
     """Every queue, with how many jobs are in each state."""
     counts: dict[str, dict[State, int]] = {}
-    said: dict[str, Row] = {}
+    columns: dict[str, Row] = {}
     for name, state, count, *rest in tx.run("inspect", "queues"):
         of_it = counts.setdefault(name, {})
-        said[name] = tuple(rest)
+        columns[name] = tuple(rest)
         if count:
             of_it[State(state)] = count
-    return tuple(_queue(tx, name, of_it, said[name]) for name, of_it in counts.items())
+    return tuple(_queue(tx, name, of_it, columns[name]) for name, of_it in counts.items())
 
 
-def _queue(tx: Transaction, name: str, counts: dict[State, int], said: Row) -> QueueView:
-    paused, declared, adjusted, held_until, given_until, draining = said
+def _queue(tx: Transaction, name: str, counts: dict[State, int], columns: Row) -> QueueView:
+    paused, declared, adjusted, held_until, given_until, draining = columns
     declared_rules, set_now = rules_of_row(name, declared, adjusted)
     rules = set_now.over(declared_rules)
-    full = rules.rate is not None and rules.rate.room(given_until, tx.now) < 1
+    full = rules.rate is not None and rules.rate.free(given_until, tx.now) < 1
     return QueueView(
         name,
         bool(paused),
@@ -100,7 +100,7 @@ def _queue(tx: Transaction, name: str, counts: dict[State, int], said: Row) -> Q
 
 
 def _head(tx: Transaction, queue: str) -> int | None:
-    """Since when the first job in line is ready, over all tasks."""
+    """Since when the first ready job in line has been ready, over all tasks."""
     heads = []
     for task, *_ in tx.run("claim", "tasks", queue=queue, tasks=""):
         for suspect in (0, 1):
@@ -125,6 +125,6 @@ def totals(tx: Transaction) -> tuple[Total, ...]:
 
 
 def epoch(tx: Transaction) -> str:
-    """What changes when the store is made anew."""
+    """The store's epoch, which changes when the store is made anew."""
     row = tx.one("inspect", "store")
     return str(row[0]) if row else ""

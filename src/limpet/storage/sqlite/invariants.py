@@ -1,4 +1,4 @@
-"""What must always hold, checked; each rule is a statement of sql/invariants.sql."""
+"""Checks the invariants; each rule is a statement of sql/invariants.sql."""
 
 from itertools import groupby
 
@@ -17,7 +17,7 @@ def names() -> list[str]:
 
 
 def invariants(tx: Transaction) -> tuple[Broken, ...]:
-    """Every rule that does not hold."""
+    """The rules that do not hold."""
     broken = []
     for name, statement in script(PACKAGE, "sql", "invariants").statements.items():
         if name == HOLDINGS:
@@ -32,7 +32,7 @@ def invariants(tx: Transaction) -> tuple[Broken, ...]:
 
 
 def damaged(reason: str) -> Broken:
-    """A file that is too damaged to be asked."""
+    """The finding for a file that is too damaged to run the rules."""
     return Broken("file_is_sound", "the database file itself is sound", 1, reason)
 
 
@@ -44,7 +44,7 @@ def _holdings(tx: Transaction) -> list[str]:
 
 
 def wrong_holdings(tx: Transaction) -> list[tuple[str, Digest, Digest]]:
-    """The sessions whose digest is not that of their jobs: what is kept, and what is right."""
+    """The sessions whose digest is not that of their jobs: the kept digest, and the right one."""
     wrong = []
     for session, rows in groupby(tx.run("invariants", HOLDINGS), key=lambda row: row[0]):
         listed = list(rows)

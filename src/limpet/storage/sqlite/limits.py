@@ -1,4 +1,4 @@
-"""How much of a queue may be under way: declare, limit, hold, drain; see `storage.shaping`."""
+"""The limits of queues: declare, limit, hold, drain; see `contract.shaping`."""
 
 from collections.abc import Mapping
 
@@ -10,12 +10,12 @@ from limpet.storage.sqlite.transaction import Transaction
 
 
 def text_of(rules: QueueRules) -> str | None:
-    """Rules of a queue as the store keeps them; None for such as say nothing."""
+    """Rules of a queue as the store keeps them; None for no rules."""
     return to_json(rules) if rules != NO_QUEUE_RULES else None
 
 
 def declare_queues(tx: Transaction, queues: Mapping[str, QueueRules]) -> None:
-    """Keep what the app says; see `LimitVerbs.declare_queues`."""
+    """Keep the rules that the app declares; see `LimitVerbs.declare_queues`."""
     must_take_writes(tx)
     for queue, rules in queues.items():
         _, adjusted = _rules(tx, queue)
@@ -24,7 +24,7 @@ def declare_queues(tx: Transaction, queues: Mapping[str, QueueRules]) -> None:
 
 
 def limit_queue(tx: Transaction, queue: str, rules: QueueRules | None) -> None:
-    """Set rules over what is declared; see `LimitVerbs.limit_queue`."""
+    """Set rules that override the declared ones; see `LimitVerbs.limit_queue`."""
     must_take_writes(tx)
     declared, _ = _rules(tx, queue)
     write_rules(tx, queue, declared, rules or NO_QUEUE_RULES)
@@ -37,7 +37,7 @@ def _rules(tx: Transaction, queue: str) -> tuple[QueueRules, QueueRules]:
 
 
 def write_rules(tx: Transaction, queue: str, declared: QueueRules, adjusted: QueueRules) -> None:
-    """Keep the rules of a queue, and of those in force what statements ask for."""
+    """Write the rules of a queue, and those in force that statements read from columns."""
     force = adjusted.over(declared)
     tx.run(
         "limits",
@@ -51,18 +51,18 @@ def write_rules(tx: Transaction, queue: str, declared: QueueRules, adjusted: Que
 
 
 def hold_queue(tx: Transaction, queue: str, until: int) -> None:
-    """Let nothing of a queue be claimed for a while; see `LimitVerbs.hold_queue`."""
+    """Let no job of a queue be claimed for a while; see `LimitVerbs.hold_queue`."""
     must_take_writes(tx)
     tx.run("limits", "hold", queue=queue, until=until)
     tx.bells.add(Topic.READY)
 
 
 def hold(tx: Transaction, queue: str, until: int) -> None:
-    """The same on a job's word, which does not shorten a hold."""
+    """Hold a queue because a job snoozed; this never shortens a hold."""
     tx.run("limits", "hold_longer", queue=queue, until=until)
 
 
 def drain_queue(tx: Transaction, queue: str, draining: bool) -> None:
-    """Take in no new jobs, or do again; see `LimitVerbs.drain_queue`."""
+    """Take in no new jobs, or take them in again; see `LimitVerbs.drain_queue`."""
     must_take_writes(tx)
     tx.run("limits", "drain", queue=queue, draining=int(draining))

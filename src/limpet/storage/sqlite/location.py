@@ -1,4 +1,4 @@
-"""Where a SQLite store is: its URL, and whether that is a place where promises can be kept."""
+"""The place of a SQLite store: its URL, and whether a store is safe on that file system."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from limpet.domain.errors import InvalidOption, StoreRefused
 MEMORY = ":memory:"
 _SCHEME = "sqlite://"
 _MOUNTS = Path("/proc/self/mountinfo")
-# There a space, tab, newline or backslash of a path is written as three octal digits.
+# In that file, a space, tab, newline or backslash of a path is written as three octal digits.
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 # File systems whose locks or shared memory do not reach the other machines that write to them.
@@ -100,7 +100,7 @@ def _filesystem(path: str, mounts: Path) -> str | None:
             continue
         point = _ESCAPED.sub(lambda code: chr(int(code[1], 8)), left.split(" ")[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
-        # Of equal mount points the later one lies on top.
+        # Of two equal mount points, the later one lies on top.
         if inside and (best is None or len(point) >= best[0]):
             best = (len(point), right.split(" ")[0])
     return best[1] if best else None

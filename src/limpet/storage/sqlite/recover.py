@@ -1,4 +1,4 @@
-"""Sessions that are over, and the jobs they leave: expire, recover, release."""
+"""Sessions that are over, and the jobs that they leave: expire, recover, release."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,7 +12,7 @@ from limpet.domain.transition import Rejected
 from limpet.storage.contract.answers import Outlook, Recovered
 from limpet.storage.contract.store import CHUNK
 from limpet.storage.records.texts import cause_in
-from limpet.storage.sql.fence import held_of
+from limpet.storage.sql.fence import held_row
 from limpet.storage.sql.outcome import lost, released
 from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.after import after
@@ -23,27 +23,29 @@ from limpet.storage.sqlite.settle import StoredFacts, carry_out
 from limpet.storage.sqlite.transaction import Transaction
 
 
-def expire(tx: Transaction, asked: int, longest: timedelta | None) -> tuple[Session, ...]:
-    """Mark what was overdue when it was asked for (lease clock), and list what is dead and still
-    has jobs; see `SweepVerbs.expire`.
+def expire(tx: Transaction, called_at: int, longest: timedelta | None) -> tuple[Session, ...]:
+    """Mark sessions dead that were overdue at `called_at` (lease clock), and list the dead ones
+    that still have jobs; see `SweepVerbs.expire`.
     """
     most = microseconds_or_none(longest)
-    overdue = tx.run("recover", "overdue", boot=tx.boot, now_lease=asked, longest=most)
+    overdue = tx.run("recover", "overdue", boot=tx.boot, now_lease=called_at, longest=most)
     for session, renewed_at in overdue:
         end(tx, session, WorkerVanished(last_seen=renewed_at))
     tx.run("recover", "shorten", boot=tx.boot, now_lease=tx.now_lease)
     widowed = {str(row[0]) for row in tx.run("recover", "widowed")}
-    return tuple(each for id_ in sorted(widowed) for each in sessions(tx, with_dead=True, one=id_))
+    return tuple(
+        session for id_ in sorted(widowed) for session in sessions(tx, with_dead=True, one=id_)
+    )
 
 
 def expire_foreign(tx: Transaction) -> None:
-    """Mark the sessions of an earlier boot dead, once it is known that they are."""
+    """Mark the sessions of an earlier boot dead; the caller knows that they are."""
     for session, boot in tx.run("recover", "foreign", boot=tx.boot):
         end(tx, session, HostRebooted(boot=boot))
 
 
 def outlook(tx: Transaction, longest: timedelta | None) -> Outlook:
-    """What a sweeper must know; see `SweepVerbs.outlook`."""
+    """The lease clock and the next end of a lease; see `SweepVerbs.outlook`."""
     row = tx.one("recover", "next_moment", boot=tx.boot, longest=microseconds_or_none(longest))
     widowed = tx.one("recover", "widowed") is not None
     return Outlook(tx.now_lease, tx.boot, row[0] if row else None, widowed)
@@ -68,7 +70,7 @@ def recover(tx: Transaction, session: str) -> Recovered:
 
 
 def _take_back(tx: Transaction, session: str, row: Row, cause: Cause) -> State:
-    held = held_of(Lease(row[0], session, row[1]), row[2:])
+    held = held_row(Lease(row[0], session, row[1]), row[2:])
     decision = lost(
         held,
         cause,

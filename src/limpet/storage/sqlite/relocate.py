@@ -1,4 +1,4 @@
-"""A store that moves to another place: what it refuses, and the steps of the move."""
+"""A store that moves to another place: its refusals, and the steps of the move."""
 
 from limpet.storage.contract.refusals import not_arriving
 from limpet.storage.contract.relocation import (
@@ -13,19 +13,19 @@ from limpet.storage.sqlite.transaction import Transaction, Value
 
 
 def must_take_writes(tx: Transaction) -> None:
-    """Raise `StoreMoved` where nothing is written any more, or not yet."""
+    """Raise `StoreMoved` if the store takes no writes any more, or not yet."""
     row = tx.one("relocate", "closed")
     check(tx, row[0] if row else None)
 
 
 def must_take_work(tx: Transaction) -> None:
-    """Raise `StoreMoved` where nothing new is begun."""
+    """Raise `StoreMoved` if nothing new may begin in the store."""
     row = tx.one("relocate", "closed")
     check(tx, row[0] if row else None, new=True)
 
 
 def check(tx: Transaction, closed: Value, *, new: bool = False) -> None:
-    """As above, for whoever has read what `closed` says beside something else."""
+    """The same checks for a caller that has read the column `closed` already."""
     if closed is not None and (new or closed != MoveStage.CLOSING):
         row = tx.one("relocate", "record")
         raise refused(row[0] if row else None)

@@ -13,9 +13,9 @@ from limpet.storage.sqlite.transaction import Transaction
 
 
 def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Rejected, ...]:
-    """Keep what running attempts say; see `HolderVerbs.report`."""
+    """Keep the reports of running attempts; see `HolderVerbs.report`."""
     row = find(tx, session)
-    leases = [each.lease for each in reports]
+    leases = [report.lease for report in reports]
     alive = row is not None and standing(tx, row) is not Standing.DEAD
     tried = ["report on"] * len(leases)
     held, rejected = check(tx, session, leases, tried, alive=alive, once=False)
@@ -24,15 +24,15 @@ def report(tx: Transaction, session: str, reports: Sequence[Report]) -> tuple[Re
     return tuple(rejected)
 
 
-def _keep(tx: Transaction, n: int, said: Report) -> None:
-    if said.progress is not None:
-        now = said.progress
+def _keep(tx: Transaction, n: int, report: Report) -> None:
+    if report.progress is not None:
+        now = report.progress
         total = None if now.total is None else float(now.total)
         note = clean(now.note[:NOTE_KEPT])
-        values = (n, said.lease.token, float(now.done), total, note, now.at)
+        values = (n, report.lease.token, float(now.done), total, note, now.at)
         tx.many("report", "progress", [values])
-    if said.lines:
-        lines = said.lines[-MOST_LINES:]
+    if report.lines:
+        lines = report.lines[-MOST_LINES:]
         tx.many(
             "report",
             "line",

@@ -1,11 +1,11 @@
-"""Who may open the files of a store: owner, group and others each to read and write, or not at all.
+"""Access rights of a store's files: owner, group and others may each read and write, or neither.
 
-SQLite and Limpet lock these files, and whoever may open one, if only to read, may lock it too and
-so keep everybody else from writing, for as long as he likes: a read lock on one byte of
-`jobs.db-shm` stops all writers, a `flock` on a file beside it all turns. So a new store gives each
-class of users both rights or none, whatever the umask; `-wal`, `-shm` and what Limpet puts beside
-it follow the database. No file of SQLite's is opened and closed here once it is in use: that would
-drop the locks that SQLite has on it in this process.
+SQLite and Limpet lock these files. A user who may open one, even only to read, may also lock it and
+so keep all others from writing for as long as he likes: a read lock on one byte of `jobs.db-shm`
+stops all writers, and so does a `flock` on a file of the writer lock. So a new store gives each
+class of users both rights or none, whatever the umask; `-wal`, `-shm` and Limpet's own files beside
+the database follow the database. This module never opens and closes a file that SQLite is using:
+that would drop the locks that SQLite has on it in this process.
 """
 
 import contextlib
@@ -23,19 +23,19 @@ _warned: set[str] = set()
 
 
 def folder_of(path: str) -> str:
-    """The folder beside a database file for what its processes tell each other."""
+    """The folder beside a database file, for the files by which its processes cooperate."""
     return path + "-limpet"
 
 
 def both_or_none(mode: int) -> int:
-    """The mode without the rights of those who may not both read and write; always the owner's."""
+    """The mode without the rights of classes that may not both read and write; the owner may."""
     return sum(_BOTH << by for by in (6, 3, 0) if mode >> by & _BOTH == _BOTH) | 0o600
 
 
 def make_database(path: str) -> None:
-    """Make an empty file with the right mode, before SQLite makes one; no other is touched.
+    """Make an empty file with the right mode, before SQLite makes it; an existing file stays.
 
-    What stands in the way is left to SQLite, which says so better.
+    Errors are left to SQLite, which reports them better.
     """
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -46,10 +46,10 @@ def make_database(path: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Make the folder beside the database, not the one that it is in; several may do so at once."""
+    """Make the folder beside the database (not the one that it is in); safe in many processes."""
     folder = folder_of(path)
     mode = _wanted(path)
-    # Whoever may not both read and write may not look for what is in it either.
+    # A class of users that may not both read and write may not enter the folder either.
     mode |= sum(1 << by for by in (6, 3, 0) if mode >> by & _BOTH)
     try:
         os.mkdir(folder, mode)
@@ -64,10 +64,10 @@ def make_folder(path: str) -> None:
 
 
 def _refuse_of_stranger(folder: str, path: str) -> None:
-    """Raise `StoreRefused` for what somebody has put there who may not write to the store.
+    """Raise `StoreRefused` if the folder was made by a user who may not write to the store.
 
-    In a folder where all may write, as /tmp, another user may be first; by a lock in a folder of
-    his he would stop every writer, and through a link have files made elsewhere.
+    Where all may write, as in /tmp, another user may make the folder first. By a lock in it he
+    could stop every writer, and by a link in its place he could have files made elsewhere.
     """
     about = os.lstat(folder)
     owners = {0, os.geteuid()}
@@ -79,14 +79,13 @@ def _refuse_of_stranger(folder: str, path: str) -> None:
         return
     what = "a link" if stat.S_ISLNK(about.st_mode) else "not yours"
     raise StoreRefused(
-        f"{folder} is in the way: it is {what}, and whoever made it could stop everybody who "
-        f"writes to {path}. Remove it, and keep the store in a folder where only those may write "
-        f"whom you let in."
+        f"{folder} is in the way: it is {what}, and its owner could stop all writers to {path}. "
+        f"Remove it, and keep the store in a folder to which only users you trust can write."
     )
 
 
 def open_beside(path: str, name: str, flags: int) -> int:
-    """Open a file in the folder beside the database; made if it is not there."""
+    """Open a file in the folder beside the database; makes it if it is not there."""
     file = os.path.join(folder_of(path), name)
     while True:
         try:
@@ -104,9 +103,9 @@ def open_beside(path: str, name: str, flags: int) -> int:
 
 
 def look_after(path: str) -> None:
-    """Give SQLite's files beside the database its mode; warn of what others may read, not write.
+    """Give SQLite's files beside the database its mode; warn if a class may read but not write.
 
-    Once for each store of this process, with the database open.
+    Runs once for each store of this process, with the database open.
     """
     if path in _warned:
         return
@@ -116,10 +115,10 @@ def look_after(path: str) -> None:
     except OSError:
         return
     if os.geteuid() not in (0, found.st_uid) and not os.access(path, os.W_OK):
-        return  # whoever may only look can change nothing about it
+        return  # a user who may only read cannot change the modes
     if _halves(found.st_mode):
         files = _files(path)
-        halves = "".join(sorted({each for file in files for each in _halves(_mode(file))}))
+        halves = "".join(sorted({letter for file in files for letter in _halves(_mode(file))}))
         command = f"chmod -R {halves}-rwx {' '.join(map(shlex.quote, files))}"
         log.emit("store_half_open", path=path, command=command)
         return
@@ -144,12 +143,12 @@ def _mode(file: str) -> int:
 
 
 def _halves(mode: int) -> str:
-    """The classes but the owner's that have one of both rights."""
+    """The classes, without the owner, that have only one of both rights."""
     return "".join(who for who, by in _CLASSES.items() if mode >> by & _BOTH not in (0, _BOTH))
 
 
 def _wanted(path: str) -> int:
-    """The mode of files beside the database, which follow it; before it is made, its mode to be."""
+    """The mode of files beside the database: that of the database, also before it exists."""
     try:
         return both_or_none(os.stat(path).st_mode)
     except FileNotFoundError:
@@ -161,7 +160,7 @@ def _of_new() -> int:
 
 
 def _umask() -> int:
-    """The umask of this process, which can only be set to be read: other threads make files too."""
+    """The umask of this process, from /proc: os.umask reads it only by a change for all threads."""
     with contextlib.suppress(OSError), open("/proc/self/status", "rb") as file:
         for line in file:
             if line.startswith(b"Umask:"):
@@ -172,19 +171,19 @@ def _umask() -> int:
 
 
 def _settle(descriptor: int, path: str, mode: int) -> None:
-    """Give what was just made the owner, if we may, the group and the mode of the database."""
+    """Give a new file the database's group and mode, and its owner if we may."""
     made = os.fstat(descriptor)
     with contextlib.suppress(OSError):
         found = os.stat(path)
         if (made.st_uid, made.st_gid) != (found.st_uid, found.st_gid):
             os.fchown(descriptor, found.st_uid if os.geteuid() == 0 else -1, found.st_gid)
     if made.st_mode & 0o777 != mode:
-        with contextlib.suppress(OSError):  # a file system that knows no modes
+        with contextlib.suppress(OSError):  # a file system without modes
             os.fchmod(descriptor, mode | made.st_mode & stat.S_ISGID)
 
 
 def _heal(descriptor: int, path: str) -> None:
-    """Give a file of ours the mode of a database that is right, as an older version did not."""
+    """Give a file of ours the database's mode if that one is right; older versions did not."""
     made = os.fstat(descriptor)
     with contextlib.suppress(OSError):
         found = os.stat(path)

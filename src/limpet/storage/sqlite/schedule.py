@@ -1,4 +1,4 @@
-"""Schedules: put, paused, removed; and ticks, each fired once. `storage.ticks` knows how."""
+"""Schedules and their ticks; `sql.schedules` has the logic."""
 
 from collections.abc import Callable
 from functools import partial

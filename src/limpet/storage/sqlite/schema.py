@@ -1,4 +1,4 @@
-"""The schema: made for a new file, checked for an old one, brought up to date by `migrate`."""
+"""The schema: made in a new file, checked in an old one, brought up to date by `migrate`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,11 +15,11 @@ from limpet.storage.sqlite.boot import Renewals
 from limpet.storage.sqlite.location import Location
 from limpet.storage.sqlite.transaction import PACKAGE
 
-# The version that this code writes, and the oldest one that it can work on.
+# The version that this code writes, and the oldest version that it can work on.
 NEWEST = 1
 OLDEST = 1
-# The oldest code that can work on what this one writes. Not so old that it ends jobs without giving
-# back what it does not know of: others would wait for that for ever.
+# The oldest code that can work on what this code writes. It must know everything that a job gives
+# back at its end (turns, permits …), or others would wait for that for ever.
 OLDEST_BESIDE = 1
 
 
@@ -30,7 +30,7 @@ def migrations(package: str = PACKAGE) -> list[tuple[int, str]]:
 
 @contextmanager
 def writing(connection: apsw.Connection) -> Iterator[None]:
-    """A write transaction from its first statement; what is raised in it undoes it."""
+    """A write transaction from its first statement on; an error rolls it back."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -52,7 +52,7 @@ def create_or_check(
                 f"to make them, or check the URL."
             )
         with writing(connection):
-            # Another process may have made them while this one waited for the lock.
+            # Another process may have made the tables while this one waited for the lock.
             if not _has_tables(connection, location):
                 apply(connection, location, clock)
         return
@@ -72,7 +72,7 @@ def create_or_check(
 def apply(
     connection: apsw.Connection, location: Location, clock: Clock, package: str = PACKAGE
 ) -> list[str]:
-    """Apply the steps that the file lacks, inside the caller's transaction; name them."""
+    """Apply the steps that the file lacks, inside the caller's transaction; returns their names."""
     version = _versions(connection, location)[0] if _has_tables(connection, location) else 0
     applied = []
     for number, name in migrations(package):

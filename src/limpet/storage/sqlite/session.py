@@ -1,4 +1,4 @@
-"""Sessions: register, renew, end, and what they hold."""
+"""Sessions: register, renew and end them, and list what they hold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Found:
 
 
 def find(tx: Transaction, session: str) -> Found | None:
-    """The session's row, or None; raises `StoreMoved` where no session may write."""
+    """The session's row, or None; raises `StoreMoved` if the store takes no writes."""
     row = tx.one("session", "find", id=session)
     if row is None:
         must_take_writes(tx)
@@ -51,7 +51,7 @@ def find(tx: Transaction, session: str) -> Found | None:
 
 
 def standing(tx: Transaction, session: Found) -> Standing:
-    """What the session may still do, at this moment."""
+    """The standing of the session at this moment."""
     if session.state is SessionState.DEAD:
         return Standing.DEAD
     if session.moment <= tx.now_lease or session.boot != tx.boot:
@@ -125,7 +125,7 @@ def renew(
         )
         if draining:
             where = Standing.DRAINING
-        # What blocked jobs wait for may have come in more than one chunk.
+        # There may be more blocked jobs than `register` could unblock in one chunk.
         _unblock(tx, row.tasks)
     if where is not Standing.DEAD:
         mark_begun(tx, session, begun)
@@ -142,13 +142,13 @@ def renew(
 
 
 def held(tx: Transaction, session: str) -> tuple[Lease, ...]:
-    """What the store thinks the session holds."""
+    """The leases that the session holds; see `HolderVerbs.held`."""
     rows = tx.run("session", "held", session=session)
     return tuple(Lease(job, session, token) for job, token in rows)
 
 
 def end(tx: Transaction, session: str, cause: Cause) -> bool:
-    """Mark a session dead, and take a caller's permit away; True if it was not dead."""
+    """Mark a session dead, and take its permit away if it has one; True if it was not dead."""
     tx.run("session", "end", id=session, now=tx.now, cause=to_json(cause.record()))
     was_alive = tx.changed() == 1
     give_back(tx, "ended")
@@ -156,7 +156,7 @@ def end(tx: Transaction, session: str, cause: Cause) -> bool:
 
 
 def let_go(tx: Transaction, session: str, given_up: Digest) -> None:
-    """Take jobs off the digest of what the session holds."""
+    """Subtract jobs from the digest of what the session holds."""
     if given_up.count:
         change = Digest() - given_up
         tx.run("session", "hold", session=session, count=change.count, total=change.total)

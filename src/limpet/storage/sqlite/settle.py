@@ -1,4 +1,4 @@
-"""running → what the outcome of the attempt says, while its lease holds."""
+"""running → the target of the attempt's outcome, while its lease holds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from limpet.domain.transition import (
     SnoozeUntil,
 )
 from limpet.storage.records.texts import cause_in, from_json, has_hook, strict_json, to_json
-from limpet.storage.sql.outcome import Decision, Held, decide
+from limpet.storage.sql.outcome import Decision, HeldRow, decide
 from limpet.storage.sqlite.after import after
 from limpet.storage.sqlite.fence import check
 from limpet.storage.sqlite.flow import commit_staged, drop
@@ -30,19 +30,24 @@ from limpet.storage.sqlite.transaction import LARGE, Transaction, Value
 def settle(
     tx: Transaction, session: str, settlements: Sequence[Settlement], *, alive: bool
 ) -> tuple[list[Rejected], Digest]:
-    """Apply what may be applied; the digest is of what the session no longer holds."""
+    """Apply the settlements whose lease holds.
+
+    The answer: those that were rejected, and the digest of what the session no longer holds.
+    """
     rest = settlements
     completed = Digest()
     left = _Completed()
-    if alive and (done := [each for each in settlements if isinstance(each, Complete)]):
-        tokens = {each.lease.job: each.lease.token for each in done}
-        others = [each for each in settlements if not isinstance(each, Complete)]
-        # Two words on one job are told apart one by one, and so is who said what too late.
+    if alive and (
+        done := [settlement for settlement in settlements if isinstance(settlement, Complete)]
+    ):
+        tokens = {settlement.lease.job: settlement.lease.token for settlement in done}
+        others = [settlement for settlement in settlements if not isinstance(settlement, Complete)]
+        # Two settlements of one job, and late ones, are handled one by one below.
         if _one_word_each(tokens, done, others) and _complete_all(tx, session, done, tokens, left):
             completed = digest(tokens.items())
             rest = others
-    leases = [each.lease for each in rest]
-    tried = [MOVE_OF[type(each)] for each in rest]
+    leases = [settlement.lease for settlement in rest]
+    tried = [MOVE_OF[type(settlement)] for settlement in rest]
     held, rejected = check(tx, session, leases, tried, alive=alive)
     for place, row in held.items():
         _apply(tx, row, rest[place])
@@ -53,8 +58,9 @@ def settle(
 
 
 class _Completed:
-    """Of the jobs that were completed together: those that others may wait for, and the keys of
-    which they had turns.
+    """Facts about jobs that were completed together.
+
+    `numbers`: jobs for which others may wait. `keys`: those of which they had turns.
     """
 
     def __init__(self) -> None:
@@ -65,7 +71,9 @@ class _Completed:
 def _one_word_each(
     tokens: Mapping[str, int], done: Sequence[Complete], others: Sequence[Settlement]
 ) -> bool:
-    return len(tokens) == len(done) and not any(each.lease.job in tokens for each in others)
+    return len(tokens) == len(done) and not any(
+        settlement.lease.job in tokens for settlement in others
+    )
 
 
 def _complete_all(
@@ -79,12 +87,12 @@ def _complete_all(
 
     False, with nothing written, if one of the leases does not hold.
     """
-    if {each.lease.session for each in done} != {session}:
+    if {settlement.lease.session for settlement in done} != {session}:
         return False
     queues = tx.run("settle", "completing", leases=to_json(tokens), session=session)
     if sum(row[1] for row in queues) != len(done):
         return False
-    # A store without keys and flows is not to pay for them.
+    # Stores without keys and flows skip their statements.
     ((keyed, children),) = tx.run("settle", "tied")
     for queue, count, numbers, failed_before in queues:
         if keyed:
@@ -101,25 +109,25 @@ def _succeed(
 ) -> None:
     tx.run("settle", "complete_keyed" if keyed else "complete", numbers=numbers, now=tx.now)
     if failed_before != "[]":
-        # What failed before left its error behind.
+        # An earlier failed attempt may have left an error.
         tx.run("settle", "forget_error", numbers=failed_before)
     tx.moved(queue, Move.COMPLETE, State.RUNNING, State.SUCCEEDED, count)
 
 
 def _keep_results(tx: Transaction, done: Sequence[Complete]) -> None:
-    counting = {each.lease.job: each.counts for each in done if each.counts}
+    counting = {settlement.lease.job: settlement.counts for settlement in done if settlement.counts}
     if counting:
         for id_, queue in tx.run("settle", "queues", ids=to_json(list(counting))):
             for name, count in counting[id_]:
                 tx.counted(queue, name, count)
-    # A task that returns None leaves no row behind.
-    results = [each for each in done if each.result != "null"]
+    # The result None leaves no row.
+    results = [settlement for settlement in done if settlement.result != "null"]
     if not results:
         return
     small = {
-        each.lease.job: each.result
-        for each in results
-        if len(each.result) <= LARGE and not each.secrets
+        settlement.lease.job: settlement.result
+        for settlement in results
+        if len(settlement.result) <= LARGE and not settlement.secrets
     }
     if small:
         tx.run("settle", "results", values=strict_json(small))
@@ -128,14 +136,14 @@ def _keep_results(tx: Transaction, done: Sequence[Complete]) -> None:
             "settle",
             "result",
             (
-                (each.result, to_json(each.secrets), each.lease.job)
-                for each in results
-                if each.lease.job not in small
+                (settlement.result, to_json(settlement.secrets), settlement.lease.job)
+                for settlement in results
+                if settlement.lease.job not in small
             ),
         )
 
 
-def _apply(tx: Transaction, row: Held, settlement: Settlement) -> None:
+def _apply(tx: Transaction, row: HeldRow, settlement: Settlement) -> None:
     if isinstance(settlement, Complete):
         failed_before = [] if row.counters == Counters() else [row.n]
         _succeed(tx, row.queue, 1, to_json([row.n]), to_json(failed_before), keyed=False)
@@ -151,12 +159,12 @@ def _apply(tx: Transaction, row: Held, settlement: Settlement) -> None:
         hold(tx, row.queue, settlement.at)
 
 
-def _fan_out(tx: Transaction, row: Held, settlement: AwaitChildren) -> None:
+def _fan_out(tx: Transaction, row: HeldRow, settlement: AwaitChildren) -> None:
     decision = decide(row, settlement, StoredFacts(tx))
     if decision.is_final:
         drop(tx, settlement.flow)
     elif not commit_staged(tx, settlement.flow, settlement.chunks):
-        # A refusal of the whole exchange would be met again by each repeat, for ever.
+        # Refusing the whole exchange would refuse each of its repeats too, for ever.
         error = Raised("FlowIncomplete", str(FlowIncomplete(settlement.flow)))
         failed = decide(row, Fail(row.lease, error), StoredFacts(tx))
         decision = replace(failed, settled=Move.FAN_OUT)
@@ -165,26 +173,26 @@ def _fan_out(tx: Transaction, row: Held, settlement: AwaitChildren) -> None:
         tx.run("settle", "fan_out", n=row.n, pending=settlement.children)
         if settlement.children == 0:
             jobs = tx.run("keys", "waiting", numbers=to_json([row.n]))
-            become_ready(tx, [waiting_of(each) for each in jobs], Move.UNBLOCK)
+            become_ready(tx, [waiting_of(job) for job in jobs], Move.UNBLOCK)
 
 
 class StoredFacts:
-    """What the store knows of a held job beside its row."""
+    """Facts about a held job, read from the store when they matter."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
 
-    def has_orphan_hook(self, job: Held) -> bool:
+    def has_orphan_hook(self, job: HeldRow) -> bool:
         row = self._tx.one("settle", "options", n=job.n)
         return row is not None and has_hook(job.lease.job, row[0])
 
-    def request(self, job: Held) -> Cause:
-        asked = self._tx.one("settle", "request", n=job.n)
-        told = cause_in("job", job.lease.job, asked[0], "cancel_requested event") if asked else None
-        return told or Requested()
+    def request(self, job: HeldRow) -> Cause:
+        row = self._tx.one("settle", "request", n=job.n)
+        cause = cause_in("job", job.lease.job, row[0], "cancel_requested event") if row else None
+        return cause or Requested()
 
 
-def carry_out(tx: Transaction, row: Held, decision: Decision) -> None:
+def carry_out(tx: Transaction, row: HeldRow, decision: Decision) -> None:
     """Write what was decided about a held job."""
     values: tuple[Value, ...] = (
         decision.target,
@@ -201,13 +209,13 @@ def carry_out(tx: Transaction, row: Held, decision: Decision) -> None:
     )
     tx.many("settle", "move", [values])
     tx.moved(row.queue, decision.move, State.RUNNING, decision.target)
-    for told in decision.told:
+    for entry in decision.entries:
         tx.record(
             row.n,
-            told.event,
+            entry.event,
             session=row.lease.session,
             token=row.lease.token,
-            cause=told.cause,
+            cause=entry.cause,
             claimed_at=row.claimed_at,
             settled=decision.settled,
         )

@@ -1,4 +1,4 @@
-"""(nothing) → ready, scheduled or blocked, for new jobs that ask something of the store."""
+"""(nothing) → ready, scheduled or blocked, for new jobs with a key, a unique, a parent or rules."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -12,9 +12,9 @@ from limpet.storage.contract.answers import Receipt
 from limpet.storage.records.texts import rules_text, to_json
 from limpet.storage.sqlite.after import Ended, after, ended
 from limpet.storage.sqlite.columns import job_row, payload_row
-from limpet.storage.sqlite.keys import HAS, NONE, WAITS, TurnRequest, ask, serve
+from limpet.storage.sqlite.keys import HAS, NONE, WAITS, TurnRequest, request_turns, serve
 from limpet.storage.sqlite.transaction import Transaction
-from limpet.storage.sqlite.unique import apart, make_room
+from limpet.storage.sqlite.unique import apart, release_taken_over
 
 # Columns of `enqueue.insert_shaped`.
 _STATE, _SORT_KEY, _TURN = 4, 6, 18
@@ -28,10 +28,10 @@ def take_in(
     *,
     flow: bool = False,
 ) -> dict[str, Receipt]:
-    """Write those that are not `known`, numbered from the one after `last`.
+    """Write the jobs that are not `known`, numbered from `last` + 1.
 
-    A parent is there already, or comes with its children; in a `flow` it may also come after
-    them, or be gone.
+    A parent is in the store, or comes with its children; in a `flow` it may also come after its
+    children, or be gone.
     """
     by_id = {job.id: job for job in reversed(jobs)}
     fresh = [job for id_, job in reversed(by_id.items()) if id_ not in known]
@@ -39,7 +39,7 @@ def take_in(
         _check_parents(tx, fresh)
     receipts = {id_: Receipt(id_, "already", state) for id_, state in known.items()}
     for part in apart(fresh):
-        duplicates = make_room(tx, part)
+        duplicates = release_taken_over(tx, part)
         wanted = [job for job in part if job.id not in duplicates] if duplicates else part
         receipts |= duplicates | _write(tx, last, wanted)
         last += len(wanted)
@@ -50,7 +50,7 @@ def take_in(
 
 
 def _check_parents(tx: Transaction, fresh: Sequence[NewJob]) -> None:
-    """Raise `UnknownParent` for a job whose parent neither comes with it nor waits for children."""
+    """Raise `UnknownParent` if a parent is neither among `fresh` nor waits for children."""
     ids = {job.id for job in fresh}
     named = {job.parent: job for job in fresh if job.parent is not None and job.parent not in ids}
     if named:
@@ -61,7 +61,7 @@ def _check_parents(tx: Transaction, fresh: Sequence[NewJob]) -> None:
 
 def _write(tx: Transaction, last: int, jobs: Sequence[NewJob]) -> dict[str, Receipt]:
     rows: list[list[Any]] = []
-    askers = []
+    requests = []
     for n, job in enumerate(jobs, start=last + 1):
         rules = job.rules or NO_RULES
         sole = int(job.unique is not None)
@@ -70,11 +70,11 @@ def _write(tx: Transaction, last: int, jobs: Sequence[NewJob]) -> dict[str, Rece
         if rules.children:
             row[_STATE] = "blocked"
         elif job.key is not None and row[_STATE] == "ready":
-            askers.append(TurnRequest(job.key, row[_SORT_KEY], n, rules))
-    given, busy = ask(tx, askers)
-    for each in askers:
-        row = rows[each.n - last - 1]
-        row[_STATE], row[_TURN] = ("ready", HAS) if each.n in given else ("blocked", WAITS)
+            requests.append(TurnRequest(job.key, row[_SORT_KEY], n, rules))
+    given, busy = request_turns(tx, requests)
+    for request in requests:
+        row = rows[request.n - last - 1]
+        row[_STATE], row[_TURN] = ("ready", HAS) if request.n in given else ("blocked", WAITS)
     tx.many("enqueue", "insert_shaped", rows)
     tx.many(
         "enqueue",
@@ -98,7 +98,7 @@ def _even_out(
     *,
     flow: bool,
 ) -> None:
-    """Let no parent wait for a child that will not come, or that came and went before it."""
+    """Let no parent wait for a child that will not come, or that came and ended before it."""
     for job in written:
         parent = receipts.get(job.parent or "")
         if parent is not None and parent.outcome == "duplicate" and not flow:
@@ -124,8 +124,8 @@ def _even_out(
 
 
 def _not_awaited(tx: Transaction, jobs: Sequence[NewJob]) -> list[Ended]:
-    """Of children that were not written, those that will not count down their parent: duplicates,
-    and those that are there and are finished, or another's.
+    """The children, among jobs that were not written, that will not count down their parent:
+    duplicates, and jobs in the store that are finished or have another parent.
     """
     there = {
         id_: (parent, state, round_, rules)

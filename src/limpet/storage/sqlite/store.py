@@ -1,4 +1,4 @@
-"""The SQLite store: every verb of the contract, each in one write transaction or one read."""
+"""The SQLite store: every verb of the contract, in one write transaction or one read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -43,7 +43,7 @@ from limpet.storage.sqlite.exchange import exchange
 from limpet.storage.sqlite.gate import GateStore
 from limpet.storage.sqlite.invariants import damaged, invariants
 from limpet.storage.sqlite.location import parse
-from limpet.storage.sqlite.mend import mend
+from limpet.storage.sqlite.repair_store import repair_store
 from limpet.storage.sqlite.report import report
 from limpet.storage.sqlite.schedule import ScheduleStore
 from limpet.storage.sqlite.transaction import Transaction
@@ -67,10 +67,10 @@ class SqliteStore(ScheduleStore, GateStore):
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
-        turn: Callable[[], None] = store.at_once,
+        before_write: Callable[[], None] = store.write_at_once,
     ) -> list[answers.Receipt]:
         at_most_a_chunk(jobs)
-        turn()
+        before_write()
         if fence is None:
             return self._db.write(lambda tx: enqueue(tx, jobs, caps, all_or_none), rows=len(jobs))
         answer = self._db.write(
@@ -93,7 +93,7 @@ class SqliteStore(ScheduleStore, GateStore):
     # -- hold
 
     def prepare_for(self, lease: timedelta) -> None:
-        pass  # its renewals have a thread and no connection
+        pass  # renewals have a thread of their own, and need no further connection
 
     def register(self, session: NewSession) -> answers.Registered:
         return self._db.write(lambda tx: sessions.register(tx, session))
@@ -108,10 +108,10 @@ class SqliteStore(ScheduleStore, GateStore):
         observed: Sequence[Observed] = (),
     ) -> answers.Exchanged:
         at_most_a_chunk(settlements)
-        room = sum(pool.total for pool in want.pools) if want else 0
+        places = sum(pool.total for pool in want.pools) if want else 0
         return self._db.write(
             lambda tx: exchange(tx, session, seq, settlements, want, begun, observed),
-            rows=max(len(settlements), room),
+            rows=max(len(settlements), places),
             synced=bool(settlements),
         )
 
@@ -147,9 +147,10 @@ class SqliteStore(ScheduleStore, GateStore):
         self, until: int | None = None, longest: timedelta | None = None
     ) -> tuple[Session, ...]:
         self._db.look_for_foreign_again()
-        # Who became overdue while this waited for its turn may only have waited for one too.
-        asked = self._db.clock.boot()
-        at_most = asked if until is None else min(asked, until)
+        # A session that became overdue while this call waited for the writer lock may itself have
+        # been waiting for that lock to renew.
+        called_at = self._db.clock.boot()
+        at_most = called_at if until is None else min(called_at, until)
         return self._db.write(lambda tx: recover.expire(tx, at_most, longest))
 
     def recover(self, session: str) -> answers.Recovered:
@@ -299,11 +300,11 @@ class SqliteStore(ScheduleStore, GateStore):
         try:
             return self._db.read(invariants)
         except StoreCorrupt as error:
-            # Too damaged for the rules to be asked one by one.
+            # The file is too damaged to check the rules one by one.
             return (damaged(str(error)),)
 
-    def mend(self) -> tuple[answers.Mended, ...]:
-        return mend(self._db)
+    def repair_store(self) -> tuple[answers.Repaired, ...]:
+        return repair_store(self._db)
 
     # -- move to another place
 
@@ -340,7 +341,7 @@ class SqliteStore(ScheduleStore, GateStore):
 
 
 def place(url: str) -> tuple[str, str]:
-    """The file and the name space in it; the registry compares them."""
+    """The file and the name space in it; the registry compares these."""
     location = parse(url)
     return location.path, location.namespace
 

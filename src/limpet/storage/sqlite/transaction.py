@@ -1,4 +1,4 @@
-"""One verb's share of a write transaction: its statements, its moment, its counts, its bells."""
+"""One verb's part of a transaction: its statements, its time, its counts, its bells."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,14 +17,14 @@ from limpet.storage.sql.rows import Row
 
 PACKAGE = __package__ or "limpet.storage.sqlite"
 
-# A text of more characters than this goes alone: a list of a thousand such would be too long.
+# A text of more characters than this is not put into a list: a thousand of them are too much.
 LARGE = 16_384
 
 Value: TypeAlias = int | float | str | bytes | None
 
 
 class Transaction:
-    """What a verb works with; everything in it happens at one moment, or not at all."""
+    """The transaction of one verb: everything in it happens at one moment, or not at all."""
 
     def __init__(
         self, connection: apsw.Connection, clock: Clock, boot: str, namespace: str
@@ -35,7 +35,7 @@ class Transaction:
         self.now = clock.wall()
         self.now_lease = clock.boot()
         self.bells: set[Topic] = set()
-        # Whether `promote` has something to do now, because of what this verb did.
+        # Whether this verb left work for `promote`.
         self.unfinished = False
         self._gauges: Counter[tuple[str, str]] = Counter()
         self._totals: Counter[tuple[str, str]] = Counter()
@@ -67,7 +67,7 @@ class Transaction:
     def moved(
         self, queue: str, move: Move, source: State | None, target: State, count: int = 1
     ) -> None:
-        """Count a move of jobs; one that the table of states does not have is a defect."""
+        """Count a move of jobs; a move that is not in the table of states is a defect."""
         if not allows(move, source, target):
             raise AssertionError(f"the table of states has no {move}: {source} → {target}")
         if source is not None:
@@ -88,7 +88,7 @@ class Transaction:
             self.bells.add(Topic.READY)
 
     def counted(self, queue: str, name: str, count: int) -> None:
-        """Count what a job of the queue has counted."""
+        """Add to a counter of the user's own, from a job of the queue."""
         self._totals[queue, f"count:{name}"] += count
 
     def removed(self, queue: str, state: State, count: int) -> None:
@@ -109,16 +109,16 @@ class Transaction:
         at: int | None = None,
     ) -> None:
         """Add an event to a job's timeline."""
-        told = to_json(cause.record()) if cause is not None else None
+        cause_json = to_json(cause.record()) if cause is not None else None
         moment = self.now if at is None else at
-        self._events.append((n, moment, event, session, token, told, claimed_at, settled))
+        self._events.append((n, moment, event, session, token, cause_json, claimed_at, settled))
 
     def has_moved(self, state: State) -> bool:
-        """Whether this verb has moved jobs into or out of a state, as far as is not written yet."""
+        """Whether this verb moved jobs into or out of a state, in counts not written yet."""
         return any(touched == state and n for (_, touched), n in self._gauges.items())
 
     def change(self, queue: str, state: State) -> int:
-        """How many jobs of a queue this verb has moved into a state, as far as is not written."""
+        """How many jobs of a queue this verb moved into a state, in counts not written yet."""
         return self._gauges[queue, state]
 
     def flush_gauges(self) -> None:
@@ -129,7 +129,7 @@ class Transaction:
             self.many("transaction", "gauge", gauges)
 
     def flush(self) -> None:
-        """Write what was counted and recorded; the last thing before the commit."""
+        """Write the counts and events; the last step before the commit."""
         if self._events:
             self.many("transaction", "event", self._events)
         self.flush_gauges()
@@ -137,5 +137,5 @@ class Transaction:
             self.many("transaction", "total", ((q, m, n) for (q, m), n in self._totals.items()))
 
 
-# A client that waits for a result listens for these.
+# The states that ring `done`, for which clients listen that wait for a result.
 _ENDS: Mapping[State, None] = dict.fromkeys((State.SUCCEEDED, State.FAILED, State.CANCELLED))

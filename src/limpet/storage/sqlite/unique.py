@@ -1,4 +1,4 @@
-"""Which job of a task holds a `unique`, and for how long; see `storage.shaping`."""
+"""Which job of a task holds a `unique`, and for how long; see `contract.shaping`."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from limpet.storage.sqlite.transaction import Transaction
 
 
 def apart(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:
-    """The jobs in parts, in each of which no `unique` comes twice, so that the second of two finds
-    the first in the store.
+    """The jobs in parts. In each part no `unique` comes twice, so that of two jobs with the same
+    one, the second finds the first in the store.
     """
     if all(job.unique is None for job in jobs):
         yield list(jobs)
@@ -35,9 +35,9 @@ def apart(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:
 
 
 def foreseen(tx: Transaction, jobs: Sequence[NewJob]) -> tuple[set[str], set[str]]:
-    """The ids of jobs that will be duplicates, and of those that will take another's place."""
-    had = (each for each in _had(tx, jobs) if each.holds)
-    held = {(each.task, each.unique): each.state in WAITING for each in had}
+    """The ids of jobs that will be duplicates, and of those that will replace a waiting job."""
+    had = (holder for holder in _had(tx, jobs) if holder.holds)
+    held = {(holder.task, holder.unique): holder.state in WAITING for holder in had}
     duplicates: set[str] = set()
     replacing: set[str] = set()
     for job in jobs:
@@ -53,8 +53,8 @@ def foreseen(tx: Transaction, jobs: Sequence[NewJob]) -> tuple[set[str], set[str
     return duplicates, replacing
 
 
-def make_room(tx: Transaction, jobs: Sequence[NewJob]) -> dict[str, Receipt]:
-    """Let go of each `unique` that these jobs take over; the answer is who may not have it."""
+def release_taken_over(tx: Transaction, jobs: Sequence[NewJob]) -> dict[str, Receipt]:
+    """Release each `unique` that these jobs take over; the answer is those that are duplicates."""
     wanted = {(job.task, job.unique): job for job in jobs if job.unique is not None}
     duplicates: dict[str, Receipt] = {}
     for holder in _had(tx, jobs):
@@ -71,7 +71,7 @@ def make_room(tx: Transaction, jobs: Sequence[NewJob]) -> dict[str, Receipt]:
 
 
 class _Holder(NamedTuple):
-    """The job that had a `unique` last, and whether it still holds it; `row` as `stop` takes it."""
+    """The last holder of a `unique`; `holds`: it still holds it; `row`: as `stop` takes it."""
 
     task: str
     unique: str
@@ -84,7 +84,7 @@ class _Holder(NamedTuple):
 def _had(tx: Transaction, jobs: Sequence[NewJob]) -> list[_Holder]:
     pairs = [(job.task, job.unique) for job in jobs if job.unique is not None]
     found = tx.run("unique", "holders", pairs=to_json(pairs)) if pairs else []
-    return [_holder(tx, each) for each in found]
+    return [_holder(tx, row) for row in found]
 
 
 def _holder(tx: Transaction, found: Row) -> _Holder:
@@ -100,8 +100,8 @@ def _replaces(job: NewJob) -> bool:
 
 
 def take_again(tx: Transaction, n: int) -> bool:
-    """Let a job that is reopened hold its `unique`; False, with nothing written, where another one
-    does.
+    """Let a job that is reopened hold its `unique`; False, with nothing written, if another job
+    holds it.
     """
     for other, state, created_at, rules in tx.run("unique", "other", n=n):
         if _holds(State(state), created_at, rules_in(other, rules), tx.now):

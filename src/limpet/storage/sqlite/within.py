@@ -11,7 +11,7 @@ from limpet.domain.job import NewJob
 from limpet.storage.contract.answers import Receipt
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.enqueue import enqueue
-from limpet.storage.sqlite.failures import said
+from limpet.storage.sqlite.failures import store_error
 from limpet.storage.sqlite.schema import create_or_check
 from limpet.storage.sqlite.transaction import Transaction
 
@@ -22,15 +22,15 @@ def enqueue_within(
     jobs: Sequence[NewJob],
     caps: Mapping[str, int] | None,
 ) -> list[Receipt]:
-    """Enqueue in the open transaction of the caller's connection, or refuse."""
+    """Enqueue in the open transaction of the caller's connection; refuse an unsafe one."""
     own = _safe(database, connection)
     transaction = Transaction(own, database.clock, database.boot, database.location.namespace)
     try:
-        with own:  # a savepoint: what fails here leaves the caller's transaction as it was
+        with own:  # a savepoint: a failure here leaves the caller's transaction as it was
             receipts = enqueue(transaction, jobs, caps)
             transaction.flush()
     except apsw.Error as error:
-        raise said(error, database.location.path, own.system_errno) from error
+        raise store_error(error, database.location.path, own.system_errno) from error
     return receipts
 
 
@@ -54,7 +54,7 @@ def _safe(database: Database, connection: object) -> apsw.Connection:
             "a database in memory cannot be shared."
         )
     if not os.path.exists(path):
-        # Reading its tables below would only say that there are none.
+        # Make the file first; otherwise the check of its tables below would only find none.
         database.write(lambda _: None)
     if not os.path.samefile(connection.filename, path):
         raise TransactionRefused(

@@ -1,7 +1,7 @@
 """One run of a job, as a pipeline: prepare, run, judge, conclude.
 
-What becomes of the job is decided here, in the executor, because a retry policy may need the user's
-code; the supervisor only judges whether an attempt may say so.
+The executor decides here what becomes of the job, because a retry policy may need the user's code.
+The supervisor only checks that an attempt may end in this way.
 """
 
 import asyncio
@@ -41,36 +41,37 @@ from limpet.worker.wire.endings import at_cap
 from limpet.worker.wire.frames import CauseRecord, ReportFrame
 from limpet.worker.wire.policy import judged, stopped
 
-Say = Callable[[ReportFrame], None]
+SendReport = Callable[[ReportFrame], None]
 """Sends a report to the supervisor."""
 
-# How long a job of a newer version than this code waits for a worker that knows it.
+# How long a job of a newer version than this code waits for a worker with that version.
 NEWER_SECONDS = 10
 
 
 class Attempt:
-    """One run of a job; also what its context is linked to."""
+    """One run of a job; its context uses it as its link to the worker."""
 
     __slots__ = (
-        "claimed", "is_over", "knows", "left", "lost", "mask", "registry", "say", "stop", "task",
+        "claimed", "is_over", "left", "loss", "mask", "registry", "send_report", "stop",
+        "stop_seen", "task",
     )  # fmt: skip
 
     def __init__(
         self,
         claimed: ClaimedJob,
         task: Runnable,
-        lost: CauseRecord | None,
-        say: Say,
+        loss: CauseRecord | None,
+        send_report: SendReport,
         registry: Registry,
     ) -> None:
         self.claimed = claimed
         self.task = task
         self.registry = registry
-        self.lost = lost
-        self.say = say
-        self.stop: Cause | None = None  # why it must stop
-        self.knows = False  # and its code has been told so
-        self.is_over = False  # what is left of it speaks to nobody
+        self.loss = loss
+        self.send_report = send_report
+        self.stop: Cause | None = None  # why the attempt must stop
+        self.stop_seen = False  # the task's code knows that it must stop
+        self.is_over = False  # threads that outlive the attempt report nothing more
         self.left = Offspring()
         self.mask = Mask((claimed.args, claimed.secrets)) if claimed.secrets else None
 
@@ -80,22 +81,22 @@ class Attempt:
         if not self.is_over:
             most = None if total is None else float(total)
             progress = (float(done), most, fit(self._masked(note), LONGEST_NOTE))
-            self.say(ReportFrame(self.claimed.lease, progress, []))
+            self.send_report(ReportFrame(self.claimed.lease, progress, []))
 
     def line(self, level: str, message: str) -> None:
         if not self.is_over:
             text = fit(self._masked(message), LONGEST_LINE)
             line = (time.time_ns() // 1000, fit(level, LONGEST_WORD), text)
-            self.say(ReportFrame(self.claimed.lease, None, [line]))
+            self.send_report(ReportFrame(self.claimed.lease, None, [line]))
 
     def _masked(self, text: str) -> str:
-        # Again, for a thread that does not know to which attempt it belongs.
+        # Masked again here, for a thread that does not know to which attempt it belongs.
         return text if self.mask is None else self.mask(text)
 
     @property
     def stopping(self) -> Cause | None:
-        """Why the attempt must stop, as its code asks; what it returns after that is not whole."""
-        self.knows = self.stop is not None
+        """Why the attempt must stop. Once the code has read it, its result may be incomplete."""
+        self.stop_seen = self.stop is not None
         return self.stop
 
     def children(self) -> Sequence[ChildResult]:
@@ -110,12 +111,12 @@ class Attempt:
 
 Result = Complete | Ending
 
-# Kept by the fork itself: to ask the kernel after every job costs more than most of what we do.
+# Set by a hook of the fork: `getpid` after every job would cost more than most of what we do.
 _forked = False
 
 
-def this_is_the_executor() -> None:
-    """Remember which process runs attempts; a child that a task forks does not."""
+def mark_as_executor() -> None:
+    """Remember that this process runs attempts; a child that a task forks does not."""
     global _forked
     _forked = False
 
@@ -134,7 +135,7 @@ def is_forked() -> bool:
 
 
 def leave_if_forked(error: BaseException | None = None) -> None:
-    """End a child that comes back from the task's code: it must not speak for the job."""
+    """End a forked child that returns from the task's code: it must not report for the job."""
     if not is_forked():
         return
     if isinstance(error, SystemExit):
@@ -149,17 +150,17 @@ def leave_if_forked(error: BaseException | None = None) -> None:
 
 
 async def run_async(attempt: Attempt) -> Result:
-    """Run an `async def` task and say how it ended."""
-    ctx = _entered(attempt)
+    """Run an `async def` task; return how it ended."""
+    ctx = _enter(attempt)
     try:
         arguments = _arguments(attempt)
     except Exception as misfit:
-        return _put_aside(attempt, misfit)
+        return _quarantine(attempt, misfit)
     try:
-        if attempt.lost is not None:
-            await _hear_async(attempt, ctx, arguments)
+        if attempt.loss is not None:
+            await _run_hook_async(attempt, ctx, arguments)
         if attempt.claimed.last_run:
-            return _last_word(attempt)
+            return _lost_too_often(attempt)
         given, function = _with_context(attempt, ctx, arguments), attempt.task.function
         if wrappers := attempt.registry.wrappers:
             value = await _wrapped_async(wrappers, ctx, partial(function, **given))
@@ -178,18 +179,18 @@ async def run_async(attempt: Attempt) -> Result:
 
 
 def run_sync(attempt: Attempt, interruptible: AbstractContextManager[None]) -> Result:
-    """Run a `def` task and say how it ended; only within `interruptible` may it be interrupted."""
-    ctx = _entered(attempt)
+    """Run a `def` task; return how it ended. It is interrupted only inside `interruptible`."""
+    ctx = _enter(attempt)
     try:
         arguments = _arguments(attempt)
     except Exception as misfit:
-        return _put_aside(attempt, misfit)
+        return _quarantine(attempt, misfit)
     try:
         with interruptible:
-            if attempt.lost is not None:
-                _hear(attempt, ctx, arguments)
+            if attempt.loss is not None:
+                _run_hook(attempt, ctx, arguments)
             if attempt.claimed.last_run:
-                return _last_word(attempt)
+                return _lost_too_often(attempt)
             given, function = _with_context(attempt, ctx, arguments), attempt.task.function
             if wrappers := attempt.registry.wrappers:
                 value = _wrapped(wrappers, ctx, partial(function, **given))
@@ -207,8 +208,8 @@ def run_sync(attempt: Attempt, interruptible: AbstractContextManager[None]) -> R
         return concluded(attempt, error)
 
 
-def _entered(attempt: Attempt) -> Context:
-    """From here on all that runs in this context belongs to the attempt."""
+def _enter(attempt: Attempt) -> Context:
+    """Enter the attempt: all that runs in this context from now on belongs to it."""
     offspring.set(attempt.left)
     if attempt.mask is not None:
         hiding.set(attempt.mask)
@@ -218,11 +219,11 @@ def _entered(attempt: Attempt) -> Context:
 
 
 class _Newer(Exception):
-    """The job was enqueued by newer code than this."""
+    """The job was enqueued by code newer than this worker's."""
 
 
 def _arguments(attempt: Attempt) -> dict[str, Any]:
-    """The arguments as the task takes them, of whatever version they were stored."""
+    """The arguments as the task takes them, upgraded from the version in which they were stored."""
     task, claimed = attempt.task, attempt.claimed
     if claimed.payload_version == task.version:
         return task.signature.unpack(claimed.args)
@@ -234,7 +235,7 @@ def _arguments(attempt: Attempt) -> dict[str, Any]:
 
 
 def _with_context(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What the task's own function is called with."""
+    """The arguments with the context, where the task's function takes one."""
     name = attempt.task.context_name
     return arguments if name is None else {**arguments, name: ctx}
 
@@ -243,7 +244,7 @@ def _stage(attempt: Attempt, fan: FanOut) -> tuple[str, int, int]:
     try:
         return fan_out.stage(attempt.registry.app, attempt.claimed.lease.job, fan)
     except InvalidOption as error:
-        raise Unrecoverable(str(error)) from None  # it would be the same the next time
+        raise Unrecoverable(str(error)) from None  # the next attempt would fail in the same way
 
 
 def _fanned_out(attempt: Attempt, staged: tuple[str, int, int]) -> Ending:
@@ -251,12 +252,12 @@ def _fanned_out(attempt: Attempt, staged: tuple[str, int, int]) -> Ending:
 
 
 def _completed(attempt: Attempt, value: Any) -> Result:
-    if attempt.stop is not None and attempt.knows:
-        return _stopped(attempt, attempt.stop)  # it left early, as it was asked to
+    if attempt.stop is not None and attempt.stop_seen:
+        return _stopped(attempt, attempt.stop)  # it returned early because it was told to stop
     try:
         packed = attempt.task.signature.pack_result(value)
     except PayloadInvalid as error:
-        # To run it again would not help, and would do again what it did.
+        # Another attempt would only repeat its effects and fail in the same way.
         raise Unrecoverable(str(error)) from None
     limit = attempt.registry.payload_limit
     if len(packed.args) * 4 > limit and len(packed.args.encode()) > limit:
@@ -273,25 +274,26 @@ def _completed(attempt: Attempt, value: Any) -> Result:
     return Complete(attempt.claimed.lease, packed.args, packed.secrets, counts)
 
 
-def _put_aside(attempt: Attempt, misfit: Exception) -> Ending:
+def _quarantine(attempt: Attempt, misfit: Exception) -> Ending:
     if isinstance(misfit, _Newer):
-        return _left_to_newer(attempt)
-    # A model's own validator may raise anything; then its traceback says more than the sentence.
+        return _snooze_for_newer(attempt)
+    # A model's own validator may raise anything; then its traceback helps more than the message.
     cause = raised(misfit)
     if isinstance(misfit, PayloadInvalid):
-        # Of a step that raised, where; of arguments that do not fit there is nothing to tell.
+        # Only an upgrade step that raised has a useful traceback; a misfit has none.
         where = "" if misfit.__cause__ is None else raised(misfit.__cause__).traceback
         message = sendable(str(misfit), LONGEST_MESSAGE)
         cause = Raised(type="PayloadInvalid", message=message, traceback=where)
     return Ending(transition.Quarantine(attempt.claimed.lease, cause))
 
 
-def _left_to_newer(attempt: Attempt) -> Ending:
+def _snooze_for_newer(attempt: Attempt) -> Ending:
     claimed = attempt.claimed
     attempt.line(
         "warning",
-        f"enqueued for version {claimed.payload_version} of {claimed.task}, and this worker has "
-        f"version {attempt.task.version}; it waits {NEWER_SECONDS} s for a newer one",
+        f"the job was enqueued for version {claimed.payload_version} of {claimed.task}, and this "
+        f"worker has version {attempt.task.version}; the job waits {NEWER_SECONDS} s for a newer "
+        f"worker",
     )
     at = (time.time_ns() // 1000) + NEWER_SECONDS * 1_000_000
     return Ending(transition.SnoozeUntil(claimed.lease, at))
@@ -300,20 +302,20 @@ def _left_to_newer(attempt: Attempt) -> Ending:
 # -- around the body
 
 
-def _hear(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> Any:
-    hook, lost = attempt.task.hook, attempt.lost
-    if hook is not None and lost is not None:
-        return hook.call(ctx, cause_of(lost), arguments)
+def _run_hook(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> Any:
+    hook, loss = attempt.task.hook, attempt.loss
+    if hook is not None and loss is not None:
+        return hook.call(ctx, cause_of(loss), arguments)
     return None
 
 
-async def _hear_async(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> None:
-    answer = _hear(attempt, ctx, arguments)
+async def _run_hook_async(attempt: Attempt, ctx: Context, arguments: dict[str, Any]) -> None:
+    answer = _run_hook(attempt, ctx, arguments)
     if isinstance(answer, Awaitable):
         await answer
 
 
-def _last_word(attempt: Attempt) -> Ending:
+def _lost_too_often(attempt: Attempt) -> Ending:
     return Ending(transition.Fail(attempt.claimed.lease, at_cap(attempt.claimed)))
 
 
@@ -341,7 +343,7 @@ async def _wrapped_async(
 
 
 def _ended(attempt: Attempt, error: BaseException) -> Ending | FanOut:
-    """How an attempt ended that raised; the children that it wants are still to be staged."""
+    """How an attempt that raised ended; a `FanOut` still needs its children staged."""
     leave_if_forked(error)
     fan = fan_out.fan_out_of(error)
     if fan is None or attempt.stop is not None:
@@ -354,20 +356,20 @@ def concluded(attempt: Attempt, error: BaseException) -> Ending:
     if attempt.stop is not None:
         return _stopped(attempt, attempt.stop)
     if not isinstance(error, Exception | AttemptStopped):
-        # An exit, an interruption, a cancellation that nobody here asked for: a failure of the
-        # job like another.
-        said = raised(error).sentence()
-        error = RuntimeError(f"the task raised {said}").with_traceback(error.__traceback__)
+        # An exit, an interruption or a cancellation that the worker did not cause is an ordinary
+        # failure of the job.
+        description = raised(error).sentence()
+        error = RuntimeError(f"the task raised {description}").with_traceback(error.__traceback__)
     task = attempt.task
-    return _noted(attempt, judged(attempt.claimed, error, task.retry, task.relaunch))
+    return _with_note_logged(attempt, judged(attempt.claimed, error, task.retry, task.relaunch))
 
 
 def _stopped(attempt: Attempt, cause: Cause) -> Ending:
     task = attempt.task
-    return _noted(attempt, stopped(attempt.claimed, cause, task.retry, task.relaunch))
+    return _with_note_logged(attempt, stopped(attempt.claimed, cause, task.retry, task.relaunch))
 
 
-def _noted(attempt: Attempt, ending: Ending) -> Ending:
+def _with_note_logged(attempt: Attempt, ending: Ending) -> Ending:
     if ending.note:
         attempt.line("warning", ending.note)
     return ending

@@ -1,8 +1,8 @@
 """What an attempt leaves behind: threads, work in thread pools, asyncio tasks, child processes.
 
-An attempt is over when all of these are. Executors count what an attempt starts, by the context
-variable that says which attempt a piece of code belongs to; in a lane, where only one attempt runs
-at a time, whatever carries no such variable belongs to that one.
+An attempt is over when all of these have ended. Executors count what an attempt starts: a context
+variable names the attempt to which a piece of code belongs. A lane runs one attempt at a time, so
+code without that variable belongs to the attempt that runs.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from typing import Any
 
 from limpet.host import processes
 
-# What does not end by itself within this time after its attempt ends with the executor.
-PATIENCE_SECONDS = 0.5
+# What still runs this long after the end of its attempt is ended together with the executor.
+END_TIMEOUT_SECONDS = 0.5
 _LOOK_SECONDS = 0.005
 _MOST_ZOMBIES = 50
 
 
 class Offspring:
-    """What one attempt has started and not yet ended."""
+    """What one attempt has started and what has not ended yet."""
 
     __slots__ = ("futures", "tasks", "threads")
 
@@ -34,11 +34,11 @@ class Offspring:
         self.tasks: set[asyncio.Task[Any]] = set()
 
     def living(self) -> list[str]:
-        """What still runs, in words; work that has not begun is withdrawn."""
-        # In place, because other threads of the attempt may add to them meanwhile.
-        self.threads -= {each for each in tuple(self.threads) if not each.is_alive()}
-        self.futures -= {each for each in tuple(self.futures) if each.cancel() or each.done()}
-        self.tasks -= {each for each in tuple(self.tasks) if each.done()}
+        """Descriptions of what still runs; work that has not begun is cancelled."""
+        # In place, because other threads of the attempt may add to these sets meanwhile.
+        self.threads -= {thread for thread in tuple(self.threads) if not thread.is_alive()}
+        self.futures -= {work for work in tuple(self.futures) if work.cancel() or work.done()}
+        self.tasks -= {task for task in tuple(self.tasks) if task.done()}
         return [
             *(f"thread {thread.name!r}" for thread in self.threads),
             *("work in a thread pool" for _ in self.futures),
@@ -51,7 +51,7 @@ _default: Offspring | None = None
 
 
 def belongs_to(attempt: Offspring | None) -> None:
-    """In a lane: whatever starts from now on belongs to this attempt, in every thread."""
+    """For a lane: what any thread starts from now on belongs to this attempt."""
     global _default
     _default = attempt
 
@@ -66,17 +66,17 @@ def _is_shared(thread: threading.Thread) -> bool:
 
 
 def watch_threads() -> None:
-    """Count from now on which threads and which work in pools an attempt starts."""
+    """Count from now on the threads, and the work in thread pools, that an attempt starts."""
     start = threading.Thread.start
     submit = ThreadPoolExecutor.submit
 
     def counted_start(self: threading.Thread) -> None:
         mine = _mine()
-        # A pool's threads outlive the work that started them; the work itself is counted. Those
-        # of the client serve every attempt.
+        # A pool's threads outlive the work that started them, so the work is counted instead. The
+        # client's threads serve every attempt.
         if mine is not None and not _is_shared(self):
             mine.threads.add(self)
-            # So that the thread knows its attempt: its log, its fence.
+            # The copied context gives the thread the log and the fence of its attempt.
             self.run = partial(copy_context().run, self.run)  # type: ignore[method-assign]
         start(self)
 
@@ -99,7 +99,7 @@ def watch_threads() -> None:
 def counted_task(
     loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
 ) -> "asyncio.Task[Any]":
-    """A task factory that counts which tasks an attempt starts."""
+    """A task factory that counts the asyncio tasks that an attempt starts."""
     task = asyncio.Task(coroutine, loop=loop, **options)
     mine = offspring.get()
     if mine is not None:
@@ -109,8 +109,8 @@ def counted_task(
 
 
 def wait_for_end(left: Offspring) -> str:
-    """Wait for what an attempt left; the answer says what did not end, or is empty."""
-    until = time.monotonic() + PATIENCE_SECONDS
+    """Wait for what an attempt left; return what did not end, or an empty text."""
+    until = time.monotonic() + END_TIMEOUT_SECONDS
     while names := left.living():
         if time.monotonic() > until:
             return ", ".join(names)
@@ -119,13 +119,13 @@ def wait_for_end(left: Offspring) -> str:
 
 
 async def await_end(left: Offspring) -> str:
-    """As `wait_for_end`, for an attempt on an event loop; its tasks are cancelled first."""
-    until = time.monotonic() + PATIENCE_SECONDS
-    asked: set[asyncio.Task[Any]] = set()
+    """Like `wait_for_end`, for an attempt on an event loop; cancels its asyncio tasks first."""
+    until = time.monotonic() + END_TIMEOUT_SECONDS
+    cancelled: set[asyncio.Task[Any]] = set()
     while names := left.living():
-        for task in left.tasks - asked:
+        for task in left.tasks - cancelled:
             task.cancel()
-            asked.add(task)
+            cancelled.add(task)
         if time.monotonic() > until:
             return ", ".join(names)
         await asyncio.sleep(_LOOK_SECONDS)
@@ -139,14 +139,15 @@ class ChildProcesses:
         self._own = set(processes.children_of_self())
 
     def end_others(self) -> str:
-        """Kill every other child and what is below it; the answer names what would not die."""
+        """Kill every other child and all below it; return what would not die, or an empty text."""
         if not processes.has_children():
             return ""
 
         def strays() -> set[int]:
             return set(processes.children_of_self()) - self._own
 
-        # Not reaped: the library that started one still asks for it. Too many, and we start anew.
+        # Not reaped: the library that started a child still waits for it. With too many zombies
+        # the executor is replaced.
         if not processes.end_all(strays):
             return "a child process"
-        return "" if len(strays()) < _MOST_ZOMBIES else "a crowd of dead child processes"
+        return "" if len(strays()) < _MOST_ZOMBIES else "too many dead child processes"

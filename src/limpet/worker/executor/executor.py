@@ -1,4 +1,4 @@
-"""What every executor is: a process that runs the user's code and nothing else."""
+"""What the loop and the lane have in common: a process that runs only the user's code."""
 
 import asyncio
 import contextvars
@@ -20,7 +20,7 @@ from limpet.log.output import formatter_of
 from limpet.payload import context
 from limpet.storage.registry import same_store
 from limpet.worker.executor import watched_calls
-from limpet.worker.executor.attempt import this_is_the_executor
+from limpet.worker.executor.attempt import mark_as_executor
 from limpet.worker.executor.containment import watch_threads
 from limpet.worker.executor.process_state import ProcessState
 from limpet.worker.executor.registry import Registry, load_registry
@@ -30,7 +30,7 @@ from limpet.worker.wire.frames import LOOP, ReadyFrame, UnfitFrame, pack
 from limpet.worker.wire.page import Page
 from limpet.worker.wire.plan import Plan, from_environment, order_from_environment
 
-# How an executor leaves whose supervisor is gone.
+# The exit code of an executor that has lost its supervisor.
 LEFT_ALONE = 74
 
 
@@ -38,8 +38,9 @@ LEFT_ALONE = 74
 class Surroundings:
     """What an executor was given: its plan, its app, and its ways to the supervisor.
 
-    `permits`: a byte for each job that may start; whoever reads it has it. `notes`: for short
-    words that cannot wait for the event loop.
+    `work`: the socket for frames. `requests`: the socket for the requests of tasks to the store.
+    `start_tokens`: a pipe with one byte for each job that may start; whoever reads a byte starts
+    one job. `notes`: a pipe for short messages that cannot wait for the event loop.
     """
 
     plan: Plan
@@ -47,32 +48,32 @@ class Surroundings:
     page: Page
     session: str
     work: socket.socket
-    desk: socket.socket
-    permits: int
+    requests: socket.socket
+    start_tokens: int
     notes: int
 
     @property
     def ways(self) -> tuple[int, ...]:
-        """The descriptors over which executor and supervisor talk."""
-        return self.work.fileno(), self.desk.fileno(), self.permits, self.notes
+        """The descriptors that connect executor and supervisor."""
+        return self.work.fileno(), self.requests.fileno(), self.start_tokens, self.notes
 
 
 def run_executor(
     kind: str, plan: Plan, registry: Registry, page: Page, descriptors: list[int]
 ) -> None:
-    """Be an executor until there is nothing more to do; never returns."""
+    """Run as an executor until the supervisor ends it; never returns."""
     if os.getsid(0) != os.getpid():
         os.setsid()
     processes.set_name(marks.LOOP if kind == LOOP else marks.LANE)
     processes.adopt_orphans()
     processes.lower_priority()
-    # A deploy that signals the whole group must not turn into failures.
+    # A signal to the whole process group, as a deploy may send it, must not fail jobs.
     processes.withstand(*processes.GROUP_SIGNALS)
     processes.take_signals()
-    work, desk, permits, notes = descriptors
+    work, requests, start_tokens, notes = descriptors
     for descriptor in descriptors:
-        os.set_inheritable(descriptor, False)  # not for the programs that tasks start
-    os.set_blocking(permits, False)
+        os.set_inheritable(descriptor, False)  # programs that tasks start must not get it
+    os.set_blocking(start_tokens, False)
     os.set_blocking(notes, False)
     given = Surroundings(
         plan,
@@ -80,20 +81,20 @@ def run_executor(
         page,
         os.environ[marks.MARK],
         socket.socket(fileno=work),
-        socket.socket(fileno=desk),
-        permits,
+        socket.socket(fileno=requests),
+        start_tokens,
         notes,
     )
-    this_is_the_executor()
+    mark_as_executor()
     watch_threads()
     if not _root.handlers:
-        # Nobody has configured logging: what is worth a warning is still shown.
+        # The app has not configured logging: warnings are shown all the same.
         _root.addHandler(logging.StreamHandler())
         _root.handlers[0].setLevel(logging.WARNING)
         _root.handlers[0].setFormatter(formatter_of(plan.log_style, of_jobs=True))
         _root.setLevel(logging.INFO)
     keep_job_log()
-    # Jobs that wait in the executor would make the collector run for every dozen of them.
+    # With the default threshold, the jobs that wait here would start a collection every few jobs.
     gc.set_threshold(10_000)
     code = 1
     try:
@@ -108,7 +109,7 @@ def run_executor(
     except (EOFError, ConnectionError):
         code = LEFT_ALONE
     finally:
-        # Not through the interpreter's end: a thread that hangs must not keep the process.
+        # Not by the interpreter's own shutdown: a thread that hangs must not keep the process.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -119,15 +120,15 @@ _job_log = context.JobLogHandler()
 
 
 def keep_job_log() -> None:
-    """See to it that lines go to their job; a new configuration of logging takes handlers off."""
+    """Keep the job log's handler in place: configuring logging anew removes handlers."""
     if _job_log not in _root.handlers:
         _root.addHandler(_job_log)
 
 
 def talk_through(given: Surroundings) -> None:
-    """Let every app on the store of this worker use it through the supervisor."""
+    """Let every app on this worker's store reach it through the supervisor."""
     url = given.registry.app.url
-    store = RemoteStore(given.desk, url, given.session, given.page)
+    store = RemoteStore(given.requests, url, given.session, given.page)
     for app in opened():
         if same_store(app.url, url):
             app.registry.store_through(store)
@@ -138,7 +139,7 @@ def run_hooks(
     loop: asyncio.AbstractEventLoop,
     base: contextvars.Context,
 ) -> None:
-    """Run hooks in the context from which every attempt's own is copied."""
+    """Run hooks in the context from which each attempt's context is copied."""
     for hook in hooks:
         answer = base.run(hook)
         if inspect.isawaitable(answer):
@@ -150,7 +151,7 @@ def run_stop_hooks(
     loop: asyncio.AbstractEventLoop,
     base: contextvars.Context,
 ) -> None:
-    """Run hooks at the end: what one raises is shown, and the others still run."""
+    """Run the stop hooks; an error in one is shown, and the others still run."""
     for hook in hooks:
         try:
             run_hooks((hook,), loop, base)
@@ -163,7 +164,7 @@ async def _awaited(answer: Any) -> None:
 
 
 def run_start_hooks(work: socket.socket, hooks: Callable[[], None]) -> bool:
-    """Run the start hooks; where one raises, the supervisor learns why there is no executor."""
+    """Run the start hooks; if one raises, report it to the supervisor and return False."""
     try:
         hooks()
     except BaseException as error:
@@ -173,9 +174,9 @@ def run_start_hooks(work: socket.socket, hooks: Callable[[], None]) -> bool:
 
 
 def ready(given: Surroundings) -> ProcessState | None:
-    """The process as the first job finds it, of which the supervisor learns that jobs may come.
+    """Record the state of the process before its first job, and report it ready for jobs.
 
-    None where it cannot be read: that is a start that has failed, as with a hook that raises.
+    None if the state cannot be read: then the start has failed, as if a hook had raised.
     """
     try:
         state = ProcessState(given.ways)
@@ -191,12 +192,12 @@ def _refuse(work: socket.socket, reason: str) -> None:
 
 
 def unfit_frame(last: ClaimedJob, what: str) -> UnfitFrame:
-    """What the last job here has changed for ever."""
+    """The report that the last job here has changed its process for good."""
     return UnfitFrame(last.lease.job, fit(last.task, LONGEST_PLACE), fit(what, LONGEST_REASON))
 
 
 def main() -> None:
-    """Be an executor that was spawned, not forked."""
+    """Run as an executor that was spawned, not forked."""
     watched_calls.watch()
     order = order_from_environment()
     processes.die_with_parent()

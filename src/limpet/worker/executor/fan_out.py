@@ -1,10 +1,10 @@
-"""The children of a job: stages those of a fan-out, and reads what became of them."""
+"""The children of a job: stages those of a fan-out, and reads how they ended."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limpet.app.app import App
-from limpet.app.flows import Failed, FlowLayout, each_a_child
+from limpet.app.flows import Failed, FlowLayout, as_children
 from limpet.app.task import Task
 from limpet.domain.child import ChildResult
 from limpet.domain.errors import FanOut
@@ -17,20 +17,21 @@ from limpet.storage.contract.bounds import batches
 
 
 def fan_out_of(error: BaseException) -> FanOut | None:
-    """The wish to fan out, by itself or alone in a group; beside a failure it does not count."""
+    """The `FanOut` that was raised, by itself or alone in a group; beside a failure, None."""
     leaves = leaves_of(error)
     return leaves[0] if len(leaves) == 1 and isinstance(leaves[0], FanOut) else None
 
 
 def stage(app: App, parent: str, fan: FanOut) -> tuple[str, int, int]:
-    """Stage the children, where nobody sees them; the answer is flow, chunks, and how many.
+    """Stage the children, invisible until they are committed; return flow, chunks and children.
 
-    The flow is new each time: what an attempt staged that could not settle is never committed.
+    Each call makes a new flow: what an attempt staged before it failed to settle is never
+    committed.
     """
     client = app.client
     root = client.job(parent).root or parent
     failed: Failed = fan.failed
-    children = each_a_child(fan.calls, failed)
+    children = as_children(fan.calls, failed)
     jobs = FlowLayout(app, children, parent=parent, root=root).jobs
     flow = client.ids.new()
     chunks = list(batches(jobs))
@@ -40,7 +41,7 @@ def stage(app: App, parent: str, fan: FanOut) -> tuple[str, int, int]:
 
 
 def read(app: App, parent: str) -> Sequence[ChildResult]:
-    """What became of the children, oldest first."""
+    """How the children ended, oldest first."""
     of_parent, tasks = app.client.children_of(parent), app.tasks
     return tuple(_result(tasks, job) for job in of_parent if not _is_left_out(job))
 

@@ -51,13 +51,13 @@ from limpet.worker.wire.frames import (
 
 
 class LoopExecutor(asyncio.Protocol):
-    """One event loop and the attempts on it; itself the protocol of the supervisor's socket."""
+    """One event loop and the attempts on it; also the asyncio protocol of the work socket."""
 
     def __init__(self, given: Surroundings) -> None:
         self._given = given
         self._app = given.registry.app
         self._loop = uvloop.new_event_loop()
-        self._base = contextvars.Context()
+        self._base_context = contextvars.Context()
         self._splitter = Splitter(FROM_SUPERVISOR)
         self._inbox: deque[tuple[ClaimedJob, CauseRecord | None]] = deque()
         self._running: dict[str, tuple[Attempt, asyncio.Task[Any]]] = {}
@@ -72,24 +72,24 @@ class LoopExecutor(asyncio.Protocol):
         talk_through(given)
 
     def run(self) -> int:
-        """Until the supervisor says that there is nothing more to do."""
+        """Run jobs until the supervisor ends the executor; return the exit code."""
         asyncio.set_event_loop(self._loop)
         self._loop.set_task_factory(containment.counted_task)  # type: ignore[arg-type]
-        signal.signal(processes.ASK_SIGNAL, self._say_what_blocks)
+        signal.signal(processes.REPORT_SIGNAL, self._report_blocker)
         if not run_start_hooks(self._given.work, self._run_start_hooks):
             return 1
         self._children = containment.ChildProcesses()
         if not self._loop.run_until_complete(self._serve()):
             return 1
-        run_stop_hooks(self._app.registry.stop_hooks, self._loop, self._base)
+        run_stop_hooks(self._app.registry.stop_hooks, self._loop, self._base_context)
         return 0
 
     def _run_start_hooks(self) -> None:
-        run_hooks(self._app.registry.start_hooks, self._loop, self._base)
+        run_hooks(self._app.registry.start_hooks, self._loop, self._base_context)
 
     async def _serve(self) -> bool:
-        """Until there is nothing more to do; whether it could start."""
-        state = ready(self._given)  # as it is once the loop has its handlers
+        """Serve until there is nothing more to do; return whether it could start."""
+        state = ready(self._given)  # read once the loop has installed its signal handlers
         if state is None:
             return False
         self._state = state
@@ -98,30 +98,30 @@ class LoopExecutor(asyncio.Protocol):
         await self._over
         return True
 
-    # -- what the supervisor says
+    # -- frames of the supervisor
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
 
     def connection_lost(self, error: Exception | None) -> None:
-        os._exit(LEFT_ALONE)  # the supervisor is gone, and so must we be
+        os._exit(LEFT_ALONE)  # the supervisor is gone, and nothing may run without it
 
     def data_received(self, data: bytes) -> None:
         try:
             for frame in self._splitter.feed(data):
                 self._act_on(frame)
         except NotUnderstood:
-            os._exit(LEFT_ALONE)  # somebody here has read what was meant for us
+            os._exit(LEFT_ALONE)  # a task's code has read a part of the supervisor's frames
 
     def _act_on(self, frame: FromSupervisor) -> None:
         match frame:
-            case RunFrame(jobs, lost):
-                self._inbox.extend((job, lost.get(job.lease.job)) for job in jobs)
+            case RunFrame(jobs, losses):
+                self._inbox.extend((job, losses.get(job.lease.job)) for job in jobs)
                 self._start_more()
             case PingFrame(number):
                 self._transport.write(pack(PongFrame(number)))
             case StopFrame():
-                self._asked_to_stop(frame)
+                self._stop_attempt(frame)
             case RecallFrame():
                 self._inbox.clear()
                 self._transport.write(pack(RecalledFrame()))
@@ -131,12 +131,12 @@ class LoopExecutor(asyncio.Protocol):
             case _:
                 assert_never(frame)
 
-    def _asked_to_stop(self, frame: StopFrame) -> None:
+    def _stop_attempt(self, frame: StopFrame) -> None:
         found = self._running.get(frame.job)
         if found is not None and found[0].claimed.lease.token == frame.token:
             attempt, task = found
-            attempt.stop, attempt.knows = cause_of(frame.cause), True
-            # Behind its first step: one that never began would never say how it ended.
+            attempt.stop, attempt.stop_seen = cause_of(frame.cause), True
+            # Queued behind the first step of the task: one that never began would report no ending.
             self._loop.call_soon(task.cancel)
 
     def _finish_if_idle(self) -> None:
@@ -148,35 +148,38 @@ class LoopExecutor(asyncio.Protocol):
 
     def _start_more(self) -> None:
         self._starting = False
-        room = min(self._given.plan.settings.async_jobs - len(self._running), len(self._inbox))
-        if room <= 0 or self._unfit or self._given.page.over:
+        free = min(self._given.plan.settings.async_jobs - len(self._running), len(self._inbox))
+        if free <= 0 or self._unfit or self._given.page.over:
             return
         try:
-            permitted = len(os.read(self._given.permits, room))
+            started = len(os.read(self._given.start_tokens, free))
         except BlockingIOError:
-            return  # they were recalled, or will be; the supervisor says so
-        for _ in range(permitted):
-            self._last, lost = self._inbox.popleft()
-            self._start(self._last, lost)
-        if permitted and not self._is_look_due:
+            return  # the supervisor has taken the tokens back; its frame is on the way
+        for _ in range(started):
+            self._last, loss = self._inbox.popleft()
+            self._start(self._last, loss)
+        if started and not self._is_look_due:
             self._is_look_due = True
             self._loop.call_later(LOOK_SECONDS, self._look)
 
-    def _start(self, claimed: ClaimedJob, lost: CauseRecord | None) -> None:
+    def _start(self, claimed: ClaimedJob, loss: CauseRecord | None) -> None:
         task = self._given.registry.tasks.get(claimed.task)
         if task is None:
             self._transport.write(pack(UnknownTaskFrame(claimed.lease)))
             return
         keep_job_log()
-        attempt = Attempt(claimed, task, lost, self._report, self._given.registry)
-        # Not through the loop: its factory would count the attempt as its own offspring.
+        attempt = Attempt(claimed, task, loss, self._report, self._given.registry)
+        # Not by `create_task`: the loop's factory would count the attempt as its own offspring.
         running = asyncio.Task(
-            self._run(attempt), loop=self._loop, context=self._base.copy(), name=claimed.task
+            self._run(attempt),
+            loop=self._loop,
+            context=self._base_context.copy(),
+            name=claimed.task,
         )
         self._running[claimed.lease.job] = (attempt, running)
 
     def _look(self) -> None:
-        """Compare the process while jobs run, and once after the last of them."""
+        """Compare the state of the process while jobs run, and once after the last of them."""
         self._is_look_due = bool(self._running)
         if self._is_look_due:
             self._loop.call_later(LOOK_SECONDS, self._look)
@@ -197,9 +200,9 @@ class LoopExecutor(asyncio.Protocol):
         if not self._running and not doomed:
             doomed = self._children.end_others()
         attempt.is_over = True
-        self._send(result, attempt.stop, doomed)
+        self._send_ending(result, attempt.stop, doomed)
         if self._inbox and not self._starting:
-            # Once for all that end in this turn of the loop.
+            # Once for all attempts that end in this iteration of the loop.
             self._starting = True
             self._loop.call_soon(self._start_more)
         elif self._ending:
@@ -211,9 +214,9 @@ class LoopExecutor(asyncio.Protocol):
             try:
                 return await containment.await_end(left)
             except asyncio.CancelledError:
-                continue  # asked to stop once more; it is stopping
+                continue  # a second request to stop; the attempt is stopping already
 
-    def _send(self, result: Result, stop: Cause | None, doomed: str) -> None:
+    def _send_ending(self, result: Result, stop: Cause | None, doomed: str) -> None:
         if isinstance(result, Complete) and not doomed:
             self._done.append(result)
             if len(self._done) == 1:
@@ -236,10 +239,13 @@ class LoopExecutor(asyncio.Protocol):
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._transport.write, data)
 
-    # -- who blocks the loop
+    # -- what blocks the loop
 
-    def _say_what_blocks(self, number: int, frame: Any) -> None:
-        """Handle the signal: runs between two steps of whatever keeps the loop from answering."""
+    def _report_blocker(self, number: int, frame: Any) -> None:
+        """Handle the signal: report the job and the line that keep the loop from answering.
+
+        Python runs this between two steps of the code that blocks the loop.
+        """
         task = asyncio.current_task(self._loop)
         job = next((job for job, (_, its) in self._running.items() if its is task), None)
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""

@@ -1,9 +1,9 @@
-"""What jobs share in a process, as it was before the first; puts back what one of them changed.
+"""The state that jobs share in a process, as it was before the first job; restores changes.
 
-What a fault of every day could change and what costs little is compared after each attempt; what
-was changed by a call that `watched_calls` sees, after the attempt that made it; all of it now and
-then, because C code calls the kernel without anybody's seeing. What cannot be put back makes the
-process unfit for further jobs.
+After each attempt, what is cheap to read and likely to change is compared. After an attempt that
+made a call which `watched_calls` records, what that call changes is compared too. Everything is
+compared now and then, because calls from C code are not recorded. A change that cannot be undone
+makes the process unfit for further jobs.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from limpet.host import itself, processes
 from limpet.worker.executor import watched_calls as calls
 
-# The longest that a change by code which is not seen may go unnoticed while jobs run.
+# Longest time for which a change made by C code goes unnoticed while jobs run.
 LOOK_SECONDS = 0.1
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _SIGNALS = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
@@ -28,32 +28,32 @@ _LIMITS = tuple(
 _NAMESPACES = (
     "cgroup", "ipc", "mnt", "net", "pid_for_children", "time_for_children", "user", "uts",
 )  # fmt: skip
-# What an administrator changes from outside (taskset, renice) stays: only what a call of a job in
-# Python has changed there is put back.
-_GIVEN = frozenset({calls.PROCESSORS, calls.PRIORITY})
-# What a process has given up for ever, as the kernel shows it.
+# An administrator may change these from outside (taskset, renice), and that change stays: they are
+# put back only after a job has changed them by a call in Python.
+_SET_FROM_OUTSIDE = frozenset({calls.PROCESSORS, calls.PRIORITY})
+# Lines of /proc/self/status that show what a process has given up for good.
 _PRIVILEGES = (
     b"CapInh", b"CapPrm", b"CapEff", b"CapBnd", b"CapAmb", b"NoNewPrivs", b"Seccomp",
     b"Seccomp_filters",
 )  # fmt: skip
 
 _alarm, _blocked = _signal.alarm, _signal.pthread_sigmask
-# By the shortest way where there is one: they are called after every attempt.
+# The fastest function that the system has: these are called after every attempt.
 _users = getattr(os, "getresuid", itself.user_ids)
 _groups = getattr(os, "getresgid", itself.group_ids)
 _umask, _BLOCK = os.umask, int(signal.SIG_BLOCK)
 
 
 class Aspect(NamedTuple):
-    """One thing that jobs share.
+    """One part of the state that jobs share.
 
-    `read`: as it is now, None where this system does not have it. `put_back`: from now to then; may
-    raise. `in_use`: code that runs may depend on what it has changed there, so that in a process of
-    many jobs it is put back only when none of them runs.
+    `read`: the present value, None where this system has none. `put_back`: called with the value
+    of then and of now; may raise. `in_use`: a job that runs may depend on its own change, so in a
+    process of many jobs the value is put back only while none of them runs.
     """
 
     name: str
-    words: str
+    description: str
     read: Callable[[], Any]
     put_back: Callable[[Any, Any], None]
     in_use: bool = False
@@ -63,14 +63,14 @@ class ProcessState:
     """The state of this process before its first job."""
 
     def __init__(self, ways: Iterable[int] = ()) -> None:
-        """`ways`: the descriptors over which the executor and its supervisor talk."""
+        """`ways`: the descriptors that connect the executor and its supervisor."""
         self._parent = os.getppid()
         self._ways = tuple(ways)
         self._environment = os.environ
-        # To go through the mapping itself takes fifty times as long.
+        # Comparing `os.environ` itself takes fifty times as long.
         self._data: Mapping[bytes, bytes] = getattr(os.environ, "_data", os.environb)
         self._variables: dict[bytes, bytes] = dict(self._data)
-        self._place, self._home = _identity("."), _folder()
+        self._folder_identity, self._folder_path = _identity("."), _folder()
         self._dumpable = itself.dumpable()
         self._pointers: list[int] = []
         self._opened: dict[str, int] = {}
@@ -79,67 +79,67 @@ class ProcessState:
                 self._opened[name] = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
         calls.forget()
         self._read_status: dict[bytes, bytes] | None = None
-        self._parts = {part.name: part for part in self._all_parts()}
-        self._before = {name: _read(part) for name, part in self._parts.items()}
+        self._aspects = {aspect.name: aspect for aspect in self._all_aspects()}
+        self._before = {name: _read(aspect) for name, aspect in self._aspects.items()}
         self._users, self._groups = _users(), _groups()
         self._mask = os.umask(0o077)
         os.umask(self._mask)
-        self._held = _blocked(_BLOCK, ())
-        self._looked = time.monotonic()
-        self._unseen = False  # an attempt has ended since
+        self._blocked_signals = _blocked(_BLOCK, ())
+        self._looked_at = time.monotonic()
+        self._unseen = False  # an attempt has ended since the last full comparison
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the next attempt must not begin before everything was looked at."""
-        return self._unseen and time.monotonic() - self._looked >= LOOK_SECONDS
+        """Whether everything must be compared before the next attempt begins."""
+        return self._unseen and time.monotonic() - self._looked_at >= LOOK_SECONDS
 
     def restore(self) -> str:
-        """After an attempt in a lane: put back what it changed; the answer says what cannot be."""
+        """After an attempt in a lane: undo its changes; return what cannot be undone."""
         _alarm(0)
         if (
             _users() != self._users
             or _groups() != self._groups
             or _umask(self._mask) != self._mask
-            or _blocked(_BLOCK, ()) != self._held
+            or _blocked(_BLOCK, ()) != self._blocked_signals
             or os.environ is not self._environment
-            or time.monotonic() - self._looked >= LOOK_SECONDS
+            or time.monotonic() - self._looked_at >= LOOK_SECONDS
         ):
             return self.look(idle=True)
         self._unseen = True
         if calls.made:
-            return self._compare(calls.made & self._parts.keys(), idle=True)
+            return self._compare(calls.made & self._aspects.keys(), idle=True)
         return ""
 
     def look(self, *, idle: bool) -> str:
-        """Compare all that only a job changes, and put it back; the answer says what cannot be.
+        """Compare all that only jobs change, and put it back; return what cannot be undone.
 
-        Unless it is `idle`, what code that runs may still depend on is left as it is.
+        Unless the process is `idle`, aspects that a running job may depend on are left as they are.
         """
-        self._looked, self._unseen = time.monotonic(), False
-        return self._compare(self._parts.keys() - (_GIVEN - calls.made), idle=idle)
+        self._looked_at, self._unseen = time.monotonic(), False
+        return self._compare(self._aspects.keys() - (_SET_FROM_OUTSIDE - calls.made), idle=idle)
 
     def _compare(self, names: Iterable[str], *, idle: bool) -> str:
         self._read_status = None
         changed = [
-            part
-            for name, part in self._parts.items()
-            if name in names and _read(part) != self._before[name]
+            aspect
+            for name, aspect in self._aspects.items()
+            if name in names and _read(aspect) != self._before[name]
         ]
         left = []
-        for part in changed:
-            if part.in_use and not idle:
+        for aspect in changed:
+            if aspect.in_use and not idle:
                 continue
             with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
-                part.put_back(self._before[part.name], _read(part))
+                aspect.put_back(self._before[aspect.name], _read(aspect))
             self._read_status = None
-            if _read(part) != self._before[part.name]:
-                left.append(part.words)
+            if _read(aspect) != self._before[aspect.name]:
+                left.append(aspect.description)
         if idle:
             calls.made.clear()
         return ", ".join(left)
 
-    def _all_parts(self) -> tuple[Aspect, ...]:
-        """In the order in which they are put back: rights first, which the rest may need."""
+    def _all_aspects(self) -> tuple[Aspect, ...]:
+        """All aspects in the order in which they are put back: rights first, others need them."""
         of_linux: tuple[Aspect, ...] = ()
         if processes.LINUX:
             of_linux = (
@@ -149,7 +149,7 @@ class ProcessState:
                 Aspect("processors", "its processors", _processors, _set_processors),
                 Aspect("death", "its death with its parent", itself.death_signal, _die_with_parent),
                 Aspect("orphans", "its care for orphans", itself.adopts_orphans, _adopt_orphans),
-                Aspect("files", "its open files", _has_room_for_files, _never, in_use=True),
+                Aspect("files", "its open files", _has_free_descriptors, _never, in_use=True),
                 Aspect("privileges", "its privileges", self._privileges, _never),
                 Aspect("namespaces", "its namespaces", self._namespaces, _never),
                 Aspect(
@@ -164,7 +164,7 @@ class ProcessState:
             Aspect("umask", "its umask", self._umask, _set_umask, in_use=True),
             Aspect("blocked", "its signal mask", _mask_of_signals, _block_again),
             Aspect("handlers", "its signal handlers", _handlers, _handle_again),
-            # After those that Python knows of, which it asks.
+            # After "handlers": `_ignore_again` reads the handlers that Python knows.
             Aspect("ignored", "the signals that it ignores", self._ignored, _ignore_again),
             Aspect("timers", "its timers", _timers, _stop_timers),
             Aspect("environment", "its environment", self._env, self._set_env, in_use=True),
@@ -178,7 +178,7 @@ class ProcessState:
 
     def _set_users(self, then: Any, now: Any) -> None:
         itself.set_user_ids(then)
-        # Whoever changes user is no longer told of the parent's death, and hides from /proc.
+        # A change of user clears the signal at the parent's death, and hides the process in /proc.
         processes.die_with_parent()
         itself.set_dumpable(self._dumpable)
         if os.getppid() != self._parent:
@@ -192,7 +192,7 @@ class ProcessState:
 
     @property
     def _status(self) -> dict[bytes, bytes]:
-        """What the kernel tells of this process, read once for all that look into it."""
+        """/proc/self/status as a mapping, read once for all aspects that use it."""
         if self._read_status is None:
             self._read_status = self._kernel_status()
         return self._read_status
@@ -205,7 +205,7 @@ class ProcessState:
             return dict(line.split(b":\t", 1) for line in lines if b":\t" in line)
         return {}
 
-    # -- what the kernel gives it
+    # -- what the kernel grants the process
 
     def _priority(self) -> Any:
         return os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
@@ -227,13 +227,13 @@ class ProcessState:
         return self._status.get(b"SigIgn")
 
     def _umask(self) -> Any:
-        """Read without setting it: a thread of another job may be about to make a file."""
+        """The umask, read without setting it: a thread of another job may be creating a file."""
         return self._status.get(b"Umask", b"").decode() or None
 
     # -- environment and folder
 
     def _env(self) -> Any:
-        """The variables, but for what a module has added while it was imported, which stays."""
+        """Whether the variables are unchanged; those that a module set at its import stay."""
         added = calls.imported.items()
         self._variables.update((n, v) for n, v in added if n not in self._variables)
         calls.imported.clear()
@@ -241,7 +241,7 @@ class ProcessState:
         return same and not calls.variables
 
     def _set_env(self, then: Any, now: Any) -> None:
-        os.environ = self._environment  # noqa: B003 - a job may have put another in its place
+        os.environ = self._environment  # noqa: B003 - a job may have replaced the object
         kept, found = self._variables, dict(self._data)
         names = calls.variables | kept.keys() | found.keys()
         zone = b"TZ" in calls.variables or found.get(b"TZ") != kept.get(b"TZ")
@@ -252,11 +252,11 @@ class ProcessState:
             elif name in calls.variables or found.get(name) != kept[name]:
                 os.environb[name] = kept[name]
         if zone:
-            time.tzset()  # the C library keeps the zone that it has read
+            time.tzset()  # the C library caches the time zone
         calls.variables.clear()
 
     def _c_env(self) -> Any:
-        """Whether C code finds what was there at first; what it has added itself stays."""
+        """Whether C code finds the first values of all variables; what C code added stays."""
         pointers = itself.c_environment_pointers()
         if pointers != self._pointers:
             found = itself.c_environment()
@@ -276,8 +276,8 @@ class ProcessState:
         try:
             return os.getcwd()
         except OSError:
-            # Removed, maybe before the first job: still the same one.
-            return self._home if _identity(".") == self._place else None
+            # The folder was removed, maybe before the first job: it is still the same folder.
+            return self._folder_path if _identity(".") == self._folder_identity else None
 
     # -- the way to the supervisor
 
@@ -285,10 +285,10 @@ class ProcessState:
         return [_identity(number) for number in self._ways]
 
 
-def _read(part: Aspect) -> Any:
-    """As it is; an error, too, must be the same as it was."""
+def _read(aspect: Aspect) -> Any:
+    """The value of an aspect; an error counts as a value, and must stay the same."""
     try:
-        return part.read()
+        return aspect.read()
     except (OSError, KeyError, ValueError) as error:
         return f"{type(error).__name__} {getattr(error, 'errno', '')}"
 
@@ -297,8 +297,8 @@ def _streams() -> Any:
     return [_identity(number) for number in (0, 1, 2)]
 
 
-def _has_room_for_files() -> bool:
-    """Whether jobs have left most of the files that may be open to the next."""
+def _has_free_descriptors() -> bool:
+    """Whether enough file descriptors are free: jobs may leave open at most 80 % of the limit."""
     return len(os.listdir("/proc/self/fd")) < resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 0.8
 
 
@@ -312,7 +312,7 @@ def _adopt_orphans(then: Any, now: Any) -> None:
 
 
 def _never(then: Any, now: Any) -> None:
-    """Not to be had again."""
+    """Leave it: it cannot be undone."""
 
 
 def _identity(path: str | int) -> tuple[int, int]:
@@ -321,7 +321,7 @@ def _identity(path: str | int) -> tuple[int, int]:
 
 
 def _folder() -> str:
-    """The current folder; nothing where it was removed, so that there is no way back."""
+    """The current folder; empty if it was removed, because then no path leads back to it."""
     try:
         return os.getcwd()
     except OSError:
@@ -380,7 +380,7 @@ def _handle_again(then: Any, now: Any) -> None:
 
 
 def _ignore_again(then: Any, now: Any) -> None:
-    """Set anew what Python knows of each signal whose ignoring C code has changed."""
+    """Set Python's own handler anew for each signal that C code began or ceased to ignore."""
     differs = int(then, 16) ^ int(now, 16)
     for number in _SIGNALS:
         if differs >> (number - 1) & 1:

@@ -1,4 +1,4 @@
-"""What an executor can run: the tasks of the user's app, read once."""
+"""What an executor can run: the tasks of the user's app, read once after its import."""
 
 import contextlib
 import inspect
@@ -55,15 +55,16 @@ class Registry:
         self.tasks = {name: _runnable(task) for name, task in app.tasks.items()}
         self.payload_limit = min(app.payload_limit, LARGEST_PAYLOAD)
         declared = app.registry
-        # Refused here where a task names a breaker that is not defined.
+        # Raises here if a task names a breaker that is not defined.
         self._breakers = list(declared.breaker_rules)
-        self.wrappers = tuple(_wrapper(each) for each in declared.middlewares)
+        self.wrappers = tuple(_wrapper(middleware) for middleware in declared.middlewares)
         self._schedules = {
-            each.id: SchedulePiece.of(each).text() for each in declared.declared_schedules()
+            schedule.id: SchedulePiece.of(schedule).text()
+            for schedule in declared.declared_schedules()
         }
 
     def catalog(self, threads: int, contained: bool) -> Catalog:
-        """What the supervisor must know."""
+        """What the supervisor must know of the app."""
         return Catalog(
             url=self.app.url,
             tasks=[

@@ -1,7 +1,7 @@
 """The store as an executor sees it: through the supervisor, under the token of the attempt.
 
-A late holder can thus not enqueue either. Only what happens inside the user's own transaction goes
-to the store directly, because nobody else has that connection.
+So an attempt that has lost its job cannot enqueue either. Only calls with `within=` go to the store
+directly, because only the user's code has the connection of its transaction.
 """
 
 import _thread
@@ -38,7 +38,7 @@ _Box: TypeAlias = "queue.SimpleQueue[bytes | BaseException]"
 
 
 class RemoteStore:
-    """The verbs that a task may use, each one request to the supervisor."""
+    """The verbs that a task may use; each call is one request to the supervisor."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class RemoteStore:
         self._page = page
         self._serving = threading.Lock()
         self._is_served = False
-        self._asked: queue.SimpleQueue[tuple[bytes, _Box]] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[tuple[bytes, _Box]] = queue.SimpleQueue()
         self._owner = os.getpid()
         self._direct: store.Store | None = None
 
-    def _ask(self, request: Request) -> Any:
+    def _request(self, request: Request) -> Any:
         if os.getpid() != self._owner:
             raise StoreUnavailable(
-                "a process that a task has forked cannot use the app of its parent; make its own "
-                "App there, or hand in the job in the task itself."
+                "a process that a task has forked cannot use the app of its parent; make a new App "
+                "there, or enqueue the job in the task itself."
             )
         if self._page.over:
             raise StoreUnavailable("the lease of this worker is over; the attempt must end.")
@@ -69,26 +69,29 @@ class RemoteStore:
             body = request_bytes(request)
         except RequestInvalid as error:
             raise InvalidOption(str(error)) from None
-        # Not a future: its lock is Python code, which an exception can leave half-way.
+        # Not a future: its lock is Python code, in which an exception can leave it half-taken.
         box: _Box = queue.SimpleQueue()
         if not self._is_served:
-            # One step: a `Thread` that an exception cuts short in `start` would never run. Cut
-            # short after it, a second one starts, and waits for ever behind the first.
+            # One step: an exception inside `Thread.start` could leave a thread that never runs. An
+            # exception after this call starts a second thread, which waits behind the first for
+            # ever.
             _thread.start_new_thread(self._serve, ())
             self._is_served = True
-        self._asked.put((body, box))
+        self._requests.put((body, box))
         answer = box.get()
         if isinstance(answer, BaseException):
             raise answer
         return read_answer(type(request), answer)
 
     def _serve(self) -> None:
-        """Ask and read in a thread of its own: only the main thread's code can be cut short, by a
-        signal handler that raises, and half an answer read would be the next one's.
+        """Send requests and read answers in a thread of its own.
+
+        A signal handler that raises can interrupt only the main thread; half an answer read there
+        would be taken for the beginning of the next one.
         """
         with self._serving:
             while True:
-                body, box = self._asked.get()
+                body, box = self._requests.get()
                 try:
                     self._sock.sendall(header(len(body)) + body)
                     box.put(self._read())
@@ -101,9 +104,9 @@ class RemoteStore:
         except msgspec.DecodeError:
             size = LARGEST_ANSWER_BYTES + 1
         if size > LARGEST_ANSWER_BYTES:
-            # Nobody knows where the next answer begins.
+            # Where the next answer begins is unknown from here on.
             self._sock.shutdown(socket.SHUT_RDWR)
-            raise StoreUnavailable("something else was written between this task and its worker.")
+            raise StoreUnavailable("the connection between this task and its worker is corrupt.")
         return self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:
@@ -125,13 +128,13 @@ class RemoteStore:
         caps: Mapping[str, int] | None = None,
         all_or_none: bool = False,
         fence: Lease | None = None,
-        turn: Callable[[], None] = store.at_once,
+        before_write: Callable[[], None] = store.write_at_once,
     ) -> list[answers.Receipt]:
-        turn()
+        before_write()
         own = context.current()
         if own is not None and fence is None:
             fence = Lease(own.job.id, self._session, own.token)
-        receipts: list[answers.Receipt] = self._ask(
+        receipts: list[answers.Receipt] = self._request(
             EnqueueRequest(list(jobs), dict(caps) if caps else None, all_or_none, fence)
         )
         return receipts
@@ -162,8 +165,8 @@ class RemoteStore:
     # -- flows
 
     def stage(self, flow: str, place: int, jobs: Sequence[NewJob]) -> None:
-        """Only in an attempt; the supervisor sees whose it is."""
-        self._ask(StageRequest(flow, place, list(jobs), self._attempt()))
+        """Stage jobs of a flow; only in an attempt, whose lease the supervisor checks."""
+        self._request(StageRequest(flow, place, list(jobs), self._attempt()))
 
     def commit(
         self,
@@ -174,7 +177,7 @@ class RemoteStore:
         caps: Mapping[str, int] | None = None,
     ) -> bool:
         fence = fence or self._attempt()
-        return bool(self._ask(CommitRequest(flow, chunks, fence, dict(caps) if caps else None)))
+        return bool(self._request(CommitRequest(flow, chunks, fence, dict(caps) if caps else None)))
 
     def _attempt(self) -> Lease:
         own = context.current()
@@ -200,11 +203,11 @@ class RemoteStore:
             self._direct.close()
 
     def __getattr__(self, verb: str) -> Any:
-        """Every other verb is forwarded as it is."""
+        """Every other verb, forwarded unchanged."""
         kind = REQUESTS.get(verb)
         if kind is None:
             raise AttributeError(f"a task cannot use {verb!r}: only the supervisor holds jobs.")
         return partial(self._forward, kind)
 
     def _forward(self, kind: type[Request], *args: Any, **kwargs: Any) -> Any:
-        return self._ask(kind(*args, **kwargs))
+        return self._request(kind(*args, **kwargs))

@@ -1,4 +1,4 @@
-"""The user's code on disk, watched for a change by a worker that reloads."""
+"""The user's code on disk, which a worker with --reload watches for changes."""
 
 import contextlib
 import hashlib
@@ -11,7 +11,7 @@ _NOT_SOURCES = ("venv", "node_modules", "__pycache__", "site-packages")
 class Sources:
     """The Python files below the current folder, and whether one has changed.
 
-    `seen`: the digest of an earlier look, from before the app was imported.
+    `seen`: the digest of an earlier look, taken before the app was imported.
     """
 
     def __init__(self, seen: str = "") -> None:
@@ -22,7 +22,7 @@ class Sources:
     def _look() -> dict[str, int]:
         times: dict[str, int] = {}
         for folder, below, files in os.walk(os.getcwd()):
-            below[:] = [each for each in below if each[0] != "." and each not in _NOT_SOURCES]
+            below[:] = [name for name in below if name[0] != "." and name not in _NOT_SOURCES]
             for name in files:
                 if name.endswith(".py") and len(times) < _MOST_SOURCES:
                     path = os.path.join(folder, name)
@@ -31,7 +31,7 @@ class Sources:
         return times
 
     def changed(self) -> str | None:
-        """A file that is new, gone or newer than it was."""
+        """A file that is new, gone or changed since the first look; None if there is none."""
         times = self._look()
         if _digest(times) == self.digest:
             return None

@@ -1,8 +1,8 @@
-"""Notes which calls an attempt made that change its process, so that nobody need look after each.
+"""Records calls by which an attempt changes its process, so that only their effects are checked.
 
-The functions are replaced in their modules before the app is imported; whoever imports one by name
-later gets the watched one. Code outside Python is not seen here: for its sake the whole process is
-looked at now and then (`process_state`).
+The functions are replaced in their modules before the app is imported, so code that imports one by
+name gets the recording one. Calls from C code are not recorded: because of them `process_state`
+compares the whole process now and then.
 """
 
 import functools
@@ -26,7 +26,7 @@ ENVIRONMENT: Final = "environment"
 FOLDER: Final = "folder"
 WAYS: Final = "ways"
 
-# What is changed by which functions; some are not there on each system or in each Python.
+# The functions that change each topic; not every system and every Python has all of them.
 _CALLS: tuple[tuple[ModuleType, str, tuple[str, ...]], ...] = (
     (resource, LIMITS, ("setrlimit", "prlimit")),
     (os, ROOT, ("chroot",)),
@@ -41,10 +41,10 @@ _CALLS: tuple[tuple[ModuleType, str, tuple[str, ...]], ...] = (
 )
 _IMPORTING = "<frozen importlib._bootstrap"
 
-# The topics of the calls that were made since somebody last took note of them.
+# The topics of the calls made since this set was last cleared.
 made: set[str] = set()
-# The variables that were set or deleted since then; and those that a module has set while it was
-# imported, which stay, with their values.
+# The variables that were set or deleted since then; and, with their values, those that a module set
+# while it was imported: they stay.
 variables: set[bytes] = set()
 imported: dict[bytes, bytes] = {}
 
@@ -52,7 +52,7 @@ _putenv, _unsetenv = os.putenv, os.unsetenv
 
 
 def watch() -> None:
-    """Note from now on which of these calls are made in this process and in what it forks."""
+    """Record these calls from now on, in this process and in those that it forks."""
     if hasattr(os.putenv, "__wrapped__"):
         return
     for module, topic, names in _CALLS:
@@ -65,7 +65,7 @@ def watch() -> None:
 
 
 def forget() -> None:
-    """Begin anew: what has changed until now is how it must be."""
+    """Forget all calls: the present state is the one to restore."""
     made.clear()
     variables.clear()
     imported.clear()
@@ -81,7 +81,7 @@ def _noting(call: Callable[..., Any], topic: str) -> Callable[..., Any]:
 
 
 def _named(module: ModuleType, name: str, call: Callable[..., Any]) -> Any:
-    # By this name it can be pickled, which a child that `multiprocessing` spawns may need.
+    # By this name the function can be pickled, as a child that `multiprocessing` spawns may need.
     call.__module__, call.__qualname__ = module.__name__, name
     return call
 

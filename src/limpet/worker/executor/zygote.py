@@ -1,9 +1,9 @@
 """The zygote: imports the app once, single-threaded, then forks executors in milliseconds.
 
-It reaps them and reports how each died, after it has ended what they left behind. Where it is
-allowed it is PID 1 of a pid namespace, so that nothing below it can outlive it. An app that starts
-threads on import cannot be forked safely: then the zygote forgets the app and spawns executors,
-each of which imports it anew.
+The zygote reaps the executors and reports how each died, after it has ended what they left behind.
+Where the system allows it, the zygote is PID 1 of a pid namespace, so that nothing below it can
+outlive it. An app that starts threads on import cannot be forked safely: then the zygote starts
+over without the app and spawns executors, each of which imports the app anew.
 """
 
 import errno
@@ -49,35 +49,35 @@ from limpet.worker.wire.plan import Order, Plan, from_environment, order_from_en
 _PERIOD_SECONDS = 0.1
 _LOOK_SECONDS = 0.25
 _STRAY_SECONDS = 5.0
-# One that writes a large core is not waited for.
+# Longest wait for executors hit by the same signal; one that writes a large core takes longer.
 _TOGETHER_SECONDS = 0.5
 
 
 class _Executor:
     """An executor as the zygote knows it.
 
-    `over`: its bytes, when they were too many; `frozen`: its seconds, when they were. `signals`:
-    those that the worker has sent it.
+    `memory_bytes`: its memory, if that was too much. `stopped_seconds`: how long it was stopped, if
+    that was too long. `signals`: those that the worker has sent to it.
     """
 
-    __slots__ = ("frozen", "lowered", "over", "pid", "signals", "stopped_since")
+    __slots__ = ("lowered", "memory_bytes", "pid", "signals", "stopped_seconds", "stopped_since")
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.over = 0
-        self.frozen = 0.0
+        self.memory_bytes = 0
+        self.stopped_seconds = 0.0
         self.stopped_since: float | None = None
         self.lowered = False
         self.signals: set[int] = set()
 
     def send(self, number: int) -> None:
-        # What it is dying of already it did not get from here.
+        # An executor that is dying already does not die of this signal.
         if not is_dying(self.pid):
             self.signals.add(number)
         processes.kill([self.pid], number)
 
-    def died_of_a_stranger(self, status: int) -> bool:
-        """Whether a signal ended it that nobody of the worker has sent."""
+    def killed_from_outside(self, status: int) -> bool:
+        """Whether it was killed by a signal that the worker did not send."""
         return os.WIFSIGNALED(status) and os.WTERMSIG(status) not in self.signals
 
 
@@ -93,13 +93,13 @@ class Zygote:
         self._page = Page(order.page)
         self._registry = registry
         self._executors: dict[int, _Executor] = {}
-        self._dead: list[tuple[int, int, _Executor]] = []  # number, wait status: not yet told
+        self._dead: list[tuple[int, int, _Executor]] = []  # number, wait status: not yet reported
         self._dead_since = 0.0
         self._memory_kills = processes.out_of_memory_kills()
         self._sources = Sources(order.sources) if plan.settings.reload else None
 
     def run(self) -> None:
-        """Serve until the supervisor is gone; then nothing below may live."""
+        """Serve until the supervisor is gone; then end everything below and exit."""
         self._signal_pipe = SignalPipe(signal.SIGCHLD)
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
@@ -107,18 +107,18 @@ class Zygote:
         looked = time.monotonic()
         self._channel.send(PongFrame())
         while True:
-            # Soon again while the dead wait for what they left behind to end.
+            # A short wait while the processes that the dead left behind have not ended.
             milliseconds = 2 if self._dead else _PERIOD_SECONDS * 1000
             ready = {descriptor for descriptor, _ in poll.poll(milliseconds)}
             if self._page.over:
                 self._leave()
             if self._signal_pipe.fileno() in ready:
-                self._signal_pipe.read()  # which only says that a child has ended
+                self._signal_pipe.read()  # it means only that a child has ended
             if self._channel.fileno() in ready:
                 try:
-                    self._obey(self._channel.receive())
+                    self._act_on(self._channel.receive())
                     while self._channel.has_frames:
-                        self._obey(self._channel.receive())
+                        self._act_on(self._channel.receive())
                 except (EOFError, ConnectionError, NotUnderstood):
                     self._leave()
             self._reap()
@@ -126,7 +126,7 @@ class Zygote:
                 looked = time.monotonic()
                 self._look()
 
-    def _obey(self, frame: ToZygote) -> None:
+    def _act_on(self, frame: ToZygote) -> None:
         match frame:
             case PingFrame():
                 self._channel.send(PongFrame())
@@ -137,7 +137,7 @@ class Zygote:
             case SignalFrame(number, which):
                 self._signal(number, which)
             case AdoptedFrame():
-                pass  # heard before it went on in its namespace
+                pass  # `_own_namespace` has received it
             case _:
                 assert_never(frame)
 
@@ -155,7 +155,7 @@ class Zygote:
                 raise OSError(errno.EMFILE, "too many open files")
             self._executors[number] = _Executor(self._start(kind, descriptors))
         except OSError as error:
-            # No more processes, memory or files just now: those that run have no part in it.
+            # The system lacks processes, memory or files just now: running executors go on.
             reason = f"it could not be forked: {error.strerror}"
             self._channel.send(FailedFrame(number, fit(reason, LONGEST_REASON)))
         finally:
@@ -175,11 +175,11 @@ class Zygote:
         return pid
 
     def _become(self, zygote: int, kind: Kind, descriptors: list[int]) -> None:
-        """In the forked child: leave the zygote behind and run as an executor."""
+        """In the forked child: let go of what belongs to the zygote, and run as an executor."""
         self._signal_pipe.leave_to_parent()
         processes.die_with_parent()
         if os.getppid() != zygote:
-            os._exit(71)  # the zygote died before it could be followed
+            os._exit(71)  # the zygote died before `die_with_parent` took effect
         os.close(self._channel.fileno())
         from limpet.worker.executor.executor import run_executor
 
@@ -199,7 +199,7 @@ class Zygote:
         process = processes.spawn(
             "limpet.worker.executor.executor", environment, given, own_session=True
         )
-        # Reaped by pid like the forked ones; the object would only complain that it was not.
+        # Reaped by pid like a forked executor; without this the object would warn that it was not.
         process.returncode = 0
         return process.pid
 
@@ -213,36 +213,39 @@ class Zygote:
                 self._dead.append((number, status, self._executors.pop(number)))
                 self._dead_since = self._dead_since or time.monotonic()
         if self._dead and self._strays_are_gone() and not self._more_are_dying():
-            self._tell_deaths()
+            self._report_deaths()
 
     def _more_are_dying(self) -> bool:
-        """Whether somebody's signal has hit others too: all of them are told together.
+        """Whether a signal from outside is killing others too: all are then reported together.
 
-        Who signals several processes does so in one call, and none of them can be reaped before
-        that call has gone through them all: what is to die with the first is known by then.
+        A sender kills several processes in one call, and none of them can be reaped before that
+        call has signalled them all: those that die with the first are known by then.
         """
-        if not any(executor.died_of_a_stranger(status) for _, status, executor in self._dead):
+        if not any(executor.killed_from_outside(status) for _, status, executor in self._dead):
             return False
         if time.monotonic() - self._dead_since > _TOGETHER_SECONDS:
             return False
-        others = (each for each in self._executors.values() if signal.SIGKILL not in each.signals)
-        return any(is_dying(each.pid) for each in others)
+        return any(
+            is_dying(executor.pid)
+            for executor in self._executors.values()
+            if signal.SIGKILL not in executor.signals
+        )
 
-    def _tell_deaths(self) -> None:
+    def _report_deaths(self) -> None:
         dead, self._dead, self._dead_since = self._dead, [], 0.0
         kills = processes.out_of_memory_kills()
         by_kernel, self._memory_kills = kills > self._memory_kills, kills
-        strangers = sum(each.died_of_a_stranger(status) for _, status, each in dead)
+        from_outside = sum(executor.killed_from_outside(status) for _, status, executor in dead)
         for number, status, executor in dead:
-            together = strangers if executor.died_of_a_stranger(status) else 0
-            facts = (executor.over, executor.frozen, by_kernel, together)
+            together = from_outside if executor.killed_from_outside(status) else 0
+            facts = (executor.memory_bytes, executor.stopped_seconds, by_kernel, together)
             self._channel.send(DiedFrame(number, status, *facts))
 
     def _strays_are_gone(self) -> bool:
-        """End what the dead left behind, which is ours now; nobody is told before it is gone.
+        """Kill what the dead left behind; their deaths are reported only once it is gone.
 
-        One step at a time, so that the zygote hears everything meanwhile. What cannot be killed
-        at all, such as a program of another user, is waited for in vain only for so long.
+        Each call is one short step, so that the zygote still reads its frames. A process that
+        cannot be killed, such as a program of another user, is waited for only `_STRAY_SECONDS`.
         """
         known = {executor.pid for executor in self._executors.values()}
         strays = [pid for pid in processes.children_of_self() if pid not in known]
@@ -259,41 +262,41 @@ class Zygote:
 
     def _look(self) -> None:
         for executor in self._executors.values():
-            self._look_at_memory(executor)
-            self._look_whether_stopped(executor)
+            self._check_memory(executor)
+            self._check_stopped(executor)
             executor.lowered = executor.lowered or processes.lower_group(executor.pid)
         if self._sources is not None and (changed := self._sources.changed()):
             self._channel.send(ChangedFrame(fit(changed, LONGEST_REASON)))
 
-    def _look_at_memory(self, executor: _Executor) -> None:
+    def _check_memory(self, executor: _Executor) -> None:
         limit = self._plan.settings.max_rss
-        if limit is not None and not executor.over:
+        if limit is not None and not executor.memory_bytes:
             used = processes.resident_bytes(executor.pid)
             if used > limit:
-                executor.over = used
+                executor.memory_bytes = used
                 executor.send(signal.SIGKILL)
 
-    def _look_whether_stopped(self, executor: _Executor) -> None:
-        """One that is stopped holds jobs and does not run them: as good as dead."""
+    def _check_stopped(self, executor: _Executor) -> None:
+        """Kill an executor that was stopped for too long: it holds jobs and does not run them."""
         moment = time.monotonic()
         if not processes.is_stopped(executor.pid):
             executor.stopped_since = None
         elif executor.stopped_since is None:
             executor.stopped_since = moment
-        elif moment - executor.stopped_since > self._plan.frozen:
-            executor.frozen = moment - executor.stopped_since
+        elif moment - executor.stopped_since > self._plan.freeze_seconds:
+            executor.stopped_seconds = moment - executor.stopped_since
             executor.send(signal.SIGKILL)
 
 
 def _own_namespace(order: Order, channel: Channel[ToZygote]) -> Order:
-    """Go on as PID 1 of a new pid namespace, a child of the supervisor, where that is allowed."""
+    """Go on as PID 1 of a new pid namespace, a child of the supervisor, if the system allows it."""
     if not order.namespace or order.contained or not processes.enter_pid_namespace():
         return order
     pid = os.fork()
     if pid:
         channel.send(PlaceFrame(pid))
         os._exit(0)
-    # Until the one that forked us is reaped, its death would be taken for the supervisor's.
+    # Wait until the supervisor has reaped our first parent: its death is not the supervisor's.
     channel.receive()
     if not processes.mount_own_proc():
         os._exit(processes.NO_OWN_PROC)
@@ -301,7 +304,7 @@ def _own_namespace(order: Order, channel: Channel[ToZygote]) -> Order:
 
 
 def _follow(channel: Channel[ToZygote]) -> None:
-    """Die with the supervisor; one that is dead already has closed its end."""
+    """Die with the supervisor; if it is dead already, its end of the channel is closed."""
     processes.die_with_parent()
     poll = select.poll()
     poll.register(channel, select.POLLHUP)
@@ -321,14 +324,14 @@ def main() -> None:
     processes.withstand(*processes.GROUP_SIGNALS)
     processes.take_signals()
     plan = from_environment()
-    watched_calls.watch()  # before anybody has imported one of them by its name
+    watched_calls.watch()  # before the app can import one of these functions by its name
     registry = None
     if plan.settings.reload and not order.sources:
         order = order._replace(sources=Sources().digest)
     if not order.spawn:
         registry = _import_app(plan, channel, order)
     gc.collect()
-    gc.freeze()  # what executors share with us is not touched by their collector
+    gc.freeze()  # the collectors of executors leave the memory alone that they share with us
     Zygote(plan, order, channel, registry).run()
 
 
@@ -351,7 +354,7 @@ def _import_app(plan: Plan, channel: Channel[ToZygote], order: Order) -> Registr
 
 
 def _wait_for_change(error: str, order: Order) -> None:
-    """While somebody works on the code it may be saved half; wait for the other half."""
+    """Wait until the code changes: while it is edited, only a part of it may have been saved."""
     text = f"limpet: {printable(error)} Waiting for a change."
     print(text, file=sys.stderr, flush=True)
     sources = Sources(order.sources)
@@ -360,7 +363,7 @@ def _wait_for_change(error: str, order: Order) -> None:
 
 
 def _start_over(plan: Plan, order: Order) -> None:
-    """Forget the app and its threads: the same process, with a new program in it."""
+    """Replace the program of this process by a new zygote, without the app and its threads."""
     for descriptor in order.descriptors:
         os.set_inheritable(descriptor, True)
     environment = {**os.environ, **plan.environment(order._asdict())}

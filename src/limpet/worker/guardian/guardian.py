@@ -1,8 +1,8 @@
 """The guardian: root of the worker's tree, fit to be PID 1.
 
-It runs no user code, has no threads and imports the standard library only, so that nothing but the
-kernel can keep it from its work: start a supervisor, watch it, forward signals, and when the lease
-may have passed or the supervisor is gone, see to it that nothing of the session lives on.
+The guardian starts a supervisor, watches it and forwards signals. When the lease may have passed to
+another, or the supervisor is gone, it ends every process of the session. It runs no user code, has
+no threads and needs only the standard library, so that only the kernel can keep it from this work.
 """
 
 import contextlib
@@ -29,21 +29,21 @@ _LONGEST_PERIOD_SECONDS = 0.25
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 30.0
 # A supervisor that lived this long was not part of a crash loop.
 _HEALTHY_SECONDS = 30.0
-# So many times in a row it is started again at once.
+# So many deaths in a row are followed by a start at once; later ones by a pause.
 _FREE_DEATHS = 3
-_BREATH_SECONDS = 0.1
-# So often one that was never ready is tried.
+_SHORT_PAUSE_SECONDS = 0.1
+# Most tries to start a worker that was never ready.
 _MOST_TRIES = 5
-# Beyond the drain: how long the supervisor may take to stop, confirm and release, and until when
-# its death may be told; one that cannot be told by then is told by whoever outlives us.
-_LAST_SECONDS, _VERY_LAST_SECONDS = 2.5, 2.9
-_BRIEFEST_NOTICE_SECONDS = 0.3
-# A notice that takes longer, on a machine with too much to do, keeps nobody else from finding out.
+# After the drain: how long the supervisor may take to stop, confirm and release, and how long its
+# death notice may take; if the notice has not reached the store by then, a sweep finds the death.
+_STOP_SECONDS, _NOTICE_SECONDS = 2.5, 2.9
+_SHORTEST_NOTICE_SECONDS = 0.3
+# A notice that takes longer gives up its locks, so that others can find the death by themselves.
 _SLOW_NOTICE_SECONDS = 1.0
 
 
-def say(text: str) -> None:
-    """One line on standard error, if somebody reads it: nothing may keep or end the guardian."""
+def print_line(text: str) -> None:
+    """Print a line to standard error, unless that would block: nothing may delay the guardian."""
     with contextlib.suppress(OSError):
         if select.select([], [2], [], 0)[1]:
             os.write(2, f"limpet: {printable(text)}\n".encode())
@@ -54,7 +54,7 @@ class _Session:
 
     def __init__(
         self,
-        id: str,  # noqa: A002 - the word of the store
+        id: str,  # noqa: A002 - as the store calls it
         held: locks.HeldLocks,
         page: Page,
         process: "subprocess.Popen[bytes]",
@@ -69,11 +69,11 @@ class _Session:
         self.url = ""
         self.ready = False
         self.defect = False
-        self.heard = b""
+        self.unread = b""
 
 
 class _Notice:
-    """A program that tells the store of a death, and the locks that are kept until it has."""
+    """A process that reports a death to the store, and the locks that are held until it has."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", held: locks.HeldLocks) -> None:
         self.process = process
@@ -91,7 +91,7 @@ class _Notice:
 
 
 class Guardian:
-    """Keeps one supervisor running until the worker is asked to stop."""
+    """Keeps one supervisor running until a signal stops the worker."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -106,21 +106,21 @@ class Guardian:
         self._deaths = 0
 
     def run(self) -> int:
-        """Until the worker has stopped; the answer is the exit code."""
+        """Keep the worker running until it has stopped; return the exit code."""
         processes.set_name("limpet-guard")
-        # What the shell started before it became the worker is not ours to end.
+        # Children that the shell started before it became the worker are not ended by it.
         self._foreign = set(processes.children_of_self())
         processes.adopt_orphans()
         self._signal_pipe = SignalPipe(*processes.GROUP_SIGNALS, signal.SIGCHLD)
         processes.take_signals()
-        self._timer = processes.KernelTimer(self._plan.frozen, asleep=False)
+        self._timer = processes.KernelTimer(self._plan.freeze_seconds, asleep=False)
         while True:
             session = self._begin()
             if session is None:
                 self._wait_for_notices()
                 return 1 if self._stopping_since is not None else WRONG_USAGE
             code = self._watch(session)
-            after = self._bury(session, code)
+            after = self._clean_up_after(session, code)
             if after is not None:
                 self._wait_for_notices()
                 return after
@@ -128,16 +128,16 @@ class Guardian:
     # -- one session
 
     def _begin(self) -> _Session | None:
-        """Start a supervisor, however often that must be tried; None if there will be none."""
+        """Start a supervisor, with as many tries as that needs; None if the worker gives up."""
         while True:
-            with contextlib.ExitStack() as made:
+            with contextlib.ExitStack() as undo:
                 try:
-                    session = self._start(made)
+                    session = self._start(undo)
                 except OSError as error:
-                    # No more processes, memory, files or room just now.
-                    say(f"a supervisor cannot start: {sentence_of(error)}")
+                    # The system lacks processes, memory, files or disk space just now.
+                    print_line(f"a supervisor cannot start: {sentence_of(error)}")
                 else:
-                    made.pop_all()
+                    undo.pop_all()
                     return session
             if self._first:
                 return None
@@ -146,17 +146,17 @@ class Guardian:
             if self._stopping_since is not None:
                 return None
 
-    def _start(self, made: contextlib.ExitStack) -> _Session:
-        """Start a supervisor; `made` takes back what was made for one that could not start."""
+    def _start(self, undo: contextlib.ExitStack) -> _Session:
+        """Start a supervisor; `made` undoes all preparations if it cannot start."""
         session = self._ids.new()
         held = locks.take(session)
-        made.callback(held.remove)
-        made.callback(held.let_go)
+        undo.callback(held.remove)
+        undo.callback(held.let_go)
         page = create()
-        made.callback(os.close, page)
+        undo.callback(os.close, page)
         ours, theirs = socket.socketpair()
-        made.callback(ours.close)
-        made.callback(theirs.close)
+        undo.callback(ours.close)
+        undo.callback(theirs.close)
         ours.setblocking(False)
         descriptors = {
             "page": page, "whole": held.whole, "core": held.core, "link": theirs.fileno()
@@ -173,14 +173,14 @@ class Guardian:
             "limpet.worker.supervisor.supervisor", environment, descriptors.values()
         )
         theirs.close()
-        # Read-only for this process too: only the supervisor says how long the lease holds.
+        # Read-only for this process too: only the supervisor writes until when the lease holds.
         view = Page(page)
         os.close(page)
         self._killed_for_lease = False
         return _Session(session, held, view, process, ours)
 
     def _watch(self, session: _Session) -> int:
-        """Until the supervisor is dead; the answer is its exit code, negative for a signal."""
+        """Watch a supervisor until it is dead; return its exit code, negative for a signal."""
         poll = select.poll()
         poll.register(self._signal_pipe, select.POLLIN)
         poll.register(session.link, select.POLLIN)
@@ -189,15 +189,15 @@ class Guardian:
             for descriptor, _ in poll.poll(period):
                 if descriptor == self._signal_pipe.fileno():
                     self._signalled(session)
-                elif not self._listen(session):
+                elif not self._read_link(session):
                     poll.unregister(session.link)
             self._timer.rearm()
             self._reap(session.process.pid)
             if (code := session.process.poll()) is not None:
-                self._listen(session)
+                self._read_link(session)
                 return code
-            self._keep_to_the_lease(session)
-            self._keep_to_the_drain(session)
+            self._enforce_lease(session)
+            self._enforce_drain(session)
 
     def _signalled(self, session: _Session | None) -> None:
         """Take note of signals, and pass them on while there is a supervisor."""
@@ -205,37 +205,38 @@ class Guardian:
             if number in (signal.SIGTERM, signal.SIGINT):
                 self._signals += 1
                 if self._signals <= 2:
-                    self._stopping_since = time.monotonic()  # the second begins anew, at once
+                    # The second signal ends the drain: the time to stop counts from here.
+                    self._stopping_since = time.monotonic()
                 self._pass_on(session, b"stop\n")
             elif number == signal.SIGHUP:
                 self._pass_on(session, b"reload\n")
 
     @staticmethod
-    def _pass_on(session: _Session | None, word: bytes) -> None:
+    def _pass_on(session: _Session | None, command: bytes) -> None:
         if session is not None:
             with contextlib.suppress(OSError):
-                session.link.send(word)
+                session.link.send(command)
 
-    def _listen(self, session: _Session) -> bool:
-        """Hear what the supervisor says of itself; False when it says nothing any more."""
+    def _read_link(self, session: _Session) -> bool:
+        """Read the supervisor's reports of its state; return False once it has closed its end."""
         goes_on = False
         try:
             while text := session.link.recv(65536):
-                session.heard += text
+                session.unread += text
         except BlockingIOError:
             goes_on = True
         except OSError:
             pass
-        *lines, session.heard = session.heard.split(b"\n")
+        *lines, session.unread = session.unread.split(b"\n")
         for line in lines:
-            told = json.loads(line)
-            session.url = told.get("url", session.url)
-            session.ready = session.ready or told.get("ready", False)
-            session.defect = session.defect or told.get("defect", False)
+            report = json.loads(line)
+            session.url = report.get("url", session.url)
+            session.ready = session.ready or report.get("ready", False)
+            session.defect = session.defect or report.get("defect", False)
         return goes_on
 
     def _reap(self, supervisor: int | None = None) -> None:
-        """Reap what was left to us; the supervisor's end is read by whoever watches it."""
+        """Reap ended children, all but the supervisor: `_watch` reads its exit code."""
         for notice in self._notices.values():
             if time.monotonic() - notice.began > _SLOW_NOTICE_SECONDS:
                 notice.let_go()
@@ -244,41 +245,41 @@ class Guardian:
                 return
             if pid in self._notices:
                 notice = self._notices.pop(pid)
-                told = notice.process.wait() == 0
+                delivered = notice.process.wait() == 0
                 notice.let_go()
-                if told:
+                if delivered:
                     notice.remove()
             else:
                 os.waitpid(pid, 0)
 
-    def _keep_to_the_lease(self, session: _Session) -> None:
+    def _enforce_lease(self, session: _Session) -> None:
         if session.page.over:
-            # Whether the supervisor is cut off, frozen or dead: another may run its jobs now.
+            # The supervisor may be cut off, frozen or dead: others may run its jobs now.
             supervisor = session.process.pid
             processes.end_all(
                 lambda: processes.descendants(supervisor), seconds=1.0, between=self._timer.rearm
             )
             if not self._killed_for_lease:
                 self._killed_for_lease = True
-                say("the lease ran out; everything that was running was ended")
-        tick = session.page.tick
-        if tick and now() - tick > self._plan.frozen * 1.5e6:
-            processes.kill([session.process.pid])  # where the kernel has no timer for it
+                print_line("the lease ran out; everything that was running was ended")
+        alive_at = session.page.alive_at
+        if alive_at and now() - alive_at > self._plan.freeze_seconds * 1.5e6:
+            processes.kill([session.process.pid])  # for systems where the kernel has no such timer
 
-    def _keep_to_the_drain(self, session: _Session) -> None:
-        if time.monotonic() > self._drained_at() + _LAST_SECONDS:
+    def _enforce_drain(self, session: _Session) -> None:
+        if time.monotonic() > self._drained_at() + _STOP_SECONDS:
             processes.kill([session.process.pid])
 
     def _drained_at(self) -> float:
-        """When the drain is over."""
+        """When the drain ends, on the monotonic clock; never while the worker runs."""
         if self._stopping_since is None:
             return math.inf
         return self._stopping_since + (self._plan.settings.drain if self._signals == 1 else 0.0)
 
     # -- after a session
 
-    def _bury(self, session: _Session, code: int) -> int | None:
-        """End what a supervisor left, tell the store, and decide: an exit code, or go on."""
+    def _clean_up_after(self, session: _Session, code: int) -> int | None:
+        """End what a supervisor left, report its death; return an exit code, or None to go on."""
         me = os.getpid()
         notices = set(self._notices)
         others = self._foreign | notices
@@ -294,9 +295,11 @@ class Guardian:
             session.locks.let_go()
             session.locks.remove()
         elif gone:
-            self._post(session, code)
+            self._send_notice(session, code)
         else:
-            say("something of the worker would not die; its lease decides when its jobs go on")
+            print_line(
+                "some processes of the worker cannot be killed; its jobs go on when its lease ends"
+            )
             session.locks.let_go()
         if code == DONE or self._stopping_since is not None:
             return code if code in (DONE, WRONG_USAGE) else 1
@@ -305,7 +308,7 @@ class Guardian:
         if self._first and self._gives_up(code):
             return 1 if code < 0 else WRONG_USAGE
         if not session.ready:
-            say(f"the supervisor ended with {code} before it was ready; it is tried again")
+            print_line(f"the supervisor ended with {code} before it was ready; it is started again")
         if session.ready and lived > _HEALTHY_SECONDS:
             self._pause, self._deaths = _FIRST_PAUSE_SECONDS, 0
         self._deaths += 1
@@ -313,56 +316,56 @@ class Guardian:
             self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
             self._rest(self._pause)
         elif self._deaths > _FREE_DEATHS:
-            self._rest(_BREATH_SECONDS)
+            self._rest(_SHORT_PAUSE_SECONDS)
         return 1 if self._stopping_since is not None else None
 
     def _gives_up(self, code: int) -> bool:
-        """Whether a worker that was never ready has been tried often enough; new code is no try."""
+        """Whether a worker that was never ready has had its tries; a start for new code is none."""
         if code != ANEW:
             self._tries += 1
         if self._tries < _MOST_TRIES:
             return False
-        say(
+        print_line(
             f"the supervisor ended with {code} before it was ready; the worker was never ready in "
             f"{self._tries} tries and gives up"
         )
         return True
 
     def _rest(self, seconds: float) -> None:
-        # In slices, so that the kernel timer sees that we live.
+        # In slices, so that the kernel timer is rearmed in time.
         until = time.monotonic() + seconds
         while time.monotonic() < until and self._stopping_since is None:
             self._timer.rearm()
             self._signalled(None)
             time.sleep(0.05)
 
-    def _post(self, session: _Session, code: int) -> None:
-        """Tell the store that the session is dead; a small program does, and exits.
+    def _send_notice(self, session: _Session, code: int) -> None:
+        """Start a small program that reports the death of the session to the store, and exits.
 
-        The locks are kept until it has, or takes long: a neighbour that got them would know less of
-        the cause.
+        The locks are held until it has, or takes too long: a neighbour that got them would report
+        the death too, but knows less of its cause.
         """
-        frozen = (now() - session.page.tick) / 1e6 if session.page.tick else 0.0
+        frozen = (now() - session.page.alive_at) / 1e6 if session.page.alive_at else 0.0
         plan = self._plan
         notice = {
-            "session": session.id, "code": code, "frozen": frozen, "limit": plan.frozen,
+            "session": session.id, "code": code, "frozen": frozen, "limit": plan.freeze_seconds,
             "stopping": self._stopping_since is not None,
             "style": plan.log_style, "level": plan.log_level,
         }  # fmt: skip
-        told = {"LIMPET_NOTICE": json.dumps({**notice, "url": session.url})}
+        order = {"LIMPET_NOTICE": json.dumps({**notice, "url": session.url})}
         try:
             process = processes.spawn(
-                "limpet.worker.supervisor.death_notice", {**os.environ, **told}, ()
+                "limpet.worker.supervisor.death_notice", {**os.environ, **order}, ()
             )
         except OSError:
-            session.locks.let_go()  # the next one who looks finds them free, which is proof
+            session.locks.let_go()  # whoever sweeps next finds them free, which proves the death
         else:
             self._notices[process.pid] = _Notice(process, session.locks)
 
     def _wait_for_notices(self) -> None:
         began = time.monotonic()
-        until = min(began + _LAST_SECONDS, self._drained_at() + _VERY_LAST_SECONDS)
-        until = max(until, began + _BRIEFEST_NOTICE_SECONDS)
+        until = min(began + _STOP_SECONDS, self._drained_at() + _NOTICE_SECONDS)
+        until = max(until, began + _SHORTEST_NOTICE_SECONDS)
         while self._notices and time.monotonic() < until:
             self._timer.rearm()
             self._reap()

@@ -1,7 +1,7 @@
-"""Keeps jobs to their limits: timeout, stall, deadline, cancellation; soft first, then the end.
+"""Keeps jobs to their limits: timeout, stall, deadline, cancellation; first softly, then by force.
 
-A job that must stop is asked to; one that has not stopped after the grace ends with its executor.
-Whoever shares that executor gets the grace too, and is then handed back uncharged.
+A job that must stop is requested to stop. If it goes on after the grace, its executor is killed.
+Jobs that share that executor get the grace too, and are then handed back uncharged.
 """
 
 import time
@@ -17,45 +17,45 @@ from limpet.worker.wire.plan import Plan
 
 
 class Limits:
-    """The jobs that have a limit or were asked to stop."""
+    """The jobs that have a limit or were requested to stop."""
 
     def __init__(self, plan: Plan, tasks: Mapping[str, TaskFacts]) -> None:
-        self._grace = round(plan.settings.grace * 1e6)
+        self._grace_us = round(plan.settings.grace * 1e6)
         self._plan = plan
         self._tasks = tasks
         self._watched: dict[str, Hold] = {}
         self._doomed: dict[int, Executor] = {}
 
     def watch(self, hold: Hold) -> None:
-        """Keep an eye on a job that has a limit."""
+        """Look at this job's limits with each tick."""
         self._watched[hold.lease.job] = hold
 
     def forget(self, hold: Hold) -> None:
         if self._watched.get(hold.lease.job) is hold:
             del self._watched[hold.lease.job]
 
-    def stop(self, hold: Hold, cause: Cause, grace: float | None = None) -> None:
-        """Ask a job that runs to stop; the first cause counts."""
+    def stop(self, hold: Hold, cause: Cause, grace_seconds: float | None = None) -> None:
+        """Request that a running job stops, and give it the grace; the first cause counts."""
         executor = hold.executor
         if hold.stop is not None or executor is None:
             return
         hold.stop = cause
-        patience = self._grace if grace is None else round(grace * 1e6)
-        hold.force_at = now() + patience
-        # A lane's task that has a context may look for itself before it is interrupted.
+        grace_us = self._grace_us if grace_seconds is None else round(grace_seconds * 1e6)
+        hold.force_at = now() + grace_us
+        # A lane's task that has a context can look for the request itself before it is interrupted.
         gentle = executor.kind == LANE and self._tasks[hold.claimed.task].takes_context
-        # And again at half time: a signal between two jobs of a lane goes unheard.
-        hold.interrupt_at = now() + patience // 2 if executor.kind == LANE else None
+        # Interrupt at half time in any case: a signal between two jobs of a lane has no effect.
+        hold.interrupt_at = now() + grace_us // 2 if executor.kind == LANE else None
         executor.stop(hold, cause, interrupt=not gentle)
         self.watch(hold)
         emit_for(hold, "job_stopping", cause=cause)
 
     def doom(self, executor: Executor) -> None:
-        """End an executor as soon as those who share it are done, or had the grace."""
+        """Kill an executor as soon as the jobs that share it are done, or had the grace."""
         if not executor.doomed:
             executor.doomed = True
-            others = any(each.goes_on for each in executor.holds.values())
-            executor.kill_at = now() + (self._grace if others else 0)
+            others = any(hold.goes_on for hold in executor.holds.values())
+            executor.kill_at = now() + (self._grace_us if others else 0)
             self._doomed[executor.number] = executor
 
     def buried(self, executor: Executor) -> None:
@@ -70,7 +70,7 @@ class Limits:
             elif hold.begun and (cause := self._exceeded(hold, moment, wall)) is not None:
                 self.stop(hold, cause)
         for executor in list(self._doomed.values()):
-            waits = any(each.goes_on for each in executor.holds.values())
+            waits = any(hold.goes_on for hold in executor.holds.values())
             if executor.kill_at is not None and (moment >= executor.kill_at or not waits):
                 executor.kill_at = None
                 executor.kill()

@@ -1,4 +1,4 @@
-"""Counts how attempts ended whose task has a breaker, until the store is told."""
+"""Counts how attempts of tasks with a breaker ended, until an exchange takes the counts along."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,23 +6,23 @@ from limpet.domain.breaker import BreakerRules, Observed
 from limpet.domain.cause import Cause, Raised, Stalled, TimedOut
 from limpet.domain.transition import Complete, Fail, Orphan, RetryAt, Settlement
 
-# What says of an attempt that it failed, and not that it could not go on.
+# Causes by which an attempt failed, in contrast to those by which it could not go on.
 _FAILED = (Raised, TimedOut, Stalled)
 
 
 class Observer:
-    """The breakers of this worker's tasks, and what is to be told of them."""
+    """The breakers of this worker's tasks, and the attempts that the store does not know yet."""
 
     def __init__(self) -> None:
         self.breaker_of: dict[str, str] = {}
         self._seen: dict[str, list[tuple[str, int, bool]]] = {}
 
     def watch(self, breakers: Iterable[BreakerRules]) -> None:
-        """Count from now on for these."""
-        self.breaker_of = {task: each.name for each in breakers for task in each.tasks}
+        """Count from now on for these breakers."""
+        self.breaker_of = {task: breaker.name for breaker in breakers for task in breaker.tasks}
 
     def ended(self, task: str, settlement: Settlement) -> None:
-        """An attempt is over; what neither succeeded nor failed is not counted."""
+        """Count an attempt that is over, if it succeeded or failed."""
         breaker = self.breaker_of.get(task)
         failed = _has_failed(settlement)
         if breaker is not None and failed is not None:
@@ -30,13 +30,13 @@ class Observer:
             self._seen.setdefault(breaker, []).append(attempt)
 
     def take(self) -> tuple[Observed, ...]:
-        """What to tell now, this once."""
+        """The counts to send now; they are not kept here any longer."""
         seen, self._seen = self._seen, {}
         return tuple(_observed(name, attempts) for name, attempts in seen.items())
 
 
 def _observed(breaker: str, attempts: Sequence[tuple[str, int, bool]]) -> Observed:
-    succeeded = sum(each for _, _, each in attempts)
+    succeeded = sum(success for _, _, success in attempts)
     return Observed(breaker, succeeded, len(attempts) - succeeded, tuple(attempts))
 
 

@@ -1,6 +1,7 @@
-"""The exchange: tells outcomes and takes jobs, one exchange in flight at a time.
+"""Exchanges with the store: sends outcomes and claims jobs, one exchange in flight at a time.
 
-Never more is claimed than can start soon: the free places, and about 50 ms of work as measured.
+It claims no more jobs than can start soon: as many as there are free places, and about 50 ms of
+work by the measured throughput.
 """
 
 import asyncio
@@ -21,20 +22,21 @@ from limpet.worker.supervisor.services import Services
 from limpet.worker.wire.frames import LOOP
 
 _AHEAD_SECONDS = 0.05
-# A ring may be missed, and a job that was committed with the user's own transaction rings no bell.
+# A ring may be missed, and a job that is committed in the user's own transaction rings no bell.
 _SLOW_POLL_SECONDS = 0.5
-# What a rate, a hold or a breaker keeps back is asked for when it may be had, but no more often
-# than this; in vain, because others were faster or a clock is ahead, less and less often.
+# A job that a rate, a hold or a breaker keeps back is claimed when it may be due, with at least
+# this pause. After claims in vain, since other workers were faster or a clock is ahead, the pause
+# doubles up to the second value.
 _SOONEST_SECONDS, _SOONEST_IN_VAIN_SECONDS = 0.01, 0.05
-# A worker that leaves when there is nothing to do waits for what may be had so soon.
+# A worker that stops when there is nothing to do waits for jobs that become due this soon.
 _WORTH_WAITING_SECONDS = 1.0
-# While jobs end by the thousand, an exchange waits this long for more of them to tell.
+# While jobs end by the thousand, an exchange waits this long to take more outcomes along.
 _GATHER_SECONDS = 0.002
 _MOST_GATHERED = 250
 
 
 class Claimer:
-    """Exchanges with the store until it is told to stop claiming and everything is told."""
+    """Exchanges with the store whenever there are outcomes to send, or places for more jobs."""
 
     def __init__(
         self,
@@ -69,12 +71,12 @@ class Claimer:
 
     @property
     def found_nothing(self) -> bool:
-        """Whether there was nothing to do, twice in a row."""
+        """Whether two claims in a row found nothing to do."""
         return self._idle_claims > 1 or not self._digests
 
     @property
     def too_heavy(self) -> tuple[str, ...]:
-        """Tasks of which this host can carry no job, if such a job is ready."""
+        """Tasks that are too heavy for this host, and of which a job is ready."""
         return self._too_heavy
 
     def begin(
@@ -83,10 +85,11 @@ class Claimer:
         bounded: Iterable[str] = (),
         gate: Callable[[], Gate | None] = lambda: None,
     ) -> None:
-        """Claim from now on, for each pool the tasks with that digest.
+        """Claim from now on.
 
-        `bounded`: queues whose limits the app declares; see `bound`. `gate`: tells what the host
-        can carry, None where no task has a weight.
+        - `digests`: for each pool the digest of the tasks that it claims.
+        - `bounded`: queues with limits that the app declares; see `bound`.
+        - `gate`: returns what the host can carry, None where no task has a weight.
         """
         self._gate = gate
         self._digests = digests
@@ -95,42 +98,45 @@ class Claimer:
         self._demand.wake()
 
     def bound(self, queues: Iterable[str]) -> None:
-        """Queues of which only so much may be under way in the cluster, beside those declared.
+        """Set the queues that have limits in the cluster, beside those that the app declares.
 
-        Nothing of them is claimed ahead: what waits here would keep others from beginning, and
-        handed back it has used up the rate in vain.
+        No job of these queues is claimed ahead: while it waits here, other workers' jobs could not
+        begin, and a job that is handed back has used up the rate in vain.
         """
         self._bounded = self._declared.union(queues)
 
     def stop_claiming(self) -> None:
-        """Claim nothing more; outcomes are still told."""
+        """Claim no more jobs; outcomes are still sent."""
         self._claiming = False
         self._demand.wake()
 
-    def tell_soon(self) -> None:
-        """Outcomes wait to be told."""
+    def exchange_soon(self) -> None:
+        """There are outcomes to send."""
         self._demand.wake()
 
     async def run(self) -> None:
-        """Exchange whenever there is a reason to; the dispatcher is given what was claimed."""
+        """Exchange whenever there is a reason to, and give the claimed jobs to the dispatcher."""
         while True:
             await self._idle()
             while self._has_reason():
-                if 0 < self._ledger.news < self._worth_telling():
+                if 0 < self._ledger.outcomes_waiting < self._worth_gathering():
                     await asyncio.sleep(_GATHER_SECONDS)
                 await self._exchange()
 
     async def _idle(self) -> None:
-        """Wait for a reason to exchange; where there is room, the store's bell is one by itself."""
+        """Wait for a reason to exchange.
+
+        While there are free places, an exchange stands by, which the store's bell sets off.
+        """
         if self._has_reason():
             return
         want = self._want()
-        asked = (self._session, self.exchanges + 1, (), want, ())
-        standing_by = self._line.stand_by(*asked, begins=self._begins) if want else None
+        arguments = (self._session, self.exchanges + 1, (), want, ())
+        standing_by = self._line.stand_by(*arguments, begins=self._begins) if want else None
         if standing_by is not None:
             standing_by.answer.add_done_callback(lambda _: self._demand.wake())
-        # Not `wait_for`, which makes a task of each wait: this is the way of every pick-up.
-        poll = asyncio.get_running_loop().call_later(self._pause(), self._ask_again)
+        # Not `wait_for`, which makes a task for each wait: every pick-up comes through here.
+        poll = asyncio.get_running_loop().call_later(self._pause_seconds(), self._poll)
         try:
             await self._demand.is_there.wait()
         finally:
@@ -139,40 +145,40 @@ class Claimer:
         self._demand.is_there.clear()
         if standing_by is not None and has_begun:
             try:
-                answer = await self._line.exchange(*asked, first=standing_by)
+                answer = await self._line.exchange(*arguments, first=standing_by)
             finally:
                 self.in_flight = False
-            await self._heard(answer, want)
+            await self._take_answer(answer, want)
 
-    def _pause(self) -> float:
-        """How long to wait for a ring before the store is asked all the same."""
-        left = self._seconds_left()
-        if left is None:
+    def _pause_seconds(self) -> float:
+        """How many seconds to wait for a ring before an exchange is made without one."""
+        left_seconds = self._seconds_left()
+        if left_seconds is None:
             return _SLOW_POLL_SECONDS
-        soonest = min(_SOONEST_SECONDS * (1 << self._in_vain), _SOONEST_IN_VAIN_SECONDS)
-        return min(_SLOW_POLL_SECONDS, max(soonest, left))
+        soonest_seconds = min(_SOONEST_SECONDS * (1 << self._in_vain), _SOONEST_IN_VAIN_SECONDS)
+        return min(_SLOW_POLL_SECONDS, max(soonest_seconds, left_seconds))
 
-    def _ask_again(self) -> None:
-        """Nobody rang; without room now, as soon as there is some."""
+    def _poll(self) -> None:
+        """No bell has rung: claim all the same, now or as soon as there are free places."""
         self._next_at = None
         self._demand.rang()
 
     def _seconds_left(self) -> float | None:
-        """Until more may be had of what was kept back, by the wall clock."""
+        """Seconds by the wall clock until a job that was kept back may be due; None if none is."""
         return None if self._next_at is None else self._next_at / 1e6 - time.time()
 
     def _begins(self) -> None:
-        """In the thread of the exchange: it is about to be said."""
+        """The exchange that stood by is about to be made; called in its thread."""
         self.in_flight = True
         self.exchanges += 1
 
-    def _worth_telling(self) -> int:
-        """How many outcomes to gather first, where they come so fast that it takes no time."""
-        rate = sum(each.per_second for each in self._demand.throughput.values())
+    def _worth_gathering(self) -> int:
+        """How many outcomes are worth a short wait, by how fast jobs end now."""
+        rate = sum(pool.per_second for pool in self._demand.throughput.values())
         return min(int(rate * _GATHER_SECONDS * 5), _MOST_GATHERED)
 
     def _has_reason(self) -> bool:
-        if self._ledger.news:
+        if self._ledger.outcomes_waiting:
             return True
         return self._demand.may_have_more and self._want() is not None
 
@@ -181,28 +187,28 @@ class Claimer:
         try:
             await self._services.report()
             want = self._want()
-            begun = self._ledger.tell_begun()
+            begun = self._ledger.next_begun()
             batch = self._ledger.next_batch()
             self.exchanges += 1
             if want is not None:
-                # Before the store is asked: what rings from now on may come too late for its look.
+                # Before the claim: a job whose bell rings from now on may come too late for it.
                 self._demand.may_have_more = False
-            asked = (self._session, self.exchanges, batch, want, begun)
+            arguments = (self._session, self.exchanges, batch, want, begun)
             observed = self._ledger.observer.take()
-            answer = await self._line.exchange(*asked, *((observed,) if observed else ()))
+            answer = await self._line.exchange(*arguments, *((observed,) if observed else ()))
         finally:
             self.in_flight = False
-        self._ledger.told()
-        self._services.told(batch)
-        await self._heard(answer, want)
+        self._ledger.acknowledged()
+        self._services.acknowledged(batch)
+        await self._take_answer(answer, want)
 
-    async def _heard(self, answer: Exchanged, want: Want | None) -> None:
+    async def _take_answer(self, answer: Exchanged, want: Want | None) -> None:
         self._ledger.answered_exchanges = self.exchanges
         for refused in answer.rejected:
             if refused.answer == "lost":
                 log.emit("job_refused", job=refused.lease.job, session=self._session)
         if answer.standing is Standing.PAST:
-            self._heart.beat_soon()  # past its moment by the store's clock
+            self._heart.beat_soon()  # by the store's clock the lease has run out
         self._note_quiet(answer.quiet)
         if answer.unfinished:
             self._services.promote_now()
@@ -211,12 +217,14 @@ class Claimer:
             in_vain = answer.next_at is not None and not answer.claimed
             self._in_vain = min(self._in_vain + 1, 8) if in_vain else 0
         if answer.standing is Standing.LIVE and not answer.quiet and want is not None:
-            left = self._seconds_left()
-            more_soon = answer.unfinished or (left is not None and left < _WORTH_WAITING_SECONDS)
+            left_seconds = self._seconds_left()
+            more_soon = answer.unfinished or (
+                left_seconds is not None and left_seconds < _WORTH_WAITING_SECONDS
+            )
             waits = answer.passed_over is PassedOver.FOR_NOW
             nothing = not (answer.claimed or self._ledger.holds or more_soon or waits)
-            asked_all = len(want.pools) == len(self._digests)
-            self._idle_claims = self._idle_claims + 1 if nothing and asked_all else 0
+            wanted_all = len(want.pools) == len(self._digests)
+            self._idle_claims = self._idle_claims + 1 if nothing and wanted_all else 0
             self._note_too_heavy(answer, want.gate)
         if answer.claimed:
             self._demand.may_have_more = True
@@ -235,35 +243,35 @@ class Claimer:
             log.emit("store_moved", session=self._session)
         self._quiet = quiet
 
-    # -- what to ask for
+    # -- what to claim
 
     def _want(self) -> Want | None:
         if not self._claiming:
             return None
         pools = []
         for kind, digest in self._digests.items():
-            used, free, takes_ahead = self._placement.room(kind)
+            used, free, takes_ahead = self._placement.free_places(kind)
             rate = self._demand.throughput[kind]
             rate.measure(busy=used > 0)
             ahead = int(rate.per_second * _AHEAD_SECONDS) if takes_ahead else 0
-            room = min(free + ahead, CHUNK)
-            # Not one by one while much is under way: a batch costs hardly more than one job.
-            if room <= 0 or (room < ahead // 4 and used > 0):
+            total = min(free + ahead, CHUNK)
+            # Do not claim one by one while much is under way: a batch costs hardly more than one.
+            if total <= 0 or (total < ahead // 4 and used > 0):
                 continue
-            slots = self._slots(max(0, free), room)
+            slots = self._slots(max(0, free), total)
             if slots:
-                suspects = self._placement.suspect_room() if kind == LOOP else max(0, free)
-                pools.append(Pool(digest, slots, room, suspects))
+                suspects = self._placement.suspect_places() if kind == LOOP else max(0, free)
+                pools.append(Pool(digest, slots, total, suspects))
         return Want(tuple(pools), self._gate()) if pools else None
 
-    def _slots(self, free: int, room: int) -> Mapping[str, int]:
-        """Queue → how many; a queue with a limit of its own is never claimed ahead."""
+    def _slots(self, free: int, total: int) -> Mapping[str, int]:
+        """Queue → how many jobs to claim; of a queue with a limit none is claimed ahead."""
         if not self._plan.settings.queues:
-            bounded = dict.fromkeys(self._bounded, free) if free < room else {}
-            return {ANY_QUEUE: room, **bounded}
+            bounded = dict.fromkeys(self._bounded, free) if free < total else {}
+            return {ANY_QUEUE: total, **bounded}
         slots = {}
         for queue, limit in self._plan.settings.queues.items():
-            most = free if queue in self._bounded else room
+            most = free if queue in self._bounded else total
             if limit is not None:
                 most = min(free, limit - self._ledger.per_queue[queue])
             if most > 0:

@@ -1,27 +1,32 @@
-"""A death notice: opens the store, says that a session is dead, takes back its jobs, exits."""
+"""A death notice: opens the store, ends a dead session, recovers its jobs, exits.
+
+The guardian starts this process with the facts in an environment variable.
+"""
 
 import json
 import os
 
 from limpet import log
 from limpet.domain.errors import LimpetError
-from limpet.log.output import leave, speak
+from limpet.log.output import exit_process, start_log
 from limpet.maintenance.sweeper import recover_all
 from limpet.storage.registry import open_store
 from limpet.worker.supervisor import death
 
 
 def main() -> int:
-    told = json.loads(os.environ.pop("LIMPET_NOTICE"))
-    speak(told["style"], told["level"])
-    store = open_store(told["url"])
+    notice = json.loads(os.environ.pop("LIMPET_NOTICE"))
+    start_log(notice["style"], notice["level"])
+    store = open_store(notice["url"])
     try:
-        cause = death.of_supervisor(told["code"], told["frozen"], told["limit"], told["stopping"])
-        store.end(told["session"], cause)
-        recover_all(store, told["session"], cause)
+        cause = death.of_supervisor(
+            notice["code"], notice["frozen"], notice["limit"], notice["stopping"]
+        )
+        store.end(notice["session"], cause)
+        recover_all(store, notice["session"], cause)
     except LimpetError as error:
-        # The lease will tell in the end; until then a neighbour may find the locks free.
-        log.emit("notice_failed", session=told["session"], error=error)
+        # In the end the lease runs out; until then another worker may find the session lock free.
+        log.emit("notice_failed", session=notice["session"], error=error)
         return 1
     finally:
         store.close()
@@ -29,4 +34,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    leave(main())
+    exit_process(main())

@@ -1,4 +1,4 @@
-"""Tells the store what the app of a worker declares of its queues and breakers."""
+"""Writes to the store what a worker's app declares about its queues and breakers."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,7 +9,7 @@ from limpet.worker.wire.catalog import Catalog
 
 
 def declare(store: Store, catalog: Catalog) -> None:
-    """Before anything is claimed: a limit holds from the first job on."""
+    """Declare the app's queues and breakers; called before the first claim, which they limit."""
     if catalog.queues:
         store.declare_queues(catalog.queues)
     known = frozenset(facts.name for facts in catalog.tasks)
@@ -20,12 +20,13 @@ def declare(store: Store, catalog: Catalog) -> None:
 def breakers_to_declare(
     there: Iterable[BreakerStatus], declared: Iterable[BreakerRules], known: frozenset[str]
 ) -> list[BreakerRules]:
-    """The breakers as this app has them, which decides for the tasks that it knows, and no others.
+    """The breakers to write, where this app decides only for the tasks that it knows.
 
-    Those of other apps stay behind a breaker of the same name. A task that is no longer behind a
-    breaker is taken out of it: else it would be held back by what nobody tells of its successes.
+    `there`: the breakers in the store. Tasks of other apps stay behind a breaker of the same name.
+    A task that this app has taken from behind a breaker is taken out of it: else that breaker would
+    hold the task back, though nobody reports the task's successes to it any more.
     """
-    rules = {each.name: each for each in declared}
+    rules = {breaker.name: breaker for breaker in declared}
     for breaker in there:
         name, tasks = breaker.rules.name, breaker.rules.tasks
         if name in rules:

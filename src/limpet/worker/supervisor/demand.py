@@ -1,7 +1,7 @@
-"""The reasons to exchange with the store, gathered from whoever knows one.
+"""The reasons to exchange with the store.
 
-Whoever gives jobs to executors and hears of their ends writes here, and the claimer reads: so
-neither needs to know the other for it.
+The parts that give jobs to executors and settle them write here, and the claimer reads. So they
+need not know the claimer.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ _MEMORY_SECONDS = 0.25
 
 
 class Throughput:
-    """How many jobs a second a pool finishes, while it has any."""
+    """How many jobs per second a pool finishes while it has jobs: a moving average."""
 
     def __init__(self) -> None:
         self.per_second = 0.0
@@ -25,7 +25,7 @@ class Throughput:
         self._finished += count
 
     def measure(self, busy: bool) -> None:
-        """Take the time since the last look into account."""
+        """Count the time since the last call in; `busy`: the pool has jobs."""
         passed = (now() - self._since) / 1e6
         if passed < 0.002:
             return
@@ -37,10 +37,10 @@ class Throughput:
 
 
 class Demand:
-    """What the next exchange is for.
+    """The reasons for the next exchange.
 
     `is_there`: set while there may be a reason. `may_have_more`: whether the store may have jobs
-    that are ready. `throughput`: of each pool.
+    that are ready. `throughput`: for each pool.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Demand:
         self.throughput = {LOOP: Throughput(), LANE: Throughput()}
 
     def wake(self) -> None:
-        """There is something to tell, or room to take more."""
+        """There are outcomes to send, or free places for more jobs."""
         self.is_there.set()
 
     def rang(self) -> None:

@@ -1,4 +1,4 @@
-"""Gives claimed jobs to executors and hears how they ended."""
+"""Gives claimed jobs to executors and settles them when they end."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -32,47 +32,47 @@ from limpet.worker.wire.frames import (
     ReadyFrame,
     RecalledFrame,
     ReportFrame,
-    Spoken,
+    SingleFrame,
     UnfitFrame,
 )
 from limpet.worker.wire.page import now
 
-# What has not started after this time behind a job that goes on is taken back.
+# A job that waits this long in an executor, behind a job that goes on, is taken back.
 _HELD_UP_MICROSECONDS = 50_000
 # How long jobs wait for an executor that starts, and how long it may take at all.
 _SLOW_START_MICROSECONDS, _LONGEST_START_MICROSECONDS = 1_000_000, 60_000_000
 
 
 class Dispatcher:
-    """The jobs of a session, from the claim to the outcome."""
+    """Follows the jobs of a session from the claim to the outcome."""
 
     def __init__(
         self,
         scope: SessionScope,
         tasks: Mapping[str, TaskFacts],
-        crew: Executors,
+        executors: Executors,
         placement: Placement,
         demand: Demand,
-        requests: RequestServer,
+        request_server: RequestServer,
     ) -> None:
         self._plan = scope.plan
         self._page = scope.page
         self._line = scope.line
         self._ledger = scope.ledger
         self._tasks = tasks
-        self._crew = crew
+        self._executors = executors
         self._placement = placement
         self._demand = demand
-        self._requests = requests
+        self._request_server = request_server
         self._limits = Limits(scope.plan, tasks)
         self._blame = Blame()
-        self._suspicion = Suspicion(crew)
+        self._suspicion = Suspicion(executors)
         self._waiting_since = {LOOP: 0, LANE: 0}
 
     # -- giving
 
     async def give(self, holds: list[Hold]) -> None:
-        """Hand jobs to executors, with what they must know of their timelines."""
+        """Hand jobs to executors, with what their attempts need to know from their timelines."""
         await read_history(self._line, holds, self._tasks)
         for hold in holds:
             facts = self._tasks.get(hold.claimed.task)
@@ -91,13 +91,13 @@ class Dispatcher:
                 self._placement.waiting[kind].append(hold)
         self._placement.place()
 
-    # -- hearing
+    # -- frames
 
     def on_start(self, executor: Executor) -> None:
-        self._requests.open(executor)
+        self._request_server.open(executor)
 
-    def on_frame(self, executor: Executor, frame: Spoken) -> None:
-        """Act on what an executor says; raises `NotUnderstood`, before anything, if it may not."""
+    def on_frame(self, executor: Executor, frame: SingleFrame) -> None:
+        """Act on an executor's frame; raises `NotUnderstood`, before any effect, if it is wrong."""
         match frame:
             case ReportFrame():
                 self._reported(executor, frame)
@@ -105,33 +105,33 @@ class Dispatcher:
                 self._started(executor, error)
             case RecalledFrame():
                 if not executor.recalling:
-                    raise NotUnderstood("it forgot jobs that nobody had taken back")
+                    raise NotUnderstood("it dropped jobs that were not taken back")
                 executor.recalling = False
                 self._placement.place()
             case PongFrame(number):
                 if not executor.pings.answered(number):
-                    raise NotUnderstood("it answered a ping that nobody had sent")
+                    raise NotUnderstood("it answered a ping that was never sent")
             case UnfitFrame():
                 self._replace(executor, frame)
             case _:
                 self._ended(executor, frame)
 
     def on_blocked(self, executor: Executor, frame: BlockedFrame) -> None:
-        """The executor says what keeps its loop from answering; unasked, nobody hears it."""
+        """The executor reports what blocks its loop; ignored unless that was requested."""
         if frame.job is not None and not executor.had_job(frame.job):
             raise NotUnderstood("it is blocked by a job that it was never given")
-        if executor.asked_what_blocks:
-            executor.asked_what_blocks = False
-            self._blame.heard(executor, frame.job, frame.where)
+        if executor.blame_requested:
+            executor.blame_requested = False
+            self._blame.answered(executor, frame.job, frame.where)
 
-    def on_room(self) -> None:
-        """An executor has read what it had been given."""
+    def on_writable(self) -> None:
+        """An executor has read what was sent to it, and can be given more."""
         self._placement.place()
         self._demand.rang()
 
     def _started(self, executor: Executor, error: str) -> None:
         if executor.ready or executor.start_error:
-            raise NotUnderstood("it was ready twice")
+            raise NotUnderstood("it reported twice that it was ready")
         executor.start_error = error
         if not error:
             executor.ready, executor.slow = True, False
@@ -139,7 +139,10 @@ class Dispatcher:
             self._demand.rang()
 
     def on_done(self, executor: Executor, completes: list[Complete]) -> int:
-        """Settle what succeeded, and count what was over before; raises `NotUnderstood`."""
+        """Settle jobs that succeeded; returns how many outcomes came for jobs that were over.
+
+        Raises `NotUnderstood` for a job that the executor was not given, or has not begun.
+        """
         held, begun_before = executor.holds, executor.begun_before
         done: list[Complete] = []
         holds: list[Hold] = []
@@ -151,7 +154,7 @@ class Dispatcher:
                 job = lease[0]
                 hold = held.get(job)
                 if hold is None or hold.lease != lease:
-                    executor.given.let_go(jobs)  # it may be one of them
+                    executor.given.let_go(jobs)  # this job may be one of them
                     jobs.clear()
                     executor.must_know(lease)
                     late += 1
@@ -192,9 +195,9 @@ class Dispatcher:
         self._finished(executor, 1)
 
     def _running(self, executor: Executor, lease: Lease) -> Hold | None:
-        """The job that an executor speaks of; None if it is over, and what is said of it too late.
+        """The job that a frame is about; None if the job is over, so that the frame is too late.
 
-        Raises `NotUnderstood` for one that the executor was never given, or has not begun.
+        Raises `NotUnderstood` for a job that the executor was never given, or has not begun.
         """
         hold = self._ledger.holds.get(lease.job)
         if hold is None or hold.executor is not executor or hold.lease != lease:
@@ -222,7 +225,7 @@ class Dispatcher:
             executor.end()
 
     def _replace(self, executor: Executor, frame: UnfitFrame) -> None:
-        """A job has changed the executor's process for ever: others run in a new one."""
+        """A job has changed the executor's process for good: other jobs run in a new one."""
         if executor.unfit or not executor.had_job(frame.job):
             raise NotUnderstood("it was changed twice, or by a job that it was never given")
         executor.unfit = True
@@ -251,10 +254,10 @@ class Dispatcher:
     # -- death
 
     def on_death(self, executor: Executor, cause: Cause | None) -> None:
-        """Settle what an executor left; nothing of it lives any more."""
+        """Settle the jobs of an executor that is dead, with all its processes."""
         self._limits.buried(executor)
-        if self._page.over or self._crew.is_ended:
-            return  # it was ended with everything else; nobody is to be charged
+        if self._page.over or self._executors.is_ended:
+            return  # it was killed because the session ends; no job is charged for that
         intended = executor.doomed
         why = cause or ExecutorExited(code=0)
         begun = [hold for hold in executor.holds.values() if hold.begun]
@@ -278,13 +281,13 @@ class Dispatcher:
     # -- every tick
 
     def tick(self) -> bool:
-        """Look who is held up, who exceeds a limit, who does not answer.
+        """Look for jobs that wait too long or exceed a limit, and executors that do not answer.
 
-        True if jobs have begun since the last look.
+        Returns whether jobs have begun since the last tick.
         """
         moment = now()
         fresh = False
-        for executor in list(self._crew.executors.values()):
+        for executor in list(self._executors.by_number.values()):
             fresh = bool(executor.look()) or fresh
             executor.look_for_tampering(moment)
             self._look_for_held_up(executor, moment)
@@ -298,14 +301,14 @@ class Dispatcher:
         return fresh
 
     def _look_for_waiting(self, kind: str, moment: int) -> None:
-        """Hand back what nobody here has taken for a while."""
+        """Hand back jobs for which no executor was free for a while."""
         waiting = self._placement.waiting[kind]
         if not waiting:
             self._waiting_since[kind] = moment
-        elif any(not each.ready and not each.slow for each in self._crew.of_kind(kind)):
-            self._waiting_since[kind] = moment  # one is coming
+        elif any(not other.ready and not other.slow for other in self._executors.of_kind(kind)):
+            self._waiting_since[kind] = moment  # an executor is starting
         elif moment - self._waiting_since[kind] > _HELD_UP_MICROSECONDS:
-            self._hand_back(waiting, "no executor had room for it")
+            self._hand_back(waiting, "no executor was free for it")
             waiting.clear()
 
     def _hand_back(self, holds: Collection[Hold], why: str) -> None:
@@ -329,8 +332,8 @@ class Dispatcher:
 
     @staticmethod
     def _reads_yet(executor: Executor) -> bool:
-        """Whether it has not been able to begin, because its frames are still on their way."""
-        return executor.has_unread and not any(each.goes_on for each in executor.holds.values())
+        """Whether the executor could not begin its jobs yet, as frames are still on the way."""
+        return executor.has_unread and not any(hold.goes_on for hold in executor.holds.values())
 
     def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
         waited = moment - executor.started_at
@@ -342,21 +345,21 @@ class Dispatcher:
             self._limits.doom(executor)
 
     def _take_back(self, executor: Executor) -> None:
-        """Take what has not started away from an executor: for another, or back to the store."""
+        """Take back jobs that have not started: for another executor, or for the store."""
         back = executor.take_back()
         if not back:
             return
-        # A suspect must be alone where it runs.
+        # A suspect may not share an executor with other jobs.
         idle = 0 if executor.for_suspect else self._placement.idle(executor.kind)
-        room = idle if executor.kind == LANE else idle * len(back)
-        self._placement.waiting[executor.pool].extend(back[:room])
-        self._hand_back(back[room:], "a job that goes on was ahead of it")
+        kept = idle if executor.kind == LANE else idle * len(back)
+        self._placement.waiting[executor.pool].extend(back[:kept])
+        self._hand_back(back[kept:], "a job that goes on was ahead of it")
         self._placement.place()
 
     def hand_back_unstarted(self) -> None:
-        """The worker is to stop: others can have what has not started."""
+        """The worker is stopping: hand back jobs that have not started, for other workers."""
         why = "the worker was asked to stop"
-        for executor in self._crew.executors.values():
+        for executor in self._executors.by_number.values():
             self._hand_back(executor.take_back(), why)
         for waiting in self._placement.waiting.values():
             self._hand_back(waiting, why)
@@ -364,19 +367,19 @@ class Dispatcher:
 
     # -- stopping
 
-    def stop_all(self, cause: Cause, grace: float) -> None:
-        """Ask everything that runs to stop; what does not is ended after `grace` seconds."""
+    def stop_all(self, cause: Cause, grace_seconds: float) -> None:
+        """Request that every job stops; jobs that go on are killed after the grace."""
         for hold in self._ledger.holds.values():
-            self._limits.stop(hold, cause, grace)
+            self._limits.stop(hold, cause, grace_seconds)
 
     def give_way(self, job: str, cause: Cause) -> None:
-        """Stop a job that runs, to hand it back; one that has not begun is none yet."""
+        """Stop a job to hand it back; a job that has not begun stays, as it uses no memory."""
         hold = self._ledger.holds.get(job)
         if hold is not None and hold.begun:
             self._limits.stop(hold, cause)
 
     def cancel(self, hold: Hold, cause: Cause) -> None:
-        """Stop a job that somebody does not want any more."""
+        """Stop a job that nobody wants any more."""
         executor = hold.executor
         if executor is not None:
             executor.look()
@@ -395,5 +398,5 @@ class Dispatcher:
 
 
 def _refuse_ending(hold: Hold) -> NoReturn:
-    when = "has ended before" if hold.outcome is not None else "has not begun"
-    raise NotUnderstood(f"it spoke of job {hold.lease.job}, which {when}")
+    when = "had ended before" if hold.outcome is not None else "had not begun"
+    raise NotUnderstood(f"it reported on job {hold.lease.job}, which {when}")

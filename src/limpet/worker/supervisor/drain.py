@@ -1,4 +1,7 @@
-"""The way out: stop claiming, finish until the deadline, stop, confirm, release; renew last."""
+"""The end of a session: stop claiming, finish until the deadline, stop, confirm, release.
+
+The lease is renewed until the very end.
+"""
 
 import asyncio
 import contextlib
@@ -21,14 +24,14 @@ from limpet.worker.supervisor.settling import at_the_end
 from limpet.worker.supervisor.store_line import SessionOver
 from limpet.worker.wire.page import now
 
-# How long jobs that must stop at the deadline may take before they are ended.
+# How long jobs that must stop at the deadline may take before they are killed.
 _LAST_GRACE_SECONDS = 0.3
 # How long stop hooks may take at the end.
-_GOODBYE_SECONDS = 1.0
+_STOP_HOOKS_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
-# While the store does not answer there is no hurry.
+# How often to look while the store does not answer: there is no hurry.
 _SLOW_LOOK_SECONDS = 0.05
-# How long an exchange may hang before the store gives it up, and a moment to say it again.
+# How long an exchange may hang before the store gives it up, and a moment to repeat it.
 _LONGEST_EXCHANGE_SECONDS = 20.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 2.0
 
@@ -40,7 +43,7 @@ class Drain:
         self,
         scope: SessionScope,
         parts: SessionParts,
-        crew: Executors,
+        executors: Executors,
         dispatcher: Dispatcher,
         claimer: Claimer,
         heart: Heartbeat,
@@ -51,7 +54,7 @@ class Drain:
         self._line = scope.line
         self._ledger = scope.ledger
         self._parts = parts
-        self._crew = crew
+        self._executors = executors
         self._dispatcher = dispatcher
         self._claimer = claimer
         self._heart = heart
@@ -61,7 +64,7 @@ class Drain:
     async def run(self, seconds: float, stop: StopRequest) -> None:
         """Let jobs finish, then stop them; raises if the session is lost meanwhile.
 
-        Whoever asks the worker to stop for the second time does not want to wait for anything.
+        A second signal means that the user does not want to wait for anything.
         """
         check = self._parts.check
         self._released_before = self._ledger.released
@@ -74,55 +77,62 @@ class Drain:
         if stop.signals < 2:
             await self._stop_all(check)
         if not holds and stop.signals < 2:
-            await self._say_goodbye(check)
+            await self._run_stop_hooks(check)
 
     @property
     def released(self) -> str:
-        """How many jobs were handed back since the worker was asked to stop, in words."""
+        """How many jobs were handed back since the drain began, in words."""
         count = self._ledger.released - self._released_before
         return f"{number_of(count, 'job')} {'was' if count == 1 else 'were'}"
 
     async def release_all(self) -> None:
-        """Hand back what is left, once nothing of it lives; then the session is over."""
+        """Hand back the jobs that are left, none of which may live any more; end the session."""
         for hold in list(self._ledger.holds.values()):
             self._ledger.settle(hold, at_the_end(hold))
         with contextlib.suppress(SessionOver):
             await self._services.report()
-        self._claimer.tell_soon()
-        lost = self._parts.are_over  # then nothing can be told any more
-        await self._wait(self._plan.settings.lease, lambda: self._ledger.has_untold and not lost())
+        self._claimer.exchange_soon()
+        lost = self._parts.are_over  # then the store accepts no outcome any more
+        await self._wait(
+            self._plan.settings.lease, lambda: self._ledger.has_unacknowledged and not lost()
+        )
         with contextlib.suppress(LimpetError):
             await self._end(Drained())
 
     async def lose(self, cause: Cause, give_up: Callable[[], bool]) -> bool:
-        """Tell the outcomes that are known, and the cause of all that are lost; True if told.
+        """Send the outcomes that are known, and the cause by which the other jobs were lost.
 
-        For as long as the store does not answer: an outage is to cost no job anything.
+        Returns True when the store has it all. Waits while the store does not answer, so that an
+        outage costs no job anything, until `give_up` is true.
         """
         self._claimer.stop_claiming()
-        pause = _FIRST_PAUSE_SECONDS
-        slowly = _SLOW_LOOK_SECONDS
+        pause_seconds = _FIRST_PAUSE_SECONDS
+        slow_seconds = _SLOW_LOOK_SECONDS
         while True:
-            await self._wait(1.0, lambda: self._ledger.has_untold, look=slowly)
-            # What it had to tell goes first when the store answers again: after the end of the
-            # session it would be refused, and the jobs run again although they are done. An
-            # exchange that tells nothing may hang; whoever it claimed for is dead, and what it
-            # claims is taken back.
+            await self._wait(
+                1.0, lambda: self._ledger.has_unacknowledged, look_seconds=slow_seconds
+            )
+            # When the store answers again, the outcomes go first: after the end of the session
+            # the store would refuse them, and the jobs would run again although they are done. An
+            # exchange without outcomes may go on hanging: the jobs that it may still claim are
+            # taken back with the session.
             await self._wait(
                 _LONGEST_EXCHANGE_SECONDS,
-                lambda: self._claimer.in_flight and self._ledger.has_untold and not give_up(),
-                look=slowly,
+                lambda: (
+                    self._claimer.in_flight and self._ledger.has_unacknowledged and not give_up()
+                ),
+                look_seconds=slow_seconds,
             )
             with contextlib.suppress(LimpetError):
                 await self._end(cause)
                 return True
             if give_up():
                 return False
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
 
     async def _end(self, cause: Cause) -> None:
-        """Mark the session dead and take back what it still had."""
+        """Mark the session dead and recover the jobs that it still has."""
         store, name = self._line.store, self._plan.name
         await self._line.do(lambda: store.end(self._session, cause))
         await self._line.do(lambda: recover_all(store, self._session, cause, name))
@@ -131,20 +141,20 @@ class Drain:
         self._dispatcher.stop_all(Drained(), _LAST_GRACE_SECONDS)
         await self._wait(_LAST_GRACE_SECONDS, lambda: bool(self._ledger.holds), check)
 
-    async def _say_goodbye(self, check: Callable[[], None]) -> None:
+    async def _run_stop_hooks(self, check: Callable[[], None]) -> None:
         """Let executors run their stop hooks."""
-        for executor in list(self._crew.executors.values()):
+        for executor in list(self._executors.by_number.values()):
             executor.end()
-        await self._wait(_GOODBYE_SECONDS, lambda: bool(self._crew.executors), check)
+        await self._wait(_STOP_HOOKS_SECONDS, lambda: bool(self._executors.by_number), check)
 
     @staticmethod
     async def _wait(
         seconds: float,
         while_: Callable[[], bool],
         check: Callable[[], None] = lambda: None,
-        look: float = _LOOK_SECONDS,
+        look_seconds: float = _LOOK_SECONDS,
     ) -> None:
         until = now() + round(seconds * 1e6)
         while while_() and now() < until:
             check()
-            await asyncio.sleep(look)
+            await asyncio.sleep(look_seconds)

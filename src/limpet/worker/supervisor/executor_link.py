@@ -24,7 +24,7 @@ from limpet.worker.wire.frames import (
     FROM_NOTES,
     LANE,
     LOOP,
-    PERMIT,
+    START_TOKEN,
     AnyFrame,
     DoneFrame,
     EndFrame,
@@ -41,48 +41,48 @@ if TYPE_CHECKING:
     from limpet.worker.supervisor.executors import Executors
 
 _COUNT = struct.Struct("i")
-# Large arguments go in several frames, so that the first job need not wait for the last.
+# Large arguments go in several frames, so that the first job does not wait for the last one.
 _FRAME_BYTES = 256 * 1024
-_RUSH = 2_000
-# What is no outcome, or that of a job that is over, is read no faster than this, however fast it
-# comes: 20,000 of it a second.
-_WORD_MICROSECONDS = 50
+_RUSH_US = 2_000
+# The supervisor reads frames that are no new outcome (a report, or the outcome of a job that is
+# over) no faster than 20,000 a second, however fast an executor sends them.
+_OTHER_FRAME_US = 50
 _NOTES_BYTES, _NOTES_SECONDS = 4_096, 0.01
-# Above this an executor that does not read is given nothing more.
+# An executor that has this much left to read is given nothing more.
 _UNREAD_BYTES = 8 * 1024 * 1024
-# How long an executor may live whose socket is closed.
+# How long an executor may live after its socket was closed.
 _LEAVE_SECONDS = 0.5
-# How long an executor without jobs may take to answer.
+# How long an executor without jobs may take to answer a recall.
 _LONGEST_RECALL_US = 10_000_000
 
 
 class Executor(asyncio.Protocol):
     """One executor: what it was given, and whether more may be given to it."""
 
-    def __init__(self, number: int, kind: str, crew: "Executors") -> None:
+    def __init__(self, number: int, kind: str, executors: "Executors") -> None:
         self.number = number
         self.kind = kind
         self.holds: dict[str, Hold] = {}
         self.unstarted: deque[Hold] = deque()
         self.ready = False
-        self.slow = False  # it should have been ready long ago
-        self.unfit = False  # a job has changed its process for ever
+        self.slow = False  # its start takes longer than usual
+        self.unfit = False  # a job has changed its process for good
         self.doomed = False  # it will be killed; nothing more is given to it
         self._idle_since = now()
-        self.retiring = False  # it ends when it has finished what it has
+        self.retiring = False  # it ends when its jobs have finished
         self.recalling, self._recalled_at = False, 0
         self.for_suspect = False
         self.jobs = 0
         self.start_error = ""
         self.kill_at: int | None = None
-        self.started_at = self.pinged_at = self.heard_at = now()
-        self.blamed = self.told_blame = self.asked_what_blocks = False
+        self.started_at = self.pinged_at = self.received_at = now()
+        self.blamed = self.blame_answered = self.blame_requested = False
         self.last_waiting = 0
         self.stuck_since = now()
-        self._crew = crew
+        self._executors = executors
         self.given = GivenJobs()
         self.pings = Pings()
-        self._splitter = Splitter(crew.from_executor)
+        self._splitter = Splitter(executors.from_executor)
         self._notes_splitter = Splitter(FROM_NOTES)
         self._transport: Any = None
         self._unsent: list[bytes] = []
@@ -90,56 +90,58 @@ class Executor(asyncio.Protocol):
         self._garbled: NotUnderstood | None = None
         self._arrival = Arrival(kind)
         self._next_note: asyncio.TimerHandle | None = None
-        self._cut = False  # it was ended because its socket was closed and it lived on
+        self._cut = False  # it was killed because it lived on after its socket was closed
         self._death: Cause | None = None
         self._dead = False
-        self.died_with = 0  # how many executors somebody's signal has ended together with it
+        self.died_with = 0  # how many executors, itself included, one foreign signal has ended
         self._work, self.theirs_work = socket.socketpair()
-        self.desk, self.theirs_desk = socket.socketpair()
-        self._permits, self._permit_writer = os.pipe()
+        self.request_socket, self.theirs_request_socket = socket.socketpair()
+        self._start_tokens, self._token_writer = os.pipe()
         self._notes, self._note_writer = os.pipe()
-        for descriptor in (self._permits, self._permit_writer, self._notes):
+        for descriptor in (self._start_tokens, self._token_writer, self._notes):
             os.set_blocking(descriptor, False)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it stands for one of the executors that there may be."""
+        """Whether it counts against the number of executors that may run."""
         return not self.doomed and bool(self.holds or not self.retiring)
 
-    def lingers(self, moment: int, after: int) -> bool:
-        """Whether it has had nothing left to do but to leave, for that long."""
+    def lingers(self, moment: int, grace_us: int) -> bool:
+        """Whether it has had nothing left to do but leave for longer than the grace."""
         if not self.retiring or self.holds:
             self._idle_since = moment
-        return moment - self._idle_since > after and self.retiring
+        return moment - self._idle_since > grace_us and self.retiring
 
     @property
     def pool(self) -> str:
-        """The pool whose places its jobs take; a suspect of the loop runs in a lane."""
+        """The pool whose places its jobs take: a suspect of the loop runs in a lane."""
         return LOOP if self.for_suspect else self.kind
 
     @property
-    def is_silent(self) -> bool:
-        """Whether everything that it said has been read."""
+    def is_read_out(self) -> bool:
+        """Whether everything that it sent has been read."""
         return self._closed
 
     @property
     def has_unread(self) -> bool:
-        """Whether not all that was said to it has gone out."""
+        """Whether some of the frames for it are still waiting to go out."""
         return self._transport is None or self._transport.get_write_buffer_size() > 0
 
     def handed_over(self) -> list[int]:
-        """The descriptors of the executor's side."""
+        """The descriptors of the executor's side, in the order in which it expects them."""
         return [
-            self.theirs_work.fileno(), self.theirs_desk.fileno(), self._permits, self._note_writer,
+            self.theirs_work.fileno(), self.theirs_request_socket.fileno(),
+            self._start_tokens, self._note_writer,
         ]  # fmt: skip
 
     async def connect(self) -> None:
-        """Begin to listen; the other side has its own copies of what it needs."""
+        """Begin to read, and close the executor's ends here: the executor has its own copies."""
         self.theirs_work.close()
-        self.theirs_desk.close()
+        self.theirs_request_socket.close()
         os.close(self._note_writer)
         self._work.setblocking(False)
-        # The transport closes its own when it cannot write, whatever there is still to read.
+        # The transport closes its socket when a write fails, even if there is still data to read;
+        # this copy stays open for reading that.
         self._rest = self._work.dup()
         loop = asyncio.get_running_loop()
         loop.add_reader(self._notes, self._note)
@@ -149,7 +151,7 @@ class Executor(asyncio.Protocol):
             self._transport.write(frame)
         self._unsent = []
 
-    # -- saying
+    # -- sending
 
     @property
     def takes_more(self) -> bool:
@@ -157,7 +159,7 @@ class Executor(asyncio.Protocol):
         return not (unfit or self._full or self._garbled)
 
     def give(self, holds: list[Hold]) -> None:
-        """Hand over jobs, in order; the permits first, so that none waits for one."""
+        """Hand over jobs, in order; their start tokens go first, so that no job waits for one."""
         moment = now()
         for place, hold in enumerate(holds, self.given.count):
             hold.executor = self
@@ -168,21 +170,23 @@ class Executor(asyncio.Protocol):
         self.given.count += len(holds)
         self.unstarted += holds
         try:
-            os.write(self._permit_writer, PERMIT * len(holds))
+            os.write(self._token_writer, START_TOKEN * len(holds))
         except BlockingIOError:
-            self.not_understood(NotUnderstood("its pipe of permits was filled by somebody else"))
+            self.not_understood(
+                NotUnderstood("its pipe of start tokens was filled by another process")
+            )
         part: list[ClaimedJob] = []
         size = 0
         for hold in holds:
             part.append(hold.claimed)
             size += len(hold.claimed.args)
             if size > _FRAME_BYTES:
-                self.say(RunFrame(part, lost))
+                self.send(RunFrame(part, lost))
                 part, size = [], 0
         if part:
-            self.say(RunFrame(part, lost))
+            self.send(RunFrame(part, lost))
 
-    def say(self, frame: AnyFrame) -> None:
+    def send(self, frame: AnyFrame) -> None:
         data = pack(frame)
         if self._transport is None:
             self._unsent.append(data)
@@ -190,14 +194,19 @@ class Executor(asyncio.Protocol):
             self._transport.write(data)
 
     def take_back(self) -> list[Hold]:
-        """Take the permits of what has not started: those jobs are ours again."""
+        """Take back the jobs that have not started, by reading the start tokens that are left.
+
+        Whoever reads a token has a job, so no job is both started and taken back.
+        """
         self.look()
         taken = 0
         with contextlib.suppress(BlockingIOError):
-            while some := os.read(self._permits, 4096):
+            while some := os.read(self._start_tokens, 4096):
                 taken += len(some)
         if taken > len(self.unstarted):
-            self.not_understood(NotUnderstood("somebody else wrote into its pipe of permits"))
+            self.not_understood(
+                NotUnderstood("another process wrote into its pipe of start tokens")
+            )
             taken = len(self.unstarted)
         back = [self.unstarted.pop() for _ in range(taken)]
         self.given.count -= taken
@@ -208,15 +217,15 @@ class Executor(asyncio.Protocol):
         self.look()
         if back:
             self.recalling, self._recalled_at = True, now()
-            self.say(RecallFrame())
+            self.send(RecallFrame())
         back.reverse()
         return back
 
     def look(self) -> list[Hold]:
-        """Which jobs have begun since the last look."""
+        """The jobs that have begun since the last look."""
         if not self.unstarted:
             return []
-        remaining = self._permits_left()
+        remaining = self._tokens_left()
         begun = []
         while len(self.unstarted) > remaining:
             hold = self.unstarted.popleft()
@@ -225,73 +234,76 @@ class Executor(asyncio.Protocol):
             begun.append(hold)
         return begun
 
-    def _permits_left(self) -> int:
-        buffer = fcntl.ioctl(self._permits, termios.FIONREAD, b"\0\0\0\0")
+    def _tokens_left(self) -> int:
+        buffer = fcntl.ioctl(self._start_tokens, termios.FIONREAD, b"\0\0\0\0")
         left: int = _COUNT.unpack(buffer)[0]
         return left
 
     @property
     def begun_before(self) -> int:
-        """The `place` from which on jobs have not begun, as the pipe of permits has it now."""
-        return self.given.count - self._permits_left()
+        """Jobs whose `place` is below this have begun; the tokens left in the pipe show it."""
+        return self.given.count - self._tokens_left()
 
     def had_job(self, job: str) -> bool:
-        """Whether it has the job, or had it not long ago."""
+        """Whether it has the job, or had it a short time ago."""
         return job in self.holds or self.given.had(job)
 
     def must_know(self, lease: Lease) -> None:
-        """Raise `NotUnderstood` unless it had the job, of which it speaks though it is over."""
+        """Raise `NotUnderstood` if a frame names a job that the executor was never given.
+
+        A frame about a job that is over is no error: it may come late.
+        """
         hold = self.holds.get(lease.job)
         if (hold is None or hold.lease != lease) and not self.given.had(lease.job):
-            raise NotUnderstood(f"it spoke of job {lease.job[:50]!r}, which it was never given")
+            raise NotUnderstood(f"it reported on job {lease.job[:50]!r}, which it was never given")
 
     def stop(self, hold: Hold, cause: Cause, *, interrupt: bool) -> None:
-        """Ask a job to stop."""
-        self.say(StopFrame(hold.lease.job, hold.lease.token, cause.record(), interrupt))
+        """Request that a job stops; `interrupt`: even if it never looks for such a request."""
+        self.send(StopFrame(hold.lease.job, hold.lease.token, cause.record(), interrupt))
         if self.kind == LANE:
-            self._crew.signal(self, processes.STOP_SIGNAL)
+            self._executors.signal(self, processes.STOP_SIGNAL)
 
     def ping(self) -> None:
         self.pinged_at = now()
         self.pings.sent(self.pinged_at)
-        self.say(PingFrame(self.pinged_at))
+        self.send(PingFrame(self.pinged_at))
 
-    def ask_what_blocks(self) -> None:
-        self.asked_what_blocks = True
-        self._crew.signal(self, processes.ASK_SIGNAL)
+    def request_blame(self) -> None:
+        self.blame_requested = True
+        self._executors.signal(self, processes.REPORT_SIGNAL)
 
     def end(self) -> None:
-        """Let it finish what it has and leave in order."""
+        """Let it finish its jobs and leave in order."""
         self.retiring = True
-        self.say(EndFrame())
+        self.send(EndFrame())
 
     def kill(self) -> None:
-        self._crew.kill(self)
+        self._executors.kill(self)
 
-    # -- hearing
+    # -- receiving
 
     def data_received(self, data: bytes) -> None:
         if self._garbled:
             return
         moment = now()
-        in_a_rush = moment - self.heard_at < _RUSH
-        self.heard_at = moment
-        pause = max(_RUSH if in_a_rush else 0, self._hear(data) * _WORD_MICROSECONDS)
-        self._arrival.heard(moment, has_part=self._splitter.has_part)
-        if pause >= _RUSH and not self._transport.is_closing():
-            # While outcomes come by the thousand they are read together, and nobody can make us
-            # read for ever; what is in the socket is safe there, whatever becomes of the executor.
+        in_a_rush = moment - self.received_at < _RUSH_US
+        self.received_at = moment
+        pause_us = max(_RUSH_US if in_a_rush else 0, self._receive(data) * _OTHER_FRAME_US)
+        self._arrival.received(moment, has_part=self._splitter.has_part)
+        if pause_us >= _RUSH_US and not self._transport.is_closing():
+            # While outcomes come by the thousand they are read together, and no executor can keep
+            # the supervisor reading. What is in the socket survives the executor's death.
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_later(pause / 1e6, self._read_on)
+            asyncio.get_running_loop().call_later(pause_us / 1e6, self._read_on)
 
-    def _hear(self, data: bytes) -> int:
-        """Act on what came; the answer is how much of it was something else than new outcomes.
+    def _receive(self, data: bytes) -> int:
+        """Act on the frames that came; returns how many of them were no new outcomes.
 
-        What an executor says wrongly ends that executor; an error of ours is nobody's but ours.
+        A wrong frame ends the executor that sent it; an error of the supervisor's own is raised.
         """
-        words = 0
+        others = 0
         done: list[Complete] = []
-        listener = self._crew.listener
+        listener = self._executors.listener
         try:
             try:
                 for frame in self._splitter.feed(data):
@@ -300,27 +312,29 @@ class Executor(asyncio.Protocol):
                         continue
                     if done:
                         before, done = done, []
-                        words += listener.on_done(self, before)
-                    words += 1
+                        others += listener.on_done(self, before)
+                    others += 1
                     listener.on_frame(self, frame)
             finally:
                 if done:
-                    words += listener.on_done(self, done)
+                    others += listener.on_done(self, done)
         except NotUnderstood as error:
             self.not_understood(error)
-        return words
+        return others
 
     def look_for_tampering(self, moment: int) -> None:
-        """End it where a job has begun a frame of its own: all that follows would be taken for the
-        rest of it, the outcomes of other jobs too; or has read what was sent to its executor.
+        """End the executor if a job has tampered with its socket.
+
+        A job that begins a frame of its own makes everything after it, the outcomes of other jobs
+        too, look like the rest of that frame. A job may also read what was sent to its executor.
         """
         if self._arrival.takes_too_long(moment):
             self.not_understood(NotUnderstood("it began a frame and did not end it"))
         elif self.recalling and not self.holds and moment - self._recalled_at > _LONGEST_RECALL_US:
-            self.not_understood(NotUnderstood("it did not hear that jobs were taken back"))
+            self.not_understood(NotUnderstood("it did not answer that jobs were taken back"))
 
     def not_understood(self, error: Exception) -> None:
-        """It says what it cannot or may not: nothing that it says can be trusted now."""
+        """It sent what it may not, or what cannot be read: nothing that it sends is trusted now."""
         if self._garbled is None:
             self._garbled = NotUnderstood(str(error)[:500])
             log.emit("executor_garbled", kind=self.kind, executor=self.number, error=error)
@@ -334,25 +348,26 @@ class Executor(asyncio.Protocol):
         self._closed = True
         with self._rest, contextlib.suppress(OSError):
             while not self._garbled and (data := self._rest.recv(1 << 16)):
-                self._hear(data)
+                self._receive(data)
         if not self._dead:
-            # It leaves, or a job has put something else where its socket was.
-            asyncio.get_running_loop().call_later(_LEAVE_SECONDS, self._end_what_is_silent)
+            # The executor is leaving, or a job has put another file where its socket was.
+            asyncio.get_running_loop().call_later(_LEAVE_SECONDS, self._end_what_lives_on)
         self._bury_when_certain()
 
-    def _end_what_is_silent(self) -> None:
+    def _end_what_lives_on(self) -> None:
         if not self._dead:
             self._cut = True
             self.kill()
 
     def died(self, cause: Cause | None) -> None:
-        """The zygote has reaped it; what it said before is still to be read."""
+        """The zygote has reaped it; what it sent before may still be unread."""
         self._dead = True
         self._death = cause
-        # Not of what it had died of before: to leave may take a while on a busy machine.
+        # Only a death by our own kill counts: on a busy machine an executor may take a while to
+        # leave, and may have died of something else before.
         by_us = self._cut and not self.died_with and cause == WorkerKilled(SIGKILL, "executor")
         if by_us and self._garbled is None:
-            self._garbled = NotUnderstood("its socket was closed and it lived on")
+            self._garbled = NotUnderstood("it lived on after its socket was closed")
         asyncio.get_running_loop().call_later(0.5, self._give_up_listening)
         self._bury_when_certain()
 
@@ -361,26 +376,26 @@ class Executor(asyncio.Protocol):
             self._transport.abort()
 
     def _bury_when_certain(self) -> None:
-        if self._closed and self._dead and self.number in self._crew.executors:
-            del self._crew.executors[self.number]
+        if self._closed and self._dead and self.number in self._executors.by_number:
+            del self._executors.by_number[self.number]
             self.look()
             if self._garbled is not None:
                 self._death = ExecutorGarbled(str(self._garbled))
-            self._crew.listener.on_death(self, self._death)
+            self._executors.listener.on_death(self, self._death)
             if self._next_note is not None:
                 self._next_note.cancel()
             asyncio.get_running_loop().remove_reader(self._notes)
-            for descriptor in (self._permits, self._permit_writer, self._notes):
+            for descriptor in (self._start_tokens, self._token_writer, self._notes):
                 os.close(descriptor)
-            self.desk.close()
+            self.request_socket.close()
 
     def pause_writing(self) -> None:
-        """It does not read what it is given."""
+        """It does not read what was sent to it."""
         self._full = True
 
     def resume_writing(self) -> None:
         self._full = False
-        self._crew.listener.on_room()
+        self._executors.listener.on_writable()
 
     def _note(self) -> None:
         loop = asyncio.get_running_loop()
@@ -391,7 +406,7 @@ class Executor(asyncio.Protocol):
                 return
             try:
                 for frame in self._notes_splitter.feed(data):
-                    self._crew.listener.on_blocked(self, frame)
+                    self._executors.listener.on_blocked(self, frame)
             except NotUnderstood as error:
                 self.not_understood(error)
         if not self._garbled:

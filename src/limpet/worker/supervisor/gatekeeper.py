@@ -1,4 +1,4 @@
-"""What a session knows of its host: measured once a second by one worker there, told to all."""
+"""What a session knows about its host, which one of its workers measures once a second for all."""
 
 import asyncio
 import os
@@ -33,12 +33,12 @@ from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.wire.catalog import Catalog
 from limpet.worker.wire.page import now
 
-# So long a worker that starts waits for the first reading before it goes by reservations alone.
+# How long a worker that starts waits for a first reading before it goes by reservations alone.
 _FIRST_LOOK_MICROSECONDS = 3 * POLL_MICROSECONDS
 _LIFETIME = timedelta(microseconds=LIFETIME_MICROSECONDS)
-# What was measured while the store did not answer is told later, as much of it as this.
-_MOST_UNTOLD = 120
-# For tests: where a /proc and a /sys of their own making are.
+# How many samples are kept while the store does not answer, to be published later.
+_MOST_UNPUBLISHED = 120
+# Tests set this variable to a folder with a /proc and a /sys of their own.
 ROOT_VARIABLE = "LIMPET_TEST_ROOT"
 
 
@@ -51,10 +51,10 @@ class Measured(NamedTuple):
 
 
 class Gatekeeper:
-    """Measures the host, or learns what another worker there has measured; says what has room.
+    """Measures the host, or reads what another worker there has measured, and knows its room.
 
-    The measuring goes on while the store does not answer: it has a thread to itself, and what is
-    asked of the store is asked beside it.
+    Measuring goes on while the store does not answer: it runs in a thread, and the calls to the
+    store run beside it.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Gatekeeper:
         catalog: Catalog,
         stop: Callable[[str, Cause], None],
     ) -> None:
-        """`stop`: stops a job for that cause."""
+        """`stop`: stops a job for a cause."""
         self._root = os.environ.get(ROOT_VARIABLE, "/")
         within = bounds_of_self(self._root)
         here = here_by(scope.plan.settings, within, self._root)
@@ -78,8 +78,8 @@ class Gatekeeper:
         giving_way = catalog.giving_way()
         self._relief = Relief(scope.session, self.server, giving_way, self._thresholds, stop)
         self._capacity_id = capacity_id(within)
-        self._post_name = ""
-        self._post: MonitorLock | None = None
+        self._monitor_lock_name = ""
+        self._monitor_lock: MonitorLock | None = None
         self._monitor: Monitor | None = None
         self._trees = SessionTrees(self._root)
         self._callers = Callers(self._trees, self._root)
@@ -87,23 +87,23 @@ class Gatekeeper:
         self._holders = Holders(here.smoothing)
         self._history = History()
         self._reading: Reading | None = None
-        self._untold: deque[Sample] = deque(maxlen=_MOST_UNTOLD)
+        self._unpublished: deque[Sample] = deque(maxlen=_MOST_UNPUBLISHED)
         self._began = self._sure_at = now()
         self._warned = ""
         self._failing: set[str] = set()
-        self._asking: asyncio.Task[None] | None = None
+        self._syncing: asyncio.Task[None] | None = None
 
     def registered(self, epoch: str) -> None:
-        """Hear by which name the store knows itself, whatever the URL.
+        """The session was registered; `epoch` identifies the store, whatever its URL.
 
-        Whoever uses another store, or another name of the host, is told by a monitor of its own.
+        The workers of another store, or of another name of this host, have a monitor of their own.
         """
-        self._post_name = f"{self._capacity_id}-{self.server}-{epoch}"
+        self._monitor_lock_name = f"{self._capacity_id}-{self.server}-{epoch}"
 
     def gate(self) -> Gate | None:
-        """For a claim: the room on this host, and what tasks weigh; None if all are light.
+        """For a claim: the room on this host and the tasks' weights; None if no task has a weight.
 
-        Until somebody has had the time to look at the host there is none.
+        There is no room until the first reading, or until the wait for it is over.
         """
         if not self._weights:
             return None
@@ -116,30 +116,30 @@ class Gatekeeper:
         return assess(self.server, self._reading, self._capacity, now(), self._thresholds)
 
     async def run(self) -> None:
-        """Look once a second, for as long as the session lives."""
+        """Measure or read once a second, for as long as the session lives."""
         while True:
-            begun = now()
+            began_at = now()
             measured = await self._try("monitor", partial(asyncio.to_thread, self._measure))
             if measured is not None:
-                self._untold += self._history.add(measured.reading)
-            if self._asking is None or self._asking.done():
-                talk = self._talk(measured)
-                self._asking = asyncio.get_running_loop().create_task(talk)
+                self._unpublished += self._history.add(measured.reading)
+            if self._syncing is None or self._syncing.done():
+                sync = self._sync(measured)
+                self._syncing = asyncio.get_running_loop().create_task(sync)
             elif measured is not None:
-                self._heard(measured.reading)
+                self._take(measured.reading)
             self._warn()
-            left = (begun + POLL_MICROSECONDS - now()) / 1e6
-            await asyncio.sleep(max(left, POLL_MICROSECONDS / 1e7))
+            left_seconds = (began_at + POLL_MICROSECONDS - now()) / 1e6
+            await asyncio.sleep(max(left_seconds, POLL_MICROSECONDS / 1e7))
 
     def _measure(self) -> Measured | None:
-        """In a thread: a reading, if this worker is the monitor.
+        """A reading, if this worker is the monitor; called in a thread.
 
-        One that has just become it tells nothing before it has seen a second: until then what the
-        one before has told is better.
+        A new monitor publishes nothing before it has measured for a second: until then the last
+        reading of the monitor before it is better.
         """
-        if self._post is None:
-            self._post = MonitorLock(self._post_name)
-        if not self._post.is_ours():
+        if self._monitor_lock is None:
+            self._monitor_lock = MonitorLock(self._monitor_lock_name)
+        if not self._monitor_lock.is_ours():
             return None
         if self._monitor is None:
             self._monitor = Monitor(
@@ -152,31 +152,31 @@ class Gatekeeper:
         seen = self._trees.sample(reading.at_boot)
         callers = self._callers.sample(self._calling - seen.sessions, reading.at_boot)
         executors = tuple(
-            ExecutorUse(each.session, each.pid, round(each.cpu, 1), each.memory)
-            for each in seen.trees
+            ExecutorUse(tree.session, tree.pid, round(tree.cpu_percent, 1), tree.memory_bytes)
+            for tree in seen.trees
         )
         return Measured(replace(reading, executor_use=executors), seen, callers)
 
-    async def _talk(self, measured: Measured | None) -> None:
-        """With the store: tell what was measured, or ask; then see whether something must go."""
+    async def _sync(self, measured: Measured | None) -> None:
+        """Publish what was measured, or read it; then see whether an attempt must give way."""
         if measured is not None:
-            await self._tell(measured)
+            await self._report(measured)
         elif self._weights and self._line.failing_since is None:
             await self._try("gate", self._learn)
         if self._relief.must_look and self._line.failing_since is None:
             await self._try("gate", self._relieve)
 
-    async def _tell(self, measured: Measured) -> None:
-        """Tell ourselves what was measured, whether or not the store answers, and it too."""
+    async def _report(self, measured: Measured) -> None:
+        """Use the reading here, whether or not the store answers, and publish it in the store."""
         reading = measured.reading
         if self._line.failing_since is not None:
-            self._heard(reading)  # it is left to the renewals to ask
+            self._take(reading)  # the renewals will find when the store answers again
             return
         permits = await self._try("gate", self._permits)
         if permits is not None:
             reading = self._holders.apart(reading, measured.seen, permits, measured.callers)
-            self._calling = frozenset(each.session for each in permits if each.is_callers)
-        self._heard(reading)
+            self._calling = frozenset(permit.session for permit in permits if permit.is_callers)
+        self._take(reading)
         if permits is not None:
             await self._try("gate", partial(self._publish, reading))
 
@@ -196,36 +196,37 @@ class Gatekeeper:
                 self._session,
             )
         )
-        samples = list(self._untold)
+        samples = list(self._unpublished)
         publish = self._line.store.publish_host
         await self._line.do(lambda: publish(self.server, body, _LIFETIME, samples))
-        for each in samples:
-            if self._untold and self._untold[0] == each:  # unless newer ones took its place
-                self._untold.popleft()
+        for sample in samples:
+            # While this one was published, newer samples may have pushed it out.
+            if self._unpublished and self._unpublished[0] == sample:
+                self._unpublished.popleft()
 
     async def _learn(self) -> None:
         hosts = await self._line.do(partial(self._line.store.hosts, self.server))
         published = published_of(hosts[0].body) if hosts else None
-        # Of another machine with the same name it would say nothing about this one.
+        # A reading of another machine with the same name is not about this one.
         if published is not None and published.boot == boot_id():
-            self._heard(published.reading)
+            self._take(published.reading)
 
-    def _heard(self, reading: Reading) -> None:
+    def _take(self, reading: Reading) -> None:
         if self._reading is None or reading.at_boot > self._reading.at_boot:
             self._reading = reading
-            self._relief.heard(reading)
+            self._relief.add(reading)
 
     async def _relieve(self) -> None:
-        """See who may go; all workers of the host must come to the same answer."""
+        """See which attempt gives way; all workers of the host must come to the same answer."""
         permits = await self._permits()
-        gone = {}
+        yields = {}
         for job in self._relief.may_go(permits):
             events = await self._line.do(partial(self._line.store.events, job))
-            gone[job] = sum(isinstance(each.cause, HostPressed) for each in events)
-        self._relief.look(permits, gone)
+            yields[job] = sum(isinstance(event.cause, HostPressed) for event in events)
+        self._relief.look(permits, yields)
 
     def _warn(self) -> None:
-        """Say once what is not known, if that lasts and anything depends on it."""
+        """Log once what is not known of the host, if that lasts and a task has a weight."""
         what = self._assessed().warning if self._weights else ""
         if not what:
             self._sure_at, self._warned = now(), ""
@@ -234,10 +235,10 @@ class Gatekeeper:
             log.emit("gate_unsure", what=what, session=self._session)
 
     async def _try(self, service: str, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Something that may fail, and is tried again a second later; None, and said once."""
+        """Run work; None if it fails, which is logged once. It is tried again a second later."""
         try:
             answer = await work()
-        except Exception as error:  # it is advice: without it jobs still run, by reservations
+        except Exception as error:  # without readings jobs still run, by reservations
             if service not in self._failing:
                 log.emit("maintenance_failed", service=service, error=error, session=self._session)
             self._failing.add(service)

@@ -1,4 +1,7 @@
-"""What an executor was given and has no longer: so that a late word is told from a made-up one."""
+"""Jobs and pings that an executor was given and has no longer.
+
+They distinguish a frame that comes too late from one that is made up.
+"""
 
 from array import array
 from collections import deque
@@ -6,21 +9,23 @@ from collections.abc import Collection
 
 from limpet.worker.wire.frames import LANE
 
-# A thread's last words cross the outcome of its job; thousands of jobs later there are none.
+# A thread may send a frame just after the outcome of its job, but not thousands of jobs later.
 _MOST_REMEMBERED = 4_096
 _MOST_PINGS = 64
 _LONGEST_OF_LANE_US, _LONGEST_OF_LOOP_US = 30_000_000, 10_000_000
-# Whoever has been silent for that long begins anew.
+# After a pause of this length, the time that a frame takes is counted anew.
 _FRAME_PAUSE_US = 5_000_000
 
 
 class GivenJobs:
-    """The jobs that an executor was given: how many, and those that it has not any more.
+    """The jobs that an executor was given: how many, and those that it no longer has.
 
-    `count`: all that it was given and that were not taken back. Of those that ended only the hash
-    is kept: to keep each id, and its token, cost a drain a twentieth of its processor time. To look
-    for one among thousands takes long, too, and who is not honest asks again and again: what is
-    looked in is made when somebody asks, and kept until another job ends.
+    `count`: the jobs that it was given, without those that were taken back.
+
+    Only the hash of a job that ended is kept: keeping ids and tokens cost a twentieth of the
+    processor time of emptying a queue. A search among thousands of hashes takes long as well, and a
+    dishonest executor causes one with every frame. So the set to search in is made when it is first
+    needed, and kept until another job ends.
     """
 
     __slots__ = ("_known", "_older", "_recent", "count")
@@ -32,7 +37,7 @@ class GivenJobs:
         self._known: frozenset[int] | None = None
 
     def let_go(self, jobs: Collection[str]) -> None:
-        """The executor has these jobs no longer."""
+        """The executor no longer has these jobs."""
         if not jobs:
             return
         self._recent.extend(map(hash, jobs))
@@ -41,14 +46,14 @@ class GivenJobs:
             self._older, self._recent = self._recent, array("q")
 
     def had(self, job: str) -> bool:
-        """Whether it had any attempt of that job."""
+        """Whether the executor had an attempt of that job that is over."""
         if self._known is None:
             self._known = frozenset((*self._recent, *self._older))
         return hash(job) in self._known
 
 
 class Arrival:
-    """How long the last frame of an executor has been coming."""
+    """How long the last frame of an executor has been arriving."""
 
     __slots__ = ("_began", "_is_lane", "_last")
 
@@ -57,8 +62,8 @@ class Arrival:
         self._began: int | None = None
         self._last = 0
 
-    def heard(self, moment: int, *, has_part: bool) -> None:
-        """Something came; `has_part`: and with it a part of a frame whose end has not."""
+    def received(self, moment: int, *, has_part: bool) -> None:
+        """Data came; `has_part`: it ended within a frame."""
         if not has_part:
             self._began = None
         elif self._began is None or moment - self._last > _FRAME_PAUSE_US:
@@ -66,8 +71,10 @@ class Arrival:
         self._last = moment
 
     def takes_too_long(self, moment: int) -> bool:
-        """Whether no honest frame takes as long. A lane writes a frame at once. What blocks a loop
-        blocks its frame too, so there only the time counts in which it goes on writing.
+        """Whether the frame takes longer than any honest frame would.
+
+        A lane writes a frame at once. A loop that is blocked cannot finish writing a frame, so for
+        a loop only the time until its last write counts.
         """
         if self._began is None:
             return False
@@ -86,16 +93,16 @@ class Pings:
         self._forgotten = 0
 
     def sent(self, number: int) -> None:
-        """Remember a ping; numbers grow."""
+        """Remember a ping that was sent; the numbers grow."""
         self._unanswered.append(number)
         if len(self._unanswered) > _MOST_PINGS:
             self._forgotten = self._unanswered.popleft()
 
     def answered(self, number: int) -> bool:
-        """Whether that may be the answer to a ping; those before it are answered too."""
+        """Whether this may answer a ping that was sent; earlier pings count as answered too."""
         if self._unanswered and number in self._unanswered:
             while self._unanswered.popleft() != number:
                 pass
             return True
-        # So many have been sent since that nobody knows its number any more.
+        # Many pings were sent since, so that this number may be one of the forgotten ones.
         return 0 < number <= self._forgotten

@@ -1,4 +1,4 @@
-"""The supervisor's link to the guardian: asked to stop, told where the store is."""
+"""The supervisor's link to the guardian: receives requests to stop, sends where the store is."""
 
 import asyncio
 import contextlib
@@ -13,26 +13,26 @@ from limpet.host import processes
 
 
 class StopRequest:
-    """What the worker was asked for: to stop, how often, and whether only to load new code."""
+    """The request to stop: how many signals came, and whether it is only to load new code."""
 
     def __init__(self) -> None:
         self.signals = 0
         self.reload = False
         self._made = asyncio.Event()
 
-    def ask(self, signals: int = 0, *, reload: bool = False) -> None:
-        """Stop: for so many signals, for new code, or because nothing is left to do."""
+    def make(self, signals: int = 0, *, reload: bool = False) -> None:
+        """Request the stop: because of signals, for new code, or because nothing is left to do."""
         self.signals += signals
         self.reload = self.reload or reload
         self._made.set()
 
     async def wait(self) -> None:
-        """Until it is asked."""
+        """Wait until the request is made."""
         await self._made.wait()
 
 
 class GuardianLink:
-    """Hears the guardian, and hears when it is gone."""
+    """Receives the guardian's messages, and notices when the guardian is dead."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class GuardianLink:
         stop: StopRequest,
         gone: Callable[[], None],
     ) -> None:
-        """`gone`: hears that the guardian is."""
+        """`gone`: called when the guardian is dead."""
         self._sock = socket.socket(fileno=descriptor)
         self._guardian = guardian
         self._stop = stop
         self._gone = gone
 
     def follow(self) -> None:
-        """Begin to listen; signals for the worker are the guardian's to interpret."""
+        """Begin to read; signals to the worker are ignored here, for the guardian acts on them."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, self._gone)
         processes.die_with_parent(signal.SIGUSR1)
@@ -58,13 +58,13 @@ class GuardianLink:
             loop.add_signal_handler(number, lambda: None)
         processes.take_signals()
         self._sock.setblocking(False)
-        loop.add_reader(self._sock, self._hear)
+        loop.add_reader(self._sock, self._receive)
 
-    def tell(self, **facts: Any) -> None:
+    def send(self, **facts: Any) -> None:
         with contextlib.suppress(OSError):
             self._sock.send(json.dumps(facts).encode() + b"\n")
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         try:
             text = self._sock.recv(4096)
         except BlockingIOError:
@@ -72,7 +72,7 @@ class GuardianLink:
         except OSError:
             text = b""
         if text:
-            self._stop.ask(text.count(b"stop\n"), reload=b"reload\n" in text)
+            self._stop.make(text.count(b"stop\n"), reload=b"reload\n" in text)
         else:
             asyncio.get_running_loop().remove_reader(self._sock)
             self._gone()

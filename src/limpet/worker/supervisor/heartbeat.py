@@ -1,4 +1,4 @@
-"""The heart: renews the lease, and writes on the page until when it certainly holds."""
+"""Renews the lease, and writes on the page until when it certainly holds."""
 
 import asyncio
 from collections import deque
@@ -13,17 +13,17 @@ from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.supervisor.store_line import SessionOver
 from limpet.worker.wire.page import now
 
-# Past this a late renewal is worth a line: the promise is 0.25 s.
+# A renewal that is later than this is logged: 0.25 s is promised.
 _LATE_SECONDS = 0.25
-# How soon after a job began the store is told, so that losing it is charged.
+# How soon after its begin a job is reported as begun, so that its loss is charged.
 _BEGUN_SECONDS = 0.03
-# A lease is too short for a line on which fewer renewals than that, one after the other, fit into
-# what is certain of it; judged by the last ones.
+# A lease is too short for the line to the store if fewer renewals than this, one after the other,
+# fit into the certain part of the lease; and by how many of the last renewals that is judged.
 _LEAST_PER_LEASE, _JUDGED = 5, 10
 
 
 class Heartbeat:
-    """Beats every fifth of a lease, and at once when there is a reason to."""
+    """Renews every fifth of a lease, and at once when there is a reason to."""
 
     def __init__(self, scope: SessionScope) -> None:
         self._session = scope.session
@@ -35,43 +35,43 @@ class Heartbeat:
         self._waiting: list[asyncio.Future[None]] = []
         self._draining = False
         self.unanswered_since: int | None = None  # when a renewal was sent that has no answer
-        self._taken: deque[float] = deque(maxlen=_JUDGED)
+        self._taken_seconds: deque[float] = deque(maxlen=_JUDGED)
         self._slow = False
 
-    def registered(self, asked: int) -> None:
-        """The lease began no earlier than `asked`, the clock read before registering."""
-        self._page.moment = self._certain_until(asked)
-        self._due = asked + round(self._plan.renewal * 1e6)
+    def registered(self, sent_at: int) -> None:
+        """The session was registered; its lease began no earlier than at `sent_at`."""
+        self._page.lease_ends_at = self._certain_until(sent_at)
+        self._due_at = sent_at + round(self._plan.renewal_seconds * 1e6)
 
     def beat_soon(self) -> None:
-        """Renew at once: something is to be told, or a cancellation was asked for."""
+        """Renew at once: there is something to report, or a cancellation was requested."""
         self._wake.set()
 
     async def beat_now(self) -> None:
-        """Renew, and return when the store has answered, whatever it said."""
+        """Renew, and return when the store has answered, whatever the answer."""
         beaten: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(beaten)
         self.beat_soon()
         await beaten
 
     def drain(self) -> None:
-        """Tell the store, now and with each renewal, that the worker is leaving."""
+        """Report to the store, now and with each renewal, that the worker is draining."""
         self._draining = True
         self.beat_soon()
 
     def jobs_have_begun(self) -> None:
-        """Renew soon, unless an exchange tells the store before that jobs have begun."""
-        asyncio.get_running_loop().call_later(_BEGUN_SECONDS, self._tell_begun)
+        """Renew soon to report jobs as begun, unless an exchange reports them before."""
+        asyncio.get_running_loop().call_later(_BEGUN_SECONDS, self._beat_for_begun)
 
-    def _tell_begun(self) -> None:
-        if self._ledger.has_begun:
+    def _beat_for_begun(self) -> None:
+        if self._ledger.has_next_begun:
             self.beat_soon()
 
     async def run(self, renewed: Callable[[Renewed], None]) -> None:
-        """For as long as the session lives; `renewed` hears what the store answers."""
+        """Renew for as long as the session lives; `renewed` is called with each answer."""
         while True:
             try:
-                timeout = max(0.0, (self._due - now()) / 1e6)
+                timeout = max(0.0, (self._due_at - now()) / 1e6)
                 await asyncio.wait_for(self._wake.wait(), timeout)
             except TimeoutError:
                 self._note_lateness()
@@ -80,59 +80,60 @@ class Heartbeat:
             try:
                 renewed(await self._beat())
             finally:
-                for each in waiting:
-                    if not each.done():
-                        each.set_result(None)
+                for beaten in waiting:
+                    if not beaten.done():
+                        beaten.set_result(None)
 
     def _note_lateness(self) -> None:
-        late = (now() - self._due) / 1e6
-        if late > _LATE_SECONDS:
-            log.emit("heartbeat_late", seconds=late, session=self._session)
+        late_seconds = (now() - self._due_at) / 1e6
+        if late_seconds > _LATE_SECONDS:
+            log.emit("heartbeat_late", seconds=late_seconds, session=self._session)
 
     async def _beat(self) -> Renewed:
-        started = now()
-        self._due = started + round(self._plan.renewal * 1e6)
-        begun = self._ledger.tell_begun()
+        started_at = now()
+        self._due_at = started_at + round(self._plan.renewal_seconds * 1e6)
+        begun = self._ledger.next_begun()
         answered = self._ledger.answered_exchanges
-        self.unanswered_since = started
-        asked, answer = await self._renew(begun)
+        self.unanswered_since = started_at
+        sent_at, answer = await self._renew(begun)
         self.unanswered_since = None
         if answer.standing is Standing.PAST and not self._page.over:
-            # By our own clock the lease has not run out: that of the store was set.
+            # By the clock of this host the lease has not run out: the store's clock was set.
             log.emit("lease_stepped", session=self._session)
-            asked, answer = await self._renew(begun, stepped=True)
-        if self._page.over:  # and everything is being ended by now
-            raise SessionOver("the store answered after the lease")
+            sent_at, answer = await self._renew(begun, stepped=True)
+        if self._page.over:  # then everything is being killed by now
+            raise SessionOver("the store answered after the lease had run out")
         if answer.standing not in (Standing.LIVE, Standing.DRAINING):
-            raise SessionOver(f"the store says that it is {answer.standing}")
+            raise SessionOver(f"the store answered that the session is {answer.standing}")
         if answer.seq < answered:
-            # Before the page is written: what runs may be ready for others there.
+            # Before the page is written: the rolled back store may give running jobs to others.
             raise SessionOver(
                 f"the store remembers {answer.seq} of {answered} exchanges, so it was rolled back"
             )
-        self._page.moment = max(self._page.moment, self._certain_until(asked))
-        self._ledger.tell_again(answer.untold)
-        self._note_time_taken((now() - started) / 1e6)
+        self._page.lease_ends_at = max(self._page.lease_ends_at, self._certain_until(sent_at))
+        self._ledger.repeat_begun(answer.unrecorded)
+        self._note_time_taken((now() - started_at) / 1e6)
         return answer
 
     async def _renew(self, begun: Sequence[Lease], *, stepped: bool = False) -> tuple[int, Renewed]:
         return await self._line.renew(begun, self._draining, stepped)
 
     def _note_time_taken(self, seconds: float) -> None:
-        """Say when renewals take so long that a little more would end what runs."""
-        self._taken.append(seconds)
-        usual = sum(self._taken) / len(self._taken)
-        window = self._plan.settings.lease - self._plan.margin
-        if len(self._taken) == _JUDGED and usual > window / _LEAST_PER_LEASE:
+        """Log when renewals take so long that the lease may soon run out."""
+        self._taken_seconds.append(seconds)
+        usual_seconds = sum(self._taken_seconds) / len(self._taken_seconds)
+        certain_seconds = self._plan.settings.lease - self._plan.margin_seconds
+        most_seconds = certain_seconds / _LEAST_PER_LEASE
+        if len(self._taken_seconds) == _JUDGED and usual_seconds > most_seconds:
             if not self._slow:
-                enough = ceil(usual * _LEAST_PER_LEASE * 1.5 + 1)
+                enough = ceil(usual_seconds * _LEAST_PER_LEASE * 1.5 + 1)
                 log.emit(
-                    "line_slow", seconds=usual, lease=self._plan.settings.lease, enough=enough,
-                    session=self._session,
+                    "line_slow", seconds=usual_seconds, lease=self._plan.settings.lease,
+                    enough=enough, session=self._session,
                 )  # fmt: skip
             self._slow = True
-        elif usual < window / _LEAST_PER_LEASE / 2:
+        elif usual_seconds < most_seconds / 2:
             self._slow = False
 
-    def _certain_until(self, asked: int) -> int:
-        return asked + round((self._plan.settings.lease - self._plan.margin) * 1e6)
+    def _certain_until(self, sent_at: int) -> int:
+        return sent_at + round((self._plan.settings.lease - self._plan.margin_seconds) * 1e6)

@@ -1,8 +1,8 @@
 """A request that is sent again while its answer is late; the first answer counts.
 
-A packet that is lost on a slow line costs its connection seconds, and other connections nothing.
-Whoever must have an answer in time does not wait for the one, but asks on another as well. For that
-a repeat must be harmless, and so must one that arrives after all others.
+A packet that is lost on a slow line costs its connection seconds, and other connections nothing. So
+a caller that needs an answer in time sends its request on another connection as well. For that, a
+repeated request must be harmless, also if it arrives after all others.
 """
 
 import asyncio
@@ -13,16 +13,15 @@ from limpet.domain.errors import StoreBusy, StoreUnreachable
 
 T = TypeVar("T")
 
-# How many of one request may wait for an answer at the same time.
+# How many copies of a request may wait for an answer at the same time.
 MOST_AT_ONCE = 3
 
 
 async def first_answer(send: Callable[[], Awaitable[T]], late_seconds: float) -> T:
-    """The answer to whichever request is answered first.
+    """The answer to whichever copy of the request is answered first.
 
-    Another one is sent whenever there was no answer for so many seconds. A store that cannot be
-    reached counts once no request is left that may be answered: a connection that is lost says
-    nothing of the others.
+    Another copy is sent whenever no answer came for `late_seconds`. The error of a lost connection
+    counts only when no copy is left that may be answered: it does not concern the others.
     """
     waiting: set[asyncio.Future[T]] = set()
     sent = 0
@@ -36,14 +35,14 @@ async def first_answer(send: Callable[[], Awaitable[T]], late_seconds: float) ->
         done, waiting = await asyncio.wait(
             waiting, timeout=late, return_when=asyncio.FIRST_COMPLETED
         )
-        for each in done:
-            if not isinstance(each.exception(), StoreUnreachable | StoreBusy):
-                return each.result()
+        for request in done:
+            if not isinstance(request.exception(), StoreUnreachable | StoreBusy):
+                return request.result()
         if not waiting:
             return done.pop().result()
 
 
 def _look_at_error(request: "asyncio.Future[T]") -> None:
-    """Nobody waits any more for the error of one that came too late."""
+    """Retrieve the error of a request whose answer came too late, so that asyncio does not warn."""
     if not request.cancelled():
         request.exception()

@@ -1,4 +1,4 @@
-"""What the session holds: the jobs, where each of them runs, and what is still to be told."""
+"""What the session holds: its jobs, where each job runs, and what the store does not know yet."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from limpet.worker.supervisor.executor_link import Executor
 
 
-# Of the lines that wait to be told, in characters: above it only the last of each job are kept.
-_MOST_WAITING = 16 * 1024 * 1024
+# How many characters of log lines may wait for the store. Above this, only the newest lines of
+# each job are kept.
+_MOST_WAITING_CHARACTERS = 16 * 1024 * 1024
 
 
 _NONE = TravellingOptions()
@@ -29,16 +30,19 @@ _NONE = TravellingOptions()
 class Hold:
     """A job that the session holds. Times are microseconds of BOOTTIME.
 
-    `begun`: the executor has taken its permit. `told`: the store knows that it has begun.
-    `place`: how many jobs its executor was given before it. `lost`: the loss of which its hook is
-    to hear. `stop`: why it was asked to stop. `outcome`: known, but not to be told before its
-    executor is dead. `unreadable`: what of it nobody can read, as a sentence; it is put aside.
+    - `begun`: the executor has read the job's start token.
+    - `begun_reported`: the begin was reported to the store.
+    - `place`: how many jobs its executor was given before this one.
+    - `lost`: the loss of an earlier attempt, for the orphan hook of the task.
+    - `stop`: why the job was requested to stop.
+    - `outcome`: known, but sent to the store only after the job's executor is dead.
+    - `unreadable`: what in the job cannot be read, as a sentence; the job is quarantined.
     """
 
     __slots__ = (
-        "begun", "begun_at", "claimed", "executor", "force_at", "given_at", "interrupt_at",
-        "is_limited", "lease", "limit", "lost", "outcome", "place", "progress_at",
-        "stop", "told", "unreadable",
+        "begun", "begun_at", "begun_reported", "claimed", "executor", "force_at", "given_at",
+        "interrupt_at", "is_limited", "lease", "limit", "lost", "outcome", "place", "progress_at",
+        "stop", "unreadable",
     )  # fmt: skip
 
     def __init__(self, claimed: ClaimedJob) -> None:
@@ -46,7 +50,7 @@ class Hold:
         self.lease = claimed.lease
         self.executor: Executor | None = None
         self.begun = False
-        self.told = False
+        self.begun_reported = False
         self.begun_at = 0
         self.given_at = 0
         self.progress_at = 0
@@ -70,7 +74,7 @@ class Hold:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the attempt runs and nobody has asked it to stop."""
+        """Whether the attempt runs and nobody has requested that it stops."""
         return self.begun and self.stop is None and self.outcome is None
 
 
@@ -86,32 +90,33 @@ def _characters(lines: Iterable[LogLine]) -> int:
 
 
 def _cut(line: LogLine) -> LogLine:
-    """A line as long as a store keeps it."""
+    """The line, cut to the length that a store keeps."""
     if len(line.message) <= LINE_KEPT:
         return line
     return LogLine(line.at, line.level, line.message[:LINE_KEPT])
 
 
 class Ledger:
-    """Every job between its claim and the store's word that its outcome is kept."""
+    """Every job from its claim until the store has acknowledged its outcome."""
 
     def __init__(self) -> None:
         self.holds: dict[str, Hold] = {}
         self.per_queue: Counter[str] = Counter()
-        # What running jobs have said, and nobody was told: no more of each than a store keeps.
+        # What running jobs have reported and the store was not sent yet; of each job no more than
+        # a store keeps.
         self.reports: dict[Lease, Report] = {}
-        self._waiting = 0  # characters of their lines
+        self._waiting_characters = 0  # of the lines in `reports`
         self.observer = Observer()
         self.released = 0  # how many jobs were handed back
-        # How many exchanges the store has answered; one that knows of fewer has forgotten some.
+        # How many exchanges the store has answered. A store that counts fewer was rolled back.
         self.answered_exchanges = 0
         self._outbox: deque[Settlement] = deque()
-        # Sent with an exchange whose answer has not come yet.
+        # The outcomes in an exchange that the store has not answered yet.
         self._sent: list[Settlement] = []
 
     def take(self, claimed: Iterable[ClaimedJob]) -> list[Hold]:
-        """Remember jobs that the store gave to this session."""
-        taken = [Hold(each) for each in claimed]
+        """Hold jobs that this session has claimed."""
+        taken = [Hold(job) for job in claimed]
         self.holds.update((hold.lease.job, hold) for hold in taken)
         self.per_queue.update(hold.claimed.queue for hold in taken)
         return taken
@@ -121,7 +126,7 @@ class Ledger:
         return hold if hold is not None and hold.lease.token == token else None
 
     def settle(self, hold: Hold, settlement: Settlement) -> None:
-        """The outcome is known; it is told with the next exchange."""
+        """Stop holding a job whose outcome is known; the next exchange sends it to the store."""
         self.forget(hold)
         if self.observer.breaker_of:
             self.observer.ended(hold.claimed.task, settlement)
@@ -130,7 +135,7 @@ class Ledger:
         self._outbox.append(settlement)
 
     def complete(self, holds: Sequence[Hold], completes: Sequence[Complete]) -> None:
-        """As `settle`, of many that succeeded, by the thousand: one step for all of them."""
+        """Settle many jobs that succeeded in one step, because they end by the thousand."""
         held, per_queue = self.holds, self.per_queue
         for hold in holds:
             del held[hold.lease[0]]
@@ -144,78 +149,82 @@ class Ledger:
         if self.holds.pop(hold.lease.job, None) is not None:
             self.per_queue[hold.claimed.queue] -= 1
 
-    def report(self, said: Report) -> None:
-        """A running job has said something; of what nobody was told yet the last of it counts."""
-        lines = tuple(_cut(line) for line in said.lines)
-        progress = said.progress
-        self._waiting += _characters(lines)
-        if (kept := self.reports.get(said.lease)) is not None:
+    def report(self, fresh: Report) -> None:
+        """Keep what a running job has reported, until the store is sent it.
+
+        Newer progress replaces older progress; of too many lines the oldest are left out.
+        """
+        lines = tuple(_cut(line) for line in fresh.lines)
+        progress = fresh.progress
+        self._waiting_characters += _characters(lines)
+        if (kept := self.reports.get(fresh.lease)) is not None:
             left_out = len(kept.lines) + len(lines) - MOST_LINES
-            if self._waiting > _MOST_WAITING:
+            if self._waiting_characters > _MOST_WAITING_CHARACTERS:
                 left_out = len(kept.lines)
             left_out = min(max(left_out, 0), len(kept.lines))
-            self._waiting -= _characters(kept.lines[:left_out])
+            self._waiting_characters -= _characters(kept.lines[:left_out])
             lines = kept.lines[left_out:] + lines
             progress = progress or kept.progress
-        self.reports[said.lease] = Report(said.lease, progress, lines)
+        self.reports[fresh.lease] = Report(fresh.lease, progress, lines)
 
     def next_reports(self) -> list[Report]:
-        """What to tell now.
+        """The reports to send now.
 
-        What comes after the outcome was told would be refused, and stand on the timeline.
+        Reports of jobs that are settled are dropped: the store would refuse them after the
+        outcome, and record the refusal on the timeline.
         """
         some = list(self.reports)[:CHUNK]
         taken = [self.reports.pop(lease) for lease in some]
-        self._waiting -= sum(_characters(report.lines) for report in taken)
+        self._waiting_characters -= sum(_characters(report.lines) for report in taken)
         held = self.leases()
-        return [each for each in taken if each.lease in held]
+        return [report for report in taken if report.lease in held]
 
-    def tell_begun(self) -> list[Lease]:
-        """The jobs of which the store is to hear, this once, that they have begun."""
-        fresh = [hold for hold in self.holds.values() if hold.begun and not hold.told]
+    def next_begun(self) -> list[Lease]:
+        """The jobs that have begun since the last call; the caller reports them to the store."""
+        fresh = [hold for hold in self.holds.values() if hold.begun and not hold.begun_reported]
         for hold in fresh:
-            hold.told = True
+            hold.begun_reported = True
         return [hold.lease for hold in fresh]
 
-    def tell_again(self, leases: Iterable[Lease]) -> None:
-        """The store could not note of these that they have begun; it hears it again."""
+    def repeat_begun(self, leases: Iterable[Lease]) -> None:
+        """Report these jobs as begun once more: the store could not record it."""
         for lease in leases:
             hold = self.holds.get(lease.job)
             if hold is not None and hold.lease == lease:
-                hold.told = False
+                hold.begun_reported = False
 
     @property
-    def has_begun(self) -> bool:
-        """Whether a job has begun without the store's knowing."""
-        return any(hold.begun and not hold.told for hold in self.holds.values())
+    def has_next_begun(self) -> bool:
+        """Whether a job has begun and the store was not sent that yet."""
+        return any(hold.begun and not hold.begun_reported for hold in self.holds.values())
 
     @property
-    def news(self) -> int:
-        """How many outcomes wait to be told."""
+    def outcomes_waiting(self) -> int:
+        """How many outcomes wait for an exchange."""
         return len(self._outbox)
 
     @property
-    def has_untold(self) -> bool:
-        """Whether there are outcomes that the store has not answered for."""
+    def has_unacknowledged(self) -> bool:
+        """Whether there are outcomes that the store has not acknowledged."""
         return bool(self._outbox or self._sent)
 
     def next_batch(self) -> list[Settlement]:
-        """What to tell now; it counts as held until `told`."""
+        """The outcomes to send now; their jobs count as held until `acknowledged` is called."""
         box = self._outbox
         self._sent = [box.popleft() for _ in range(min(len(box), CHUNK))]
         return self._sent
 
-    def told(self) -> None:
-        """The store has answered for the last batch."""
+    def acknowledged(self) -> None:
+        """The store has answered the exchange with the last batch."""
         self._sent = []
 
     def digest(self) -> Digest:
-        """What this session believes to hold, as far as the store can know."""
+        """The digest of all jobs that, by what the store was sent, this session still holds."""
         leases: list[Lease] = [hold.lease for hold in self.holds.values()]
-        leases += [each.lease for each in (*self._outbox, *self._sent)]
+        leases += [settlement.lease for settlement in (*self._outbox, *self._sent)]
         return digest((lease.job, lease.token) for lease in leases)
 
     def leases(self) -> set[Lease]:
-        """Everything that has not been told to be over."""
+        """The lease of every job whose outcome the store has not acknowledged."""
         known = {hold.lease for hold in self.holds.values()}
-        return known | {each.lease for each in (*self._outbox, *self._sent)}
+        return known | {settlement.lease for settlement in (*self._outbox, *self._sent)}

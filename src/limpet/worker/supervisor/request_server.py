@@ -1,8 +1,9 @@
-"""Serves the requests of tasks: what they hand in and look up goes through the supervisor.
+"""Serves the requests of tasks: the jobs that they enqueue and look up go through the supervisor.
 
-A job is not trusted. What an executor sends is measured before it is read, read before anything
-acts on it, and served only for an attempt that the executor has. What does not pass ends that
-executor. An error of our own while a verb is served is the task's to hear, and nobody's to pay.
+A job is not trusted. The size of a request is checked before it is read, it is decoded before
+anything acts on it, and it is served only for an attempt that the executor has. A request that does
+not pass ends its executor. An error of the supervisor's own while it serves a verb is raised in the
+task, and charged to nobody.
 """
 
 import asyncio
@@ -28,26 +29,26 @@ from limpet.worker.wire.task_requests import (
     read_request,
 )
 
-# Requests above this take turns, so that they do not fill the memory together.
+# Requests above this size are read one at a time, so that they do not fill the memory together.
 _LARGE_BYTES: Final = 1 << 20
-# How long one turn takes at most. An executor sends slowly where a neighbour of the task keeps the
-# interpreter, so whatever has not arrived by then waits for another turn, behind the others.
-_LONGEST_TURN_SECONDS: Final = 30.0
-# What all that wait for another turn may keep of what has arrived.
+# How long one large request is read at a time. An executor sends slowly if another task keeps its
+# interpreter busy; then the request waits for its next time, behind the others.
+_LONGEST_READ_SECONDS: Final = 30.0
+# How many bytes all large requests that wait may have read so far, taken together.
 _MOST_KEPT_BYTES: Final = 2 * LARGEST_REQUEST_BYTES
 
 
 class Requester(Protocol):
-    """An executor, as far as its requests matter."""
+    """An executor, as far as the server needs it."""
 
     @property
-    def desk(self) -> socket.socket: ...
+    def request_socket(self) -> socket.socket: ...
 
     def not_understood(self, error: Exception) -> None: ...
 
 
 class RequestServer:
-    """Answers executors: each one request at a time, in turn; many executors at once."""
+    """Answers the requests of executors: of each one at a time and in order, of many at once."""
 
     def __init__(self, scope: SessionScope, heart: Heartbeat) -> None:
         self._session = scope.session
@@ -60,21 +61,22 @@ class RequestServer:
         self._serving: set[asyncio.Task[None]] = set()
 
     def open(self, executor: Requester) -> None:
-        """Begin to serve one executor."""
+        """Begin to serve an executor."""
         task = asyncio.get_running_loop().create_task(self._serve(executor))
         self._serving.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """An error of our own goes to the event loop's handler, which ends the session: this
-        executor's tasks would wait for ever for their answers.
+        """Raise an error of the server's own, so that the event loop's handler ends the session.
+
+        Else the tasks of this executor would wait for ever for their answers.
         """
         self._serving.discard(task)
         if not task.cancelled():
             task.result()
 
     async def _serve(self, executor: Requester) -> None:
-        sock = executor.desk
+        sock = executor.request_socket
         sock.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=sock)
         try:
@@ -82,9 +84,9 @@ class RequestServer:
                 answer = await self._next_answer(executor, reader)
                 writer.write(header(len(answer)))
                 writer.write(answer)
-                # An executor that does not read its answers is not heard until it has.
+                # An executor that does not read its answers is served no more until it has.
                 await writer.drain()
-                # One request of each, and then whatever else the supervisor has to do.
+                # After each request, let the event loop do the supervisor's other work.
                 await asyncio.sleep(0)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -111,18 +113,20 @@ class RequestServer:
                     self._kept_bytes -= kept
                     kept = 0
                     try:
-                        async with asyncio.timeout(_LONGEST_TURN_SECONDS):
+                        async with asyncio.timeout(_LONGEST_READ_SECONDS):
                             await _read_on(reader, body, size)
                     except TimeoutError:
                         pass
                     else:
                         return await self._answer(executor, bytes(body))
                 if self._kept_bytes + len(body) > _MOST_KEPT_BYTES:
-                    # The task hears that the store cannot be reached, and may try again.
-                    raise ConnectionAbortedError("too much of large requests is kept")
+                    # The task gets the error that the store cannot be reached, and may try again.
+                    raise ConnectionAbortedError(
+                        "the large requests that wait take too much memory"
+                    )
                 kept = len(body)
                 self._kept_bytes += kept
-                await _read_on(reader, body, kept + 1)  # no turn for what does not come at all
+                await _read_on(reader, body, kept + 1)  # wait outside the lock until more arrives
         finally:
             self._kept_bytes -= kept
 
@@ -142,23 +146,25 @@ class RequestServer:
             return refusal_bytes(StoreUnavailable(f"{type(error).__name__}: {error}"))
 
     def _check_holder(self, executor: Requester, request: Request, lease: Lease) -> None:
-        """See to it that an executor speaks for its own attempts only.
+        """Raise unless the executor makes the request for an attempt of its own.
 
-        A thread that outlives its attempt is a late holder: the store refuses it, and tells it on
-        the timeline of the job. So the store must have heard how the attempt ended, and where it
-        has not, it is refused here; so is one who stages, because the store does not ask whose
-        that is.
+        A thread that outlives its attempt is a late holder: the store refuses it, and records that
+        on the timeline of the job. The store can do so only once it knows how the attempt ended;
+        before that the request is refused here. So is a request to stage, as the store does not
+        check who stages.
         """
         hold = self._ledger.holds.get(lease.job)
         if hold is not None and hold.lease == lease:
             if hold.executor is not executor:
-                raise RequestInvalid(f"it spoke for job {lease.job}, which it was never given")
+                raise RequestInvalid(
+                    f"it sent a request for job {lease.job}, which it was never given"
+                )
             if isinstance(request, StageRequest) and self._page.over:
                 raise LeaseLost(*lease)
             return
         newest = hold.lease.token if hold is not None else lease.token
         if lease.session != self._session or lease.token > newest:
-            raise RequestInvalid(f"it spoke for job {lease.job}, which it was never given")
+            raise RequestInvalid(f"it sent a request for job {lease.job}, which it was never given")
         if isinstance(request, StageRequest) or lease in self._ledger.leases():
             raise LeaseLost(*lease)
 
@@ -170,7 +176,7 @@ class RequestServer:
         except LeaseLost:
             if self._page.over or not self._holds(request.holder):
                 raise
-        # By our own clock it has not: that of the store may have been set.
+        # By the clock of this host the lease holds: the store's clock may have been set.
         await self._heart.beat_now()
         return await self._line.serve(verb, *args, **kwargs)
 
@@ -179,7 +185,7 @@ class RequestServer:
 
 
 def _check_timing(request: PutScheduleRequest) -> None:
-    """Every worker reckons the next ticks of a schedule."""
+    """Check a schedule's timing, because every worker computes the schedule's next ticks."""
     try:
         check_timing(request.schedule.timing)
     except (InvalidOption, ValueError, OverflowError) as error:
@@ -187,7 +193,7 @@ def _check_timing(request: PutScheduleRequest) -> None:
 
 
 async def _read_on(reader: asyncio.StreamReader, body: bytearray, size: int) -> None:
-    """Read until the body has so many bytes."""
+    """Read until the body has `size` bytes."""
     while len(body) < size:
         part = await reader.read(size - len(body))
         if not part:

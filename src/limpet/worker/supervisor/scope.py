@@ -1,4 +1,4 @@
-"""What every part of a supervisor needs to know of its session."""
+"""What every part of a supervisor needs to know about its session."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from limpet.worker.wire.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class SessionScope:
-    """One session: what it was asked to do, its id, its lease, its store and its jobs."""
+    """One session: its plan, its id, the page with its lease, its store and its jobs."""
 
     plan: Plan
     session: str

@@ -26,7 +26,7 @@ _PRUNE_SECONDS = 60.0
 _SCHEDULE_SECONDS = 0.5
 _SCAN_SECONDS = 60.0
 _DECLARE_SECONDS = 60.0
-# How long a limit that was set at run time may be unknown here; the store keeps to it at once.
+# How long a worker may not know of a limit that was set at run time. The store keeps to it at once.
 _BOUNDS_SECONDS = 2.0
 
 
@@ -51,7 +51,7 @@ class Services:
     ) -> tuple[Coroutine[Any, Any, None], ...]:
         """Every loop, to be run for as long as the session lives.
 
-        `bound`: hears which queues have limits, whoever has set them.
+        `bound`: called with the queues that have limits, also with those set at run time.
         """
         store = self._line.store
         return (
@@ -67,22 +67,22 @@ class Services:
         )
 
     async def report(self) -> None:
-        """Tell the store what running jobs have said; when this returns, all of it is told."""
+        """Send what running jobs have reported to the store; on return, all of it was sent."""
         async with self._reporting:
             await self._report()
 
     async def _report(self) -> None:
         while self._ledger.reports:
-            if said := self._ledger.next_reports():
-                await self._line.ask("report", self._session, said)
+            if reports := self._ledger.next_reports():
+                await self._line.request("report", self._session, reports)
 
-    def told(self, settlements: list[Settlement]) -> None:
-        """Some outcomes are kept; one that comes back later may be due before the next look."""
-        if any(isinstance(each, RetryAt | SnoozeUntil) for each in settlements):
+    def acknowledged(self, settlements: list[Settlement]) -> None:
+        """The store has kept these outcomes; a job that comes back later may be due very soon."""
+        if any(isinstance(settlement, RetryAt | SnoozeUntil) for settlement in settlements):
             self._promote.set()
 
     def promote_now(self) -> None:
-        """Something was settled that leaves work for the promoter."""
+        """A settlement has left work for the promoter."""
         self._promote.set()
 
     async def _report_forever(self) -> None:
@@ -92,15 +92,17 @@ class Services:
 
     async def _promote_forever(self, promoter: Promoter) -> None:
         while True:
-            due = await self._do("promoter", promoter.run)
+            due_at = await self._do("promoter", promoter.run)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._promote.wait(), _pause(due, _PROMOTE_SECONDS))
+                await asyncio.wait_for(
+                    self._promote.wait(), _pause_seconds(due_at, _PROMOTE_SECONDS)
+                )
             self._promote.clear()
 
     async def _schedule_forever(self, scheduler: Scheduler) -> None:
         while True:
-            due = await self._do("scheduler", scheduler.run)
-            await asyncio.sleep(_pause(due, _SCHEDULE_SECONDS))
+            due_at = await self._do("scheduler", scheduler.run)
+            await asyncio.sleep(_pause_seconds(due_at, _SCHEDULE_SECONDS))
 
     async def _scan_forever(self, scanner: Scanner) -> None:
         while True:
@@ -117,11 +119,12 @@ class Services:
             await asyncio.sleep(_BOUNDS_SECONDS)
             queues = await self._do("limits", self._line.store.queues)
             if queues is not None:
-                bound([each.name for each in queues if each.rules.is_bounded])
+                bound([queue.name for queue in queues if queue.rules.is_bounded])
 
     async def _prove_forever(self, sweeper: Sweeper) -> None:
-        """Until the session is over. A loop of its own: nothing that holds up a proof, or that is
-        wrong with a row, may hold up the end of leases.
+        """Look for proofs of death, until the session is over.
+
+        A loop of its own, so that a slow proof or a bad row does not hold up the end of leases.
         """
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
@@ -130,7 +133,10 @@ class Services:
             await self._do("proofs", sweeper.prove)
 
     async def _expire_forever(self, sweeper: Sweeper) -> None:
-        """Until the session is over: then it would sweep its own before it has told everything."""
+        """End expired sessions, until this session is over.
+
+        After that it would sweep its own session, before all outcomes were sent to the store.
+        """
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             if self._parts.are_over():
@@ -144,9 +150,9 @@ class Services:
             await self._do("pruner", pruner.run)
 
     async def _do(self, service: str, work: Callable[[], Any]) -> Any:
-        """One round of a service; None if the store would not have it, which is said once.
+        """One round of a service; None if it failed, which is logged once.
 
-        While the store does not answer it is left to the renewals to ask.
+        While the store does not answer, nothing is tried: the renewals will find it answering.
         """
         if self._line.failing_since is not None:
             return None
@@ -161,6 +167,10 @@ class Services:
         return answer
 
 
-def _pause(due: int | None, most: float) -> float:
-    """Seconds until that wall time, and no more than so many."""
-    return most if due is None else min(most, max(0.0, (due - time.time_ns() // 1000) / 1e6))
+def _pause_seconds(due_at: int | None, most_seconds: float) -> float:
+    """Seconds until the wall time `due_at`, at most `most_seconds`."""
+    return (
+        most_seconds
+        if due_at is None
+        else min(most_seconds, max(0.0, (due_at - time.time_ns() // 1000) / 1e6))
+    )

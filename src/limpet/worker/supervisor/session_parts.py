@@ -1,4 +1,4 @@
-"""The parts of a supervisor that run beside each other; when one fails, the session is over."""
+"""The parts of a supervisor that run side by side; when one of them fails, the session is over."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -10,20 +10,20 @@ from limpet.worker.supervisor.store_line import SessionOver
 
 
 class Defect(SessionOver):
-    """A part of ours failed; the next session may fail like it, and at once."""
+    """A part of the supervisor failed; the next session may fail in the same way, and at once."""
 
 
 class SessionParts:
-    """What runs for as long as the session, and the end of the session."""
+    """The parts that run for as long as the session, and the reason why the session ended."""
 
     def __init__(self, *, debug: bool = False) -> None:
-        """`debug`: what is expected of a machine that lacks something has its traceback too."""
+        """`debug`: log the traceback also of errors that a lack of memory or files explains."""
         self._debug = debug
         self._running: set[asyncio.Task[None]] = set()
         self._over: asyncio.Future[SessionOver] = asyncio.get_running_loop().create_future()
 
     def serve(self, part: Coroutine[Any, Any, None]) -> None:
-        """Run a part; what it raises ends the session."""
+        """Run a part; an error that it raises ends the session."""
         task = asyncio.get_running_loop().create_task(part)
         self._running.add(task)
         task.add_done_callback(self._ended)
@@ -34,7 +34,7 @@ class SessionParts:
             self._failed(error)
 
     def callback_failed(self, loop: asyncio.AbstractEventLoop, facts: dict[str, Any]) -> None:
-        """For the event loop: a callback of ours has raised."""
+        """The event loop's exception handler: a callback of the supervisor has raised."""
         error = facts.get("exception")
         if isinstance(error, Exception) and not isinstance(error, OSError):
             self._failed(error)
@@ -46,7 +46,7 @@ class SessionParts:
             self._defect(error)
 
     def _defect(self, error: BaseException) -> None:
-        """A part of ours failed: a new session is better than a worker that half works."""
+        """A part failed by a defect: a new session is better than a worker that half works."""
         if is_lack(error) and not self._debug:
             log.emit("part_lacks", error=sentence_of(error))
         else:
@@ -67,12 +67,12 @@ class SessionParts:
             raise self._over.result()
 
     async def any_of(self, *waited_for: "asyncio.Future[Any]") -> None:
-        """Until one of them is done, unless the session ends before."""
+        """Wait until one of these is done; raises if the session ends before."""
         all_: list[asyncio.Future[Any]] = [*waited_for, self._over]
         await asyncio.wait(all_, return_when=asyncio.FIRST_COMPLETED)
         self.check()
 
     async def first(self, waited_for: "asyncio.Future[Any]") -> Any:
-        """What is waited for, unless the session ends before."""
+        """The result of this future; raises if the session ends before."""
         await self.any_of(waited_for)
         return waited_for.result()

@@ -1,4 +1,4 @@
-"""What the store is told of an attempt that ended, and what the log says of it."""
+"""How an attempt that ended is settled, and the line that the log gets about it."""
 
 from typing import assert_never
 
@@ -22,7 +22,7 @@ from limpet.worker.wire.policy import stopped
 
 
 def logged(hold: Hold, ending: Ending) -> Settlement:
-    """The settlement of an attempt, after the log has said what is worth a line."""
+    """The settlement of an attempt, after its line was written to the log, if it is worth one."""
     settlement, delay = ending.settlement, ending.delay
     match settlement:
         case RetryAt(error=error):
@@ -38,23 +38,23 @@ def logged(hold: Hold, ending: Ending) -> Settlement:
         case Cancel():
             emit_for(hold, "job_cancelled")
         case Complete() | SnoozeUntil() | Release() | AwaitChildren() | Orphan():
-            pass  # the job is done, goes on later or elsewhere, or its loss was told before
+            pass  # the job is done, goes on later or elsewhere, or its loss is in the log already
         case _:
             assert_never(settlement)
     return settlement
 
 
 def put_aside(hold: Hold) -> Settlement:
-    """What becomes of a job of which the store holds what nobody can read."""
+    """The settlement of a job whose stored data cannot be read."""
     error = Raised("PayloadInvalid", f"{hold.unreadable}; repair it, and it goes on")
     emit_for(hold, "job_quarantined", cause=error)
     return Quarantine(hold.lease, error)
 
 
 def after_death(hold: Hold, cause: Cause, *, alone: bool, intended: bool) -> Settlement:
-    """What becomes of a job whose executor is dead.
+    """The settlement of a job whose executor is dead.
 
-    `intended`: the supervisor ended the executor, for the sake of a job that had to stop.
+    `intended`: the supervisor killed the executor, because one of its jobs had to stop.
     """
     lease = hold.lease
     if hold.outcome is not None:
@@ -70,7 +70,7 @@ def after_death(hold: Hold, cause: Cause, *, alone: bool, intended: bool) -> Set
 
 
 def at_the_end(hold: Hold) -> Settlement:
-    """What becomes of a job that the worker still has when it must leave."""
+    """The settlement of a job that the worker still has when it must leave."""
     if hold.outcome is not None:
         return logged(hold, hold.outcome)
     if isinstance(hold.stop, Requested):
@@ -81,5 +81,5 @@ def at_the_end(hold: Hold) -> Settlement:
 
 
 def _stopped(hold: Hold, cause: Cause) -> Settlement:
-    """What becomes of a job that was asked to stop, did not, and was ended."""
+    """The settlement of a job that was requested to stop, did not, and was killed."""
     return logged(hold, stopped(hold.claimed, cause, None))

@@ -1,8 +1,8 @@
 """The supervisor: the only process of a worker that talks to the store.
 
 It claims, renews, settles and sweeps, and never imports user code. Whatever ends its session (a
-lost lease, a store that was rolled back, a dead zygote) ends it too: the guardian starts the next
-one, so there is one way to begin.
+lost lease, a store that was rolled back, a dead zygote) ends the supervisor too. Then the guardian
+starts the next one, so that every session begins in the same way.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from limpet.domain.errors import InvalidOption
 from limpet.domain.session import NewSession, SessionKind, SessionLock
 from limpet.host import processes
 from limpet.host.proofs import forget, proof
-from limpet.log.output import leave, speak
+from limpet.log.output import exit_process, start_log
 from limpet.maintenance.declared import Declarer
 from limpet.maintenance.sweeper import Sweeper
 from limpet.storage.contract.store import Topic
@@ -56,7 +56,7 @@ from limpet.worker.wire.plan import (
 )
 
 _TICK_SECONDS = 0.05
-# From here on it is worth a line what a failover costs.
+# With a lease longer than this, what a failover of the store costs is logged.
 _LONG_LEASE_SECONDS = 60.0
 
 
@@ -79,16 +79,16 @@ class Supervisor:
         self._parts = SessionParts(debug=plan.debug)
         self._catalog: asyncio.Future[Catalog] = loop.create_future()
         self._registered = False
-        self._stood_still = 0
+        self._stood_still_us = 0
         self._line: StoreLine | None = None
-        self._crew = Executors(
+        self._executors = Executors(
             plan, self._session, descriptors["page"], descriptors["whole"], zygote_listener=self
         )
 
     # -- a life
 
     async def run(self) -> int:
-        """From the first breath to the last; the answer is the exit code for the guardian."""
+        """The whole session; returns the exit code for the guardian."""
         self._settle_in()
         try:
             begin = asyncio.ensure_future(self._begin())
@@ -109,19 +109,19 @@ class Supervisor:
         asyncio.get_running_loop().set_exception_handler(self._parts.callback_failed)
         processes.adopt_orphans()
         self._link.follow()
-        self._timer = processes.KernelTimer(self._plan.frozen, asleep=True)
+        self._timer = processes.KernelTimer(self._plan.freeze_seconds, asleep=True)
         self._parts.serve(self._tick_forever())
 
     async def _begin(self) -> None:
-        """Import, open, sweep, register: in this order, so that nothing is claimed too early."""
-        self._crew.start_zygote(namespace=self._plan.settings.pid_namespace)
+        """Import, open, sweep, register: in this order, so that no job is claimed too early."""
+        self._executors.start_zygote(namespace=self._plan.settings.pid_namespace)
         catalog = await self._parts.first(self._catalog)
         files = processes.allow_many_files()  # executors have the limit that the user gave them
         scope = await self._open_store(catalog.url)
         _log_containment(catalog, self._session)
         self._put_together(scope, catalog, files)
         line = scope.line
-        sweeper = Sweeper(line.store, self._session, proof, told=forget)
+        sweeper = Sweeper(line.store, self._session, proof, forget=forget)
         await line.persist(sweeper.prove)
         await self._register(scope, catalog)
         declarer = Declarer(
@@ -129,7 +129,7 @@ class Supervisor:
         )
         await line.persist(declarer.begin)
         self._start(scope, sweeper, declarer, catalog)
-        self._link.tell(ready=True)
+        self._link.send(ready=True)
         plan, lanes = self._plan, self._placement.most[LANE]
         log.emit(
             "worker_ready", name=plan.name, tasks=len(catalog.tasks), queues=plan.queues_in_words,
@@ -139,17 +139,21 @@ class Supervisor:
 
     async def _open_store(self, url: str) -> SessionScope:
         try:
-            # A driver takes a while to import, on a busy machine longer than we may stand still.
+            # In a thread, as importing a driver may take longer than the loop may stand still.
             store = await asyncio.to_thread(open_store, url)
         except InvalidOption as error:
             raise SessionOver(str(error), Requested(), WRONG_USAGE) from error
         line = StoreLine(
-            store, self._session, self._page, first=self._is_first, lease=self._plan.settings.lease
+            store,
+            self._session,
+            self._page,
+            first=self._is_first,
+            lease_seconds=self._plan.settings.lease,
         )
         self._line = line
-        self._link.tell(url=url)
-        await line.ask("promote")  # the first write makes a store that is not there yet
-        info = await line.ask("info")
+        self._link.send(url=url)
+        await line.request("promote")  # the first write creates a store that does not exist yet
+        info = await line.request("info")
         if info.in_process:
             reason = f"the store {url} is in memory, which processes do not share; write "
             raise SessionOver(f"{reason}for example sqlite:///jobs.db.", Requested(), WRONG_USAGE)
@@ -159,26 +163,28 @@ class Supervisor:
         return SessionScope(self._plan, self._session, self._page, line, Ledger())
 
     def _put_together(self, scope: SessionScope, catalog: Catalog, files: int) -> None:
-        """Make the parts, each of what was made before it."""
-        crew, parts = self._crew, self._parts
+        """Make the parts, each from those that were made before it."""
+        executors, parts = self._executors, self._parts
         tasks = {facts.name: facts for facts in catalog.tasks}
         self._services = Services(scope, parts)
-        self._placement = Placement(crew, self._plan, files)
+        self._placement = Placement(executors, self._plan, files)
         lanes, wanted = self._placement.most[LANE], self._placement.wanted_lanes
         if lanes < wanted:
             log.emit("few_files", lanes=lanes, wanted=wanted, files=files, session=self._session)
         self._heart = Heartbeat(scope)
         self._demand = Demand()
-        requests = RequestServer(scope, self._heart)
-        self._dispatcher = Dispatcher(scope, tasks, crew, self._placement, self._demand, requests)
-        crew.listener = self._dispatcher
+        request_server = RequestServer(scope, self._heart)
+        self._dispatcher = Dispatcher(
+            scope, tasks, executors, self._placement, self._demand, request_server
+        )
+        executors.listener = self._dispatcher
         self._claimer = Claimer(
             scope, self._placement, self._services, self._heart, self._dispatcher, self._demand
         )
         self._reconciler = Reconciler(scope, parts, self._dispatcher, self._claimer)
         self._gatekeeper = Gatekeeper(scope, catalog, self._dispatcher.give_way)
         self._drain = Drain(
-            scope, parts, crew, self._dispatcher, self._claimer, self._heart, self._services
+            scope, parts, executors, self._dispatcher, self._claimer, self._heart, self._services
         )
 
     async def _register(self, scope: SessionScope, catalog: Catalog) -> None:
@@ -193,10 +199,10 @@ class Supervisor:
         )  # fmt: skip
         await line.persist(partial(declare, line.store, catalog))
         scope.ledger.observer.watch(catalog.breakers)
-        await line.ask("prepare_for", new.lease)
-        asked = now()
-        answer = await line.ask("register", new)
-        self._heart.registered(asked)
+        await line.request("prepare_for", new.lease)
+        sent_at = now()
+        answer = await line.request("register", new)
+        self._heart.registered(sent_at)
         self._gatekeeper.registered(answer.epoch)
         self._registered = True
         digests = {
@@ -205,7 +211,7 @@ class Supervisor:
             if names[kind] and self._placement.most[kind]
         }
         for kind in (kind for kind in KINDS if kind in digests):
-            self._crew.start(kind)
+            self._executors.start(kind)
         self._claimer.begin(digests, catalog.bounded(), self._gatekeeper.gate)
 
     def _start(
@@ -213,33 +219,33 @@ class Supervisor:
     ) -> None:
         line, heart = scope.line, self._heart
         loops = self._services.all(catalog, sweeper, declarer, self._claimer.bound)
-        own = (self._claimer.run(), heart.run(self._reconciler.heard), self._gatekeeper.run())
+        own = (self._claimer.run(), heart.run(self._reconciler.renewed), self._gatekeeper.run())
         for part in (*own, *loops):
             self._parts.serve(part)
-        self._parts.serve(line.hear_ready(self._demand.rang))
+        self._parts.serve(line.listen_for_jobs(self._demand.rang))
         self._parts.serve(line.listen(Topic.CANCEL, heart.beat_soon))
 
     async def _tick_forever(self) -> None:
-        """Show that we are scheduled, keep to the lease, look at every limit."""
-        period = min(_TICK_SECONDS, self._plan.frozen / 5)
+        """Show that the supervisor is scheduled, keep to the lease, look at every limit."""
+        period_seconds = min(_TICK_SECONDS, self._plan.freeze_seconds / 5)
         while True:
-            self._stood_still = now() - self._page.tick if self._page.tick else 0
+            self._stood_still_us = now() - self._page.alive_at if self._page.alive_at else 0
             self._show_life()
-            if self._page.over and not self._crew.is_ended:
+            if self._page.over and not self._executors.is_ended:
                 self._lease_ran_out()
-            self._crew.reap()
-            if not self._crew.is_ended:
-                self._crew.ask_zygote()
+            self._executors.reap()
+            if not self._executors.is_ended:
+                self._executors.ping_zygote()
                 if self._registered and self._dispatcher.tick():
                     self._heart.jobs_have_begun()
             if self._plan.settings.burst and self._registered and self._claimer.found_nothing:
-                self._stop.ask()
-            await asyncio.sleep(period)
+                self._stop.make()
+            await asyncio.sleep(period_seconds)
 
     def _lease_ran_out(self) -> None:
         known = (self._line and self._line.failing_since, self._heart.unanswered_since)
-        silent = max((now() - since for since in known if since), default=0)
-        cause = death.of_lease(silent / 1e6, self._stood_still / 1e6)
+        silent_us = max((now() - since for since in known if since), default=0)
+        cause = death.of_lease(silent_us / 1e6, self._stood_still_us / 1e6)
         self._parts.end(SessionOver("its lease ran out", cause))
 
     # -- guardian and zygote
@@ -251,22 +257,22 @@ class Supervisor:
             self._parts.end(SessionOver("the guardian is gone", cause, code=1))
 
     def on_app(self, frame: AppFrame) -> None:
-        """The zygote says something of the app."""
+        """The zygote reports something of the app."""
         match frame:
             case CatalogFrame() | RefusedFrame() if self._catalog.done():
                 raise NotUnderstood("the app was imported twice")
             case CatalogFrame(catalog):
-                self._crew.expect_results(catalog.payload_limit)
+                self._executors.expect_results(catalog.payload_limit)
                 self._catalog.set_result(catalog)
             case RefusedFrame(reason):
                 self._parts.end(SessionOver(reason, Requested(), WRONG_USAGE))
             case ChangedFrame(file) if not self._stop.reload:
                 log.emit("reloading", what=file, session=self._session)
-                self._stop.ask(reload=True)
+                self._stop.make(reload=True)
 
     def on_garbled_zygote(self, error: NotUnderstood) -> None:
-        """User code runs there too, when the app is imported: it has written what it may not."""
-        how = f"it said what cannot be understood: {error}"
+        """User code, which runs in the zygote to import the app, has written on its socket."""
+        how = f"it sent what cannot be understood: {error}"
         if not self._catalog.done():
             self._refuse_import(f"importing {self._plan.app} spoilt the process ({how})")
             return
@@ -274,21 +280,23 @@ class Supervisor:
         self._parts.end(SessionOver("the zygote cannot be understood", death.of_zygote(0, 0.0)))
 
     def on_zygote_death(self, code: int | None) -> None:
-        """The zygote has left with that exit code; None if it lives and does not answer."""
-        if self._crew.is_ended:
+        """The zygote has exited with that code; None if it lives and does not answer."""
+        if self._executors.is_ended:
             return
         if code == processes.NO_OWN_PROC and not self._catalog.done():
-            self._crew.start_zygote(namespace=False)
+            self._executors.start_zygote(namespace=False)
             return
         if self._page.over:
-            self._lease_ran_out()  # which is why it ended itself, or was ended
+            self._lease_ran_out()  # that is why the zygote ended itself, or was killed
             return
         how = death.of_zygote_in_words(code)
         if not self._catalog.done():
             self._refuse_import(f"importing {self._plan.app} ended the process ({how})")
             return
         log.emit("zygote_died", how=how, session=self._session)
-        self._parts.end(SessionOver("the zygote died", death.of_zygote(code, self._plan.deaf)))
+        self._parts.end(
+            SessionOver("the zygote died", death.of_zygote(code, self._plan.ping_timeout_seconds))
+        )
 
     def _refuse_import(self, reason: str) -> None:
         self._parts.end(SessionOver(reason, Requested(), WRONG_USAGE if self._is_first else ANEW))
@@ -296,7 +304,7 @@ class Supervisor:
     # -- the end
 
     async def _leave(self) -> int:
-        """The worker was asked to stop, has nothing left to do, or has new code to load."""
+        """Stop on request, because nothing is left to do, or to load new code."""
         if self._plan.settings.burst and (left := self._claimer.too_heavy):
             server, tasks = self._gatekeeper.server, ", ".join(left)
             log.emit("left_behind", server=server, tasks=tasks, session=self._session)
@@ -310,16 +318,16 @@ class Supervisor:
         return ANEW if anew and not self._stop.signals else DONE
 
     async def _lose(self, end: SessionOver) -> int:
-        """The session is over against its will: end everything, then tell what can be told."""
+        """The session is lost: kill everything, then send the outcomes that are known."""
         if isinstance(end, Defect):
-            self._link.tell(defect=True)
+            self._link.send(defect=True)
         if not await self._confirm_death():
             return 1
         if end.code == WRONG_USAGE:
             log.emit("refused", reason=end, session=self._session)
         elif self._registered:
             until = now() + round(self._plan.settings.lease * 1e6)
-            alone = end.code != ANEW  # there is no guardian to ask us to stop
+            alone = end.code != ANEW  # no guardian will pass on a signal to stop
             if not alone:
                 log.emit("session_over", reason=end, session=self._session)
 
@@ -327,25 +335,25 @@ class Supervisor:
                 return bool(self._stop.signals) or (alone and now() > until)
 
             if not await self._drain.lose(end.cause, give_up):
-                return 1  # the guardian will try
+                return 1  # the guardian will try to report the death
         return end.code
 
     async def _confirm_death(self) -> bool:
-        """Nothing of a job may live when it is handed back; what it said last still counts.
+        """Kill every process of the jobs before they are handed back; read what they sent last.
 
-        False if something would not die: then nothing is handed back, and the lease decides.
+        False if a process did not die: then no job is handed back, and the lease decides.
         """
-        gone = self._crew.end_everything(self._show_life)
-        await self._crew.heard_out()
+        gone = self._executors.end_everything(self._show_life)
+        await self._executors.wait_until_read()
         return gone
 
     def _show_life(self) -> None:
         self._timer.rearm()
-        self._page.tick = now()
+        self._page.alive_at = now()
 
 
 def _log_containment(catalog: Catalog, session: str) -> None:
-    """Say how what jobs leave behind is ended here, and what is weaker than elsewhere."""
+    """Log how processes that jobs leave behind are ended, and what is weaker on this system."""
     how = "a pid namespace" if catalog.contained else "the process tree"
     log.emit("containment", how=how, session=session)
     for what in processes.WEAKER:
@@ -360,16 +368,16 @@ def main() -> None:
     plan = from_environment()
     for descriptor in order["descriptors"].values():
         os.set_inheritable(descriptor, False)
-    speak(plan.log_style, plan.log_level)
+    start_log(plan.log_style, plan.log_level)
 
-    # Holds come and go by the thousand and are part of no cycle.
+    # Holds come and go by the thousand and are part of no cycle: collect garbage less often.
     gc.freeze()
     gc.set_threshold(20_000)
 
     async def live() -> None:
         code = await Supervisor(plan, order).run()
-        # Not through the interpreter's end: a thread that hangs in the store must not keep us.
-        leave(code)
+        # Without the interpreter's shutdown, which would wait for a thread that hangs in the store.
+        exit_process(code)
 
     import uvloop
 

@@ -1,1 +1,1 @@
-"""What the processes of a worker say to each other, and the page that they share."""
+"""The frames that the processes of a worker exchange, and the page that they share."""

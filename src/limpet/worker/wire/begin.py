@@ -1,7 +1,7 @@
-"""Runs a module as a process of the worker: what it lacks is said in a sentence, not a traceback.
+"""Runs a module as a process of the worker; a shortage ends it with a sentence, not a traceback.
 
-Standard library, host and domain only, because the guardian begins here too. It is found before the
-module is imported, because that may be what fails.
+Imports only the standard library, host and domain, because the guardian starts here too. The import
+of the module is covered as well, because the shortage may show there.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ from limpet.domain.printable import printable
 from limpet.host.shortage import is_lack, sentence_of
 from limpet.worker.wire.plan import VARIABLE
 
-# How a process of the worker ends that lacked something.
+# The exit code of a process that lacked memory, files or processes.
 LACKED = 73
 
 
 def main() -> None:
-    """Be the process of the module that the command line names."""
+    """Run the module that the command line names."""
     module = sys.argv[1]
     debug = json.loads(os.environ.get(VARIABLE, "{}")).get("debug", False)
     sys.argv = sys.argv[1:]
@@ -37,7 +37,7 @@ def main() -> None:
             text = f"limpet: the {name} cannot go on: {printable(sentence_of(error))}\n"
             with contextlib.suppress(OSError):
                 os.write(2, text.encode(errors="replace"))
-        # Not through the interpreter's end: threads that wait for the store would keep it.
+        # Not by the interpreter's own shutdown: threads that wait for the store would delay it.
         os._exit(code)
 
 

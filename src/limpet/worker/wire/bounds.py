@@ -1,6 +1,6 @@
-"""How much a frame may say: what is out of these bounds is not understood.
+"""Bounds of the values in a frame; a frame with a value out of bounds is not understood.
 
-What an honest executor or zygote sends always fits, because it cuts its texts with `fit`.
+Frames of an honest executor or zygote are always within bounds, because it cuts texts with `fit`.
 """
 
 import sys
@@ -15,17 +15,17 @@ from limpet.domain.raised import LONGEST_MESSAGE, LONGEST_TRACEBACK, sendable
 
 
 class NotUnderstood(msgspec.DecodeError):
-    """What came is no frame, or says what it may not; nothing of it was acted on."""
+    """The bytes are no frame, or the frame is not allowed; no part of it took effect."""
 
 
-# A wait of the longest that can be written, with all the jitter that there may be.
+# The longest duration that can be written, with the most jitter.
 LONGEST_DELAY_US: Final = 2 * microseconds(LONGEST)
 # The last moment that can be shown as a date.
 _LAST_MOMENT = 253_402_300_799_000_000
 _MOST = 2**53 - 1
 
 LONGEST_WORD, LONGEST_REASON, LONGEST_PLACE = 500, 4_096, 1_000
-MOST_LINES_EACH = 100
+MOST_LINES_PER_REPORT = 100
 MOST_CHUNKS, MOST_CHILDREN = 1_000_000, 1_000_000_000
 
 Moment: TypeAlias = Annotated[int, Meta(ge=0, le=_LAST_MOMENT)]
@@ -47,7 +47,7 @@ Traceback: TypeAlias = Annotated[str, Meta(max_length=LONGEST_TRACEBACK + LONGES
 
 
 def fit(text: str, longest: int) -> str:
-    """A text as a frame can carry it; one that was cut before is not cut again."""
+    """The text, cut so that a frame can carry it; one that was cut before is not cut again."""
     text = sendable(text, longest if len(text) > longest + LONGEST_MARK else len(text))
-    # What is no character is written out, and takes more room than before.
+    # `sendable` writes lone surrogates out, which makes the text longer than before.
     return sendable(text, longest) if len(text) > longest + LONGEST_MARK else text

@@ -1,4 +1,4 @@
-"""What the zygote found when it imported the app: all that the supervisor knows of it."""
+"""What the zygote found when it imported the app: all that the supervisor knows of the app."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -39,11 +39,12 @@ class TaskFacts(NamedTuple):
 
 
 class Catalog(NamedTuple):
-    """What an app says of its tasks, its queues and its schedules.
+    """The tasks, queues and schedules that an app declares.
 
-    `queues`: how much of each may be under way; `queue_retention`: how long its jobs are kept.
-    `schedules`: by id, as `storage.furniture` writes them; `removes_schedules`: whether those that
-    the app no longer declares are removed. `payload_limit`: the most bytes of a result.
+    `queues`: the limits of each. `queue_retention`: how long the jobs of each are kept.
+    `schedules`: by id, each as the text of a `SchedulePiece`. `removes_schedules`: whether
+    schedules that the app no longer declares are removed. `payload_limit`: the most bytes of a
+    result.
     """
 
     url: Annotated[str, Meta(max_length=_LONGEST_URL)]
@@ -63,7 +64,7 @@ class Catalog(NamedTuple):
         return frozenset(facts.name for facts in self.tasks if facts.in_lane == in_lane)
 
     def weights(self) -> dict[str, Weight]:
-        """The tasks that have a weight; all others are light."""
+        """The weights of the tasks that have one; all others are light."""
         return {facts.name: facts.weight for facts in self.tasks if facts.weight is not None}
 
     def giving_way(self) -> frozenset[str]:
@@ -71,11 +72,11 @@ class Catalog(NamedTuple):
         return frozenset(facts.name for facts in self.tasks if facts.gives_way)
 
     def bounded(self) -> list[str]:
-        """The queues of which only so much may be under way."""
+        """The queues with a concurrency limit or a rate."""
         return [name for name, rules in self.queues.items() if rules.is_bounded]
 
     def retentions(self) -> tuple[Retention, dict[str, Retention]]:
-        """How long finished jobs are kept, by state; and by queue, where that differs."""
+        """How long finished jobs are kept: by state, and for queues that differ by queue."""
         by_queue = {queue: _kept(kept) for queue, kept in self.queue_retention.items()}
         return _kept(self.retention), by_queue
 
@@ -85,7 +86,7 @@ def _kept(seconds: dict[str, float]) -> Retention:
 
 
 def check_catalog(catalog: Catalog) -> None:
-    """Refuse what no app can declare: user code runs in the zygote too."""
+    """Raise `NotUnderstood` for what no app can declare: user code runs in the zygote too."""
     try:
         for _ in _refusals(catalog):
             pass
@@ -94,7 +95,7 @@ def check_catalog(catalog: Catalog) -> None:
 
 
 def _refusals(catalog: Catalog) -> Iterator[object]:
-    """Make everything anew as the app had to; each raises what is wrong with it."""
+    """Build every value anew, as the app had to; building a wrong one raises."""
     for facts in catalog.tasks:
         yield checked_name(facts.name, "task")
         if (weight := facts.weight) is not None:
@@ -102,19 +103,19 @@ def _refusals(catalog: Catalog) -> Iterator[object]:
     for queue, rules in catalog.queues.items():
         yield checked_name(queue)
         yield queue_rules(rules.concurrency, rules.rate, rules.weight)
-        if rules.rate is not None and not 1 <= rules.rate.count <= rules.rate.period:
-            raise ValueError(f"the rate of queue {queue} is none")
+        if rules.rate is not None and not 1 <= rules.rate.count <= rules.rate.period_us:
+            raise ValueError(f"queue {queue} has an impossible rate")
         if rules.rate is not None:
-            yield _number(rules.rate.period), _number(rules.rate.burst)
+            yield _number(rules.rate.period_us), _number(rules.rate.burst)
     for kept in (catalog.retention, *catalog.queue_retention.values()):
         if not kept.keys() <= {str(state) for state in FINAL}:
             raise ValueError("only finished jobs are pruned")
         yield [duration(seconds) for seconds in kept.values()]
     for breaker in catalog.breakers:
         yield checked_name(breaker.name, "breaker")
-        yield [_number(each) for each in (breaker.least, breaker.window, breaker.probe_after)]
+        yield [_number(rule) for rule in (breaker.least, breaker.window, breaker.probe_after)]
         if not 0 <= breaker.failure_rate <= 1:
-            raise ValueError(f"the failure rate of breaker {breaker.name} is none")
+            raise ValueError(f"breaker {breaker.name} has an impossible failure rate")
     for text in catalog.schedules.values():
         yield read(SchedulePiece, text)
 

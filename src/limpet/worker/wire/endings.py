@@ -1,8 +1,8 @@
-"""How an attempt ended, as it travels: one frame for each way, and what an attempt may claim.
+"""How an attempt ended, as it travels: one frame for each ending, and which endings are allowed.
 
-An executor runs the user's code, so what it says of an attempt is what the attempt says of itself.
-It may not say that it was lost; that it was cancelled or is handed back, only after it was asked to
-stop; why it was asked is known on the other side, and does not travel.
+An executor runs the user's code, so its report of an attempt is as trustworthy as that code. An
+attempt may never report itself lost. It may end as cancelled or released only after a request to
+stop. The cause of that request does not travel, because the supervisor knows it.
 """
 
 import json
@@ -58,7 +58,7 @@ from limpet.worker.wire.bounds import (
     fit,
 )
 
-# Both clocks are one; it may be set between the two looks at it.
+# Executor and supervisor read the same clock, but it may be set between the two reads.
 _STEP_US = microseconds(timedelta(days=1))
 _MOST_COUNT = 2**53
 
@@ -72,17 +72,19 @@ class RaisedRecord(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
 
 
 Error: TypeAlias = RaisedRecord | None
-"""What an attempt raised; None for the cause with which it was asked to stop."""
+"""What an attempt raised; None stands for the cause of the request to stop."""
 
 
 class _EndingFrame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """`doomed`: what of the attempt could not be ended; the executor must die before this is
-    settled.
+    """An ending as it travels.
+
+    `doomed`: what the attempt started and what could not be ended; the executor must die before
+    the ending is settled.
     """
 
 
 class CompleteFrame(_EndingFrame, frozen=True, tag=13):
-    """It is done, and something of it lives; the others travel many to a frame."""
+    """The attempt is done and `doomed`; all other completes travel in a `DoneFrame`."""
 
     complete: Complete
     doomed: Word = ""
@@ -123,14 +125,14 @@ class QuarantineFrame(_EndingFrame, frozen=True, tag=44):
 
 
 class CancelFrame(_EndingFrame, frozen=True, tag=45):
-    """It stopped, as somebody who does not want it any more had asked."""
+    """The attempt stopped because the job was cancelled."""
 
     lease: Lease
     doomed: Word = ""
 
 
 class ReleaseFrame(_EndingFrame, frozen=True, tag=46):
-    """It stopped, as the worker had asked for its own sake."""
+    """The attempt stopped because the worker drains or its host is short of memory."""
 
     lease: Lease
     doomed: Word = ""
@@ -145,14 +147,14 @@ class FanOutFrame(_EndingFrame, frozen=True, tag=47):
 
 
 class LastRunFrame(_EndingFrame, frozen=True, tag=48):
-    """Its hook has had the last run; the job has failed."""
+    """The orphan hook has had the job's last run; the job fails."""
 
     lease: Lease
     doomed: Word = ""
 
 
 class UnknownTaskFrame(_EndingFrame, frozen=True, tag=49):
-    """The executor has no such task; the job is handed back."""
+    """The executor has no task of this name; the job is handed back."""
 
     lease: Lease
     doomed: Word = ""
@@ -176,7 +178,7 @@ EndingFrame: TypeAlias = (
 
 
 def frame_of(ending: Ending | Complete, stop: Cause | None, doomed: str) -> EndingFrame:
-    """The frame for how an attempt ended; `stop`: why it was asked to stop, if it was."""
+    """The frame for how an attempt ended; `stop`: the cause of a request to stop, if any."""
     if isinstance(ending, Complete):
         return CompleteFrame(ending, fit(doomed, LONGEST_WORD))
     doomed, delay = fit(doomed, LONGEST_WORD), microseconds(ending.delay)
@@ -201,7 +203,7 @@ def frame_of(ending: Ending | Complete, stop: Cause | None, doomed: str) -> Endi
         case AwaitChildren(lease, flow, chunks, children):
             return FanOutFrame(lease, flow, chunks, children, doomed)
         case Orphan():
-            raise TypeError("an attempt cannot say of itself that it was lost")
+            raise TypeError("an attempt cannot report itself lost")
         case _:
             assert_never(settlement)
 
@@ -209,7 +211,7 @@ def frame_of(ending: Ending | Complete, stop: Cause | None, doomed: str) -> Endi
 def _travelling(error: Cause, stop: Cause | None) -> Error:
     if isinstance(error, Raised):
         return _record(error)
-    # A task may raise by itself what only a worker can know.
+    # The task's own code may raise a cause that only a worker can know: it travels as a failure.
     return None if error == stop else _record(Raised(error.kind, str(error)))
 
 
@@ -225,9 +227,9 @@ def _record(error: Raised) -> RaisedRecord:
 
 
 def ending_of(frame: EndingFrame, claimed: ClaimedJob, stop: Cause | None) -> Ending:
-    """How the attempt ended by what its executor says; `NotUnderstood` if it may not say so.
+    """How the attempt ended; raises `NotUnderstood` if it may not end in this way.
 
-    `stop`: why it was asked to stop, None if it was not.
+    `stop`: the cause of the request to stop, None if there was none.
     """
     match frame:
         case CompleteFrame():
@@ -259,18 +261,18 @@ def _after_a_stop(frame: CancelFrame | ReleaseFrame, stop: Cause | None) -> Endi
         return Ending(Cancel(frame.lease))
     if isinstance(frame, ReleaseFrame) and isinstance(stop, Drained | HostPressed):
         return Ending(Release(frame.lease, stop))
-    raise NotUnderstood("a job was given up that nobody had asked to stop")
+    raise NotUnderstood("a job was given up without a request to stop")
 
 
 def _flow(flow: str) -> str:
     if not is_id(flow):
-        raise NotUnderstood("a flow has no such id")
+        raise NotUnderstood("the id of a flow is not valid")
     return flow
 
 
 def _why_at_cap(claimed: ClaimedJob) -> Cause:
     if not claimed.last_run:
-        raise NotUnderstood("a job that may go on has had its last run")
+        raise NotUnderstood("a last run was reported of a job that has more runs")
     return at_cap(claimed)
 
 
@@ -286,7 +288,7 @@ def _cause(error: Error, stop: Cause | None) -> Cause:
     if error is not None:
         return _raised(error)
     if stop is None:
-        raise NotUnderstood("a job stopped that nobody had asked to")
+        raise NotUnderstood("a job stopped without a request to stop")
     return stop
 
 
@@ -296,7 +298,7 @@ def _raised(error: RaisedRecord) -> Raised:
 
 def _soon(at: int) -> int:
     if at > time.time_ns() // 1000 + LONGEST_DELAY_US + _STEP_US:
-        raise NotUnderstood("a moment is further off than any delay")
+        raise NotUnderstood("a moment is further in the future than any delay")
     return at
 
 
@@ -304,13 +306,13 @@ def _wait(delay: int) -> timedelta:
     return timedelta(microseconds=delay) if delay else NO_DELAY
 
 
-# -- what is done
+# -- results
 
 _check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def check_complete(complete: Complete) -> None:
-    """Refuse a result that is no JSON, and counts that could not be added up."""
+    """Raise `NotUnderstood` for a result that is not JSON, or counts that cannot be added up."""
     _, result, secrets, counts = complete
     try:
         _check_json(result)
@@ -323,11 +325,11 @@ def check_complete(complete: Complete) -> None:
 
 
 def _check_odd_json(result: str) -> None:
-    """As `client.json_text` reads it, which takes NaN."""
+    """Check it as `payload.json_text` reads it, which accepts NaN."""
     try:
         json.loads(result)
     except (ValueError, RecursionError) as error:
-        raise NotUnderstood(f"a result is no JSON: {error}"[:500]) from None
+        raise NotUnderstood(f"a result is not JSON: {error}"[:500]) from None
 
 
 def _check_counts(counts: tuple[tuple[str, int], ...]) -> None:
@@ -339,4 +341,4 @@ def _check_counts(counts: tuple[tuple[str, int], ...]) -> None:
         try:
             checked_name(name, "the count")
         except InvalidOption:
-            raise NotUnderstood("a count has no such name") from None
+            raise NotUnderstood("the name of a count is not valid") from None

@@ -1,12 +1,12 @@
 """Frames: what supervisor, zygote and executors send each other, as length-prefixed msgpack.
 
-A frame is an array whose first element is its kind. Each kind is one struct, and each direction
-one union of them: a decoder takes the kinds of its direction and no others, with every value within
-bounds, or raises `NotUnderstood`. What the hot path sends by the thousand are the domain's own
-named tuples, which are encoded and decoded without a step in Python.
+A frame is an array whose first element is its kind. Each kind is one struct, and each direction is
+one union of kinds: a decoder accepts the kinds of its direction only, with every value within
+bounds, or raises `NotUnderstood`. The values that the hot path sends by the thousand are the
+domain's own named tuples, which are encoded and decoded without a step in Python.
 
-The length comes twice, the second time with every bit turned: what somebody else wrote into the
-socket is known for it at once, and is not taken for the length of a frame that never ends.
+The length comes twice, the second time with every bit inverted. So bytes that other code wrote into
+the socket are recognised at once, and are not taken for the length of a frame that never ends.
 """
 
 import socket
@@ -23,7 +23,7 @@ from limpet.domain.job import ClaimedJob
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Complete
 from limpet.worker.wire.bounds import (
-    MOST_LINES_EACH,
+    MOST_LINES_PER_REPORT,
     Amount,
     Id,
     Line,
@@ -40,17 +40,17 @@ from limpet.worker.wire.endings import CompleteFrame, EndingFrame, check_complet
 
 _HEADER = struct.Struct("<II")
 HEADER_BYTES: Final = _HEADER.size
-_TURNED = 0xFFFFFFFF
+_INVERTED = 0xFFFFFFFF
 _SHORTEST = 2  # an array, and its kind
-ANY_SIZE: Final = _TURNED
-# A frame of outcomes is split where it is larger than the one, and no other is larger than both.
+ANY_SIZE: Final = _INVERTED
+# A frame of completes larger than the first is split; no other frame is larger than both together.
 _BATCH_BYTES, _REST_BYTES = 256 * 1024, 1024 * 1024
 _MOST_EXECUTORS = 1_000_000
 LARGEST_NOTE_BYTES: Final = 8 * 1024
 LARGEST_ZYGOTE_BYTES: Final = 256 * 1024 * 1024
 
-# What is in the pipe of permits, once for each job that may start.
-PERMIT: Final = b"."
+# The byte in the pipe of start tokens, one for each job that may start.
+START_TOKEN: Final = b"."
 
 # The kinds of executor.
 LOOP: Final = "loop"
@@ -59,29 +59,29 @@ Kind: TypeAlias = Literal["loop", "lane"]
 KINDS: Final[tuple[Kind, ...]] = (LOOP, LANE)
 
 CauseRecord: TypeAlias = dict[str, str | int | float | bool | None]
-"""A cause as the timeline keeps it; see `domain.cause.cause_of`."""
+"""A cause as the timeline keeps it; `domain.cause.cause_of` reads it."""
 
 
 class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What is said at once."""
+    """One message between two processes of a worker."""
 
 
 # -- supervisor to executor
 
 
 class RunFrame(Frame, frozen=True, tag=1):
-    """Run these; `lost`: of some, the loss of which its hook is to hear."""
+    """Run these jobs; `losses`: by job, the loss with which its orphan hook must be called."""
 
     jobs: list[ClaimedJob]
-    lost: dict[str, CauseRecord]
+    losses: dict[str, CauseRecord]
 
 
 class RecallFrame(Frame, frozen=True, tag=2):
-    """Forget what has not started; answered by `RecalledFrame`."""
+    """Forget the jobs that have not started; answered by `RecalledFrame`."""
 
 
 class StopFrame(Frame, frozen=True, tag=3):
-    """Stop a job; `interrupt`: also where its code does not look by itself."""
+    """Stop a job; `interrupt`: even if its code does not check for it."""
 
     job: str
     token: int
@@ -90,7 +90,7 @@ class StopFrame(Frame, frozen=True, tag=3):
 
 
 class PingFrame(Frame, frozen=True, tag=4):
-    """Are you there? To an executor, and to the zygote."""
+    """A check that an executor or the zygote still answers."""
 
     number: int = 0
 
@@ -103,7 +103,7 @@ class EndFrame(Frame, frozen=True, tag=5):
 
 
 class ReadyFrame(Frame, frozen=True, tag=11):
-    """It can run jobs, or cannot start because of an error; said once."""
+    """Sent once: the executor can run jobs, or cannot start because of an error."""
 
     error: Reason = ""
 
@@ -113,11 +113,11 @@ class DoneFrame(Frame, frozen=True, tag=12):
 
 
 class RecalledFrame(Frame, frozen=True, tag=14):
-    """What had not started is forgotten."""
+    """The jobs that had not started are forgotten."""
 
 
 class PongFrame(Frame, frozen=True, tag=15):
-    """To a ping of that number; of the zygote, also that it has imported the app."""
+    """The answer to the ping of that number; the zygote also sends one when it is ready."""
 
     number: Whole = 0
 
@@ -127,11 +127,11 @@ class ReportFrame(Frame, frozen=True, tag=16):
 
     lease: Lease
     progress: tuple[Amount, Amount | None, Note] | None
-    lines: Annotated[list[tuple[Moment, Word, Line]], Meta(max_length=MOST_LINES_EACH)]
+    lines: Annotated[list[tuple[Moment, Word, Line]], Meta(max_length=MOST_LINES_PER_REPORT)]
 
 
 class UnfitFrame(Frame, frozen=True, tag=18):
-    """A job has changed the process for ever: it starts nothing more and is to be replaced."""
+    """A job has changed the process for good: it starts nothing more and must be replaced."""
 
     job: Id
     task: Place
@@ -139,7 +139,7 @@ class UnfitFrame(Frame, frozen=True, tag=18):
 
 
 class BlockedFrame(Frame, frozen=True, tag=17):
-    """On the pipe for notes: the job, where it is one, and the line that keep a loop busy."""
+    """Sent on the notes pipe: the line that keeps a loop busy, and its job where there is one."""
 
     job: Id | None
     where: Place
@@ -149,7 +149,7 @@ class BlockedFrame(Frame, frozen=True, tag=17):
 
 
 class ForkFrame(Frame, frozen=True, tag=21):
-    """Start an executor; four descriptors come beside it."""
+    """Start an executor; its four descriptors are sent with the frame."""
 
     executor: int
     kind: Kind
@@ -172,7 +172,7 @@ class SignalFrame(Frame, frozen=True, tag=23):
 
 
 class PlaceFrame(Frame, frozen=True, tag=30):
-    """Where the zygote is, once it has its own namespace."""
+    """The pid of the zygote in its own namespace, as the supervisor sees it."""
 
     pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
@@ -190,15 +190,16 @@ class RefusedFrame(Frame, frozen=True, tag=32):
 class DiedFrame(Frame, frozen=True, tag=33):
     """How an executor died.
 
-    `together`: how many died at once of a signal that the worker did not send, this one included.
-    `status`: as `os.wait` has it. `over`: its bytes, where they were too many. `frozen`: its
-    seconds, where it stood still. `by_kernel`: the kernel has ended processes for their memory.
+    `status`: as `os.wait` returns it. `memory_bytes`: its memory, if that was too much.
+    `stopped_seconds`: how long it was stopped, if that was too long. `by_kernel`: whether the
+    kernel has killed processes for want of memory. `together`: how many died at once of a signal
+    that the worker did not send, this one included.
     """
 
     executor: Whole
     status: Annotated[int, Meta(ge=0, le=0xFFFF)]
-    over: Whole
-    frozen: Amount
+    memory_bytes: Whole
+    stopped_seconds: Amount
     by_kernel: bool
     together: Annotated[int, Meta(ge=0, le=_MOST_EXECUTORS)]
 
@@ -215,8 +216,10 @@ class FailedFrame(Frame, frozen=True, tag=35):
 
 
 FromSupervisor: TypeAlias = RunFrame | RecallFrame | StopFrame | PingFrame | EndFrame
-Spoken: TypeAlias = ReadyFrame | RecalledFrame | PongFrame | ReportFrame | UnfitFrame | EndingFrame
-FromExecutor: TypeAlias = DoneFrame | Spoken
+SingleFrame: TypeAlias = (
+    ReadyFrame | RecalledFrame | PongFrame | ReportFrame | UnfitFrame | EndingFrame
+)
+FromExecutor: TypeAlias = DoneFrame | SingleFrame
 ToZygote: TypeAlias = ForkFrame | AdoptedFrame | KillFrame | SignalFrame | PingFrame
 FromZygote: TypeAlias = (
     PlaceFrame | CatalogFrame | RefusedFrame | DiedFrame | ChangedFrame | FailedFrame | PongFrame
@@ -227,10 +230,9 @@ F = TypeVar("F")
 
 
 class Decoder(Generic[F]):
-    """Reads the frames of one direction: the one place where they become values.
+    """Decodes the frames of one direction; only here do bytes become values.
 
-    What it gives back is whole: of a kind of that direction, with each value of its type and
-    within its bounds.
+    A decoded frame is of a kind of that direction, each value of its type and within its bounds.
     """
 
     def __init__(self, kinds: object, largest: int = ANY_SIZE) -> None:
@@ -242,12 +244,12 @@ class Decoder(Generic[F]):
         """The frame in a body; raises `NotUnderstood`."""
         try:
             frame: F = self._decode(body)
-        # No code of ours runs there: whatever is raised, it is for what is in the body.
+        # The decoder runs no code of ours: whatever it raises, the body is the reason.
         except Exception as error:
             raise NotUnderstood(f"{error}"[:500]) from None
         if isinstance(frame, DoneFrame):
             for complete in frame.completes:
-                # Of most jobs there is nothing to look at.
+                # Most jobs return None without secrets or counts: nothing to check.
                 if complete[1] != "null" or complete[2] or complete[3]:
                     check_complete(complete)
         elif isinstance(frame, CompleteFrame):
@@ -258,7 +260,7 @@ class Decoder(Generic[F]):
 
 
 def from_executor(payload_limit: int) -> Decoder[FromExecutor]:
-    """For what an executor says, whose results have no more bytes than that."""
+    """The decoder for the frames of an executor; `payload_limit`: the most bytes of a result."""
     return Decoder(FromExecutor, 2 * payload_limit + _BATCH_BYTES + _REST_BYTES)
 
 
@@ -271,26 +273,26 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def header(size: int) -> bytes:
-    """What goes before that many bytes."""
-    return _HEADER.pack(size, size ^ _TURNED)
+    """The header of a body of so many bytes."""
+    return _HEADER.pack(size, size ^ _INVERTED)
 
 
 def size_after(data: bytes | memoryview, at: int = 0) -> int:
-    """How many bytes come after a header; raises `msgspec.DecodeError` if it is none."""
-    size, turned = _HEADER.unpack_from(data, at)
-    if size ^ _TURNED != turned or size < _SHORTEST:
-        raise NotUnderstood("something else was written there")
+    """The size of the body after the header at `at`; raises `NotUnderstood` for other bytes."""
+    size, inverted = _HEADER.unpack_from(data, at)
+    if size ^ _INVERTED != inverted or size < _SHORTEST:
+        raise NotUnderstood("something else than a frame was written there")
     return int(size)
 
 
 def pack(frame: AnyFrame) -> bytes:
-    """A frame as it travels."""
+    """A frame as bytes, with its header."""
     body = _encoder.encode(frame)
     return header(len(body)) + body
 
 
 def pack_done(completes: list[Complete]) -> bytes:
-    """What is done, in as many frames as it takes for none to be larger than is allowed."""
+    """Completes as bytes, in as many frames as they need to stay within the largest size."""
     data = pack(DoneFrame(completes))
     if len(data) <= _BATCH_BYTES or len(completes) == 1:
         return data
@@ -299,7 +301,7 @@ def pack_done(completes: list[Complete]) -> bytes:
 
 
 def send(sock: socket.socket, frame: AnyFrame, descriptors: Sequence[int] = ()) -> None:
-    """Send a frame over a blocking socket, with descriptors beside it."""
+    """Send a frame over a blocking socket, together with descriptors."""
     data = pack(frame)
     if descriptors:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
@@ -313,11 +315,11 @@ class Splitter(Generic[F]):
     def __init__(self, decoder: Decoder[F]) -> None:
         self._decoder = decoder
         self._rest = b""
-        self._parts: list[bytes] = []  # of a frame that comes in many pieces
+        self._parts: list[bytes] = []  # the pieces of a frame that is not complete
         self._missing = 0
 
     def feed(self, data: bytes) -> Iterator[F]:
-        """Each whole frame of what has come so far; raises `NotUnderstood` for what is none."""
+        """Take bytes; yield each complete frame; raises `NotUnderstood` for what is no frame."""
         if self._missing > len(data):
             self._parts.append(data)
             self._missing -= len(data)
@@ -341,12 +343,12 @@ class Splitter(Generic[F]):
 
     @property
     def has_part(self) -> bool:
-        """Whether a frame has begun to come whose end has not."""
+        """Whether a frame has arrived in part."""
         return bool(self._rest)
 
 
 class Channel(Generic[F]):
-    """Frames over a blocking socket, and the descriptors that came beside them."""
+    """Frames over a blocking socket, and the descriptors that came with them."""
 
     def __init__(self, sock: socket.socket, decoder: Decoder[F]) -> None:
         self.sock = sock

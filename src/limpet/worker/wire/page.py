@@ -1,7 +1,7 @@
-"""The page: until when the lease certainly holds, for every process of a session to see.
+"""The page: memory that shows every process of a session until when the lease certainly holds.
 
-The supervisor maps it for writing and then seals it, so that whoever maps it later can only read.
-Standard library only, because the guardian imports it.
+The supervisor maps the page for writing and then seals it, so that a process that maps it later can
+only read. Imports only the standard library and host, because the guardian imports it.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ _SIZE = mmap.PAGESIZE
 _F_SEAL_FUTURE_WRITE = 0x10
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
-_MOMENT, _TICK = 0, 1
+_LEASE_ENDS_AT, _ALIVE_AT = 0, 1
 
 
 def now() -> int:
-    """Microseconds on the clock of leases (BOOTTIME)."""
+    """The present moment on the clock of leases (BOOTTIME), in microseconds."""
     return time.clock_gettime_ns(_BOOT_CLOCK) // 1000
 
 
@@ -38,38 +38,38 @@ def create() -> int:
 
 
 class Page:
-    """The page as a process sees it; times are microseconds of BOOTTIME."""
+    """The page as a process sees it; moments are microseconds of BOOTTIME."""
 
     def __init__(self, descriptor: int, *, writable: bool = False) -> None:
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
         self._map = mmap.mmap(descriptor, _SIZE, mmap.MAP_SHARED, protection)
-        # Whole words, so that a reader never sees half of a moment.
+        # Machine words, which are written at once: a reader never sees half of a moment.
         self._words = memoryview(self._map).cast("Q")
         if writable and LINUX:
             seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
-            # Kernels before 5.1 do not know the seal; then the page is only not given away.
+            # Kernels before 5.1 lack the seal; there the page is safe only because it stays here.
             with contextlib.suppress(OSError):
                 fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals | fcntl.F_SEAL_SEAL)
 
     @property
-    def moment(self) -> int:
+    def lease_ends_at(self) -> int:
         """Until when the lease certainly holds; 0 before the session is registered."""
-        return self._words[_MOMENT]
+        return self._words[_LEASE_ENDS_AT]
 
-    @moment.setter
-    def moment(self, value: int) -> None:
-        self._words[_MOMENT] = value
+    @lease_ends_at.setter
+    def lease_ends_at(self, value: int) -> None:
+        self._words[_LEASE_ENDS_AT] = value
 
     @property
-    def tick(self) -> int:
-        """When the supervisor was last seen to run."""
-        return self._words[_TICK]
+    def alive_at(self) -> int:
+        """When the supervisor last showed that it runs."""
+        return self._words[_ALIVE_AT]
 
-    @tick.setter
-    def tick(self, value: int) -> None:
-        self._words[_TICK] = value
+    @alive_at.setter
+    def alive_at(self, value: int) -> None:
+        self._words[_ALIVE_AT] = value
 
     @property
     def over(self) -> bool:
-        """Whether the lease may have passed to another."""
-        return 0 < self.moment <= now()
+        """Whether the lease has ended, so that others may run its jobs."""
+        return 0 < self.lease_ends_at <= now()

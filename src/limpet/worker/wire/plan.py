@@ -11,15 +11,15 @@ VARIABLE = "LIMPET_PLAN"
 _ORDER = "LIMPET_ORDER"
 
 
-# How a supervisor says to the guardian, and the worker to its caller, what should come next.
+# Exit codes of a supervisor, and of a worker: done, cannot be used like this, start anew.
 DONE, WRONG_USAGE, ANEW = 0, 2, 75
 
 
 class Plan(NamedTuple):
-    """What the processes of a worker share; times are seconds.
+    """What the processes of a worker share.
 
-    `url`: a store that the command line names; else the app's own. `name`: that of the worker, also
-    where the settings give it none.
+    `url`: the store that the command line names; None for the app's own. `name`: the name of the
+    worker, also where the settings give none.
     """
 
     app: str
@@ -31,56 +31,56 @@ class Plan(NamedTuple):
     debug: bool = False
 
     @property
-    def renewal(self) -> float:
+    def renewal_seconds(self) -> float:
         """Seconds between two renewals."""
         return self.settings.lease / 5
 
     @property
-    def margin(self) -> float:
-        """How long before the lease ends everything must have stopped."""
+    def margin_seconds(self) -> float:
+        """How long before the end of the lease everything must have stopped."""
         return max(1.0, self.settings.lease / 10)
 
     @property
-    def frozen(self) -> float:
+    def freeze_seconds(self) -> float:
         """How long a process may stand still before the kernel ends it."""
         return self.settings.lease / 4
 
     @property
-    def deaf(self) -> float:
-        """How long the zygote may leave a question unanswered."""
-        return max(self.frozen, 1.0)
+    def ping_timeout_seconds(self) -> float:
+        """How long the zygote may leave a ping unanswered."""
+        return max(self.freeze_seconds, 1.0)
 
     @property
     def queues_in_words(self) -> str:
-        """Which queues are served, as the log says it."""
+        """The queues that are served, as the log shows them."""
         if not (queues := self.settings.queues):
             return "all queues"
         return ", ".join(f"{name}={most}" if most else name for name, most in queues.items())
 
     def environment(self, order: Mapping[str, Any] | None = None) -> dict[str, str]:
-        """The variables in which a process of the worker finds this plan, and its own order."""
+        """The variables that carry this plan, and the process's own order, to a new process."""
         plan = {**self._asdict(), "settings": self.settings._asdict()}
         variables = {VARIABLE: json.dumps(plan)}
         return variables if order is None else {**variables, _ORDER: json.dumps(order)}
 
 
 def from_environment() -> Plan:
-    """The plan of this process; taken out, because what a job starts is not part of the worker."""
+    """The plan of this process; removed, because programs that jobs start must not inherit it."""
     known: dict[str, Any] = json.loads(os.environ.pop(VARIABLE))
     return Plan(**{**known, "settings": WorkerSettings(**known["settings"])})
 
 
 def order_from_environment() -> dict[str, Any]:
-    """What this process in particular was asked to do; taken out like the plan."""
+    """What this process in particular was asked to do; removed like the plan."""
     known: dict[str, Any] = json.loads(os.environ.pop(_ORDER))
     return known
 
 
 class Order(NamedTuple):
-    """What the supervisor gives a zygote: descriptors, and how to start.
+    """What the supervisor gives to a zygote: descriptors, and how to start.
 
-    `spawn`: the app has threads, so it is not imported here. `contained`: this process is already
-    PID 1 of its own namespace. `sources`: what the code looked like before it was imported.
+    `spawn`: the app has threads, so the zygote does not import it. `contained`: the zygote is
+    already PID 1 of its own namespace. `sources`: the digest of the code before its import.
     """
 
     channel: int

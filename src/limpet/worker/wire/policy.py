@@ -1,7 +1,7 @@
-"""The policies of a job, retry and relaunch, and what becomes of an attempt by them.
+"""The retry and relaunch policies of a job, and how they end an attempt.
 
-What travels with the job is known everywhere; what only the registered task can say, only where
-the user's code is.
+The part of a policy that travels with the job is known everywhere. The part that is code of the
+registered task is known only in the executor.
 """
 
 import random
@@ -22,7 +22,7 @@ from limpet.domain.transition import Cancel, Fail, Release
 
 
 def policy_of(options: str, registered: Retry | None) -> Retry:
-    """The retry policy that travels with a job, with what only code can say."""
+    """The retry policy that travels with a job, completed by the code of the registered one."""
     if options == "{}":
         return registered or Retry()
     record = msgspec.json.decode(options).get("retry")
@@ -30,7 +30,7 @@ def policy_of(options: str, registered: Retry | None) -> Retry:
 
 
 def relaunch_of(options: str, registered: Relaunch | None) -> Relaunch | None:
-    """As `policy_of`, of the other chances that a failed job gets."""
+    """The relaunch policy of a job, put together like its retry policy."""
     if "relaunch" not in options:
         return registered
     record = msgspec.json.decode(options).get("relaunch")
@@ -44,7 +44,7 @@ def judged(
     registered: Retry | None,
     relaunch: Relaunch | None = None,
 ) -> Ending:
-    """How the attempt of a job ends that raised."""
+    """How an attempt that raised ends."""
     policy = policy_of(claimed.options, registered)
     failures = claimed.counters.failures
     now = time.time_ns() // 1000
@@ -61,7 +61,7 @@ def judged(
 def _wait_for_relaunch(
     claimed: ClaimedJob, error: BaseException, registered: Relaunch | None, now: int
 ) -> timedelta | None:
-    """How long until a failed job gets another chance, unless that is after its deadline."""
+    """How long until a failed job is relaunched; None if never, or only after its deadline."""
     policy = relaunch_of(claimed.options, registered)
     relaunches = claimed.round - 1 - claimed.reopened
     wait = policy.wait_after(relaunches, error) if policy is not None else None
@@ -78,7 +78,7 @@ def stopped(
     registered: Retry | None,
     relaunch: Relaunch | None = None,
 ) -> Ending:
-    """The same of one that was asked to stop, and did or was ended."""
+    """How an attempt ends that was requested to stop and stopped, or was ended."""
     match cause:
         case Requested():
             return Ending(Cancel(claimed.lease))

@@ -1,7 +1,7 @@
 """The answers to the requests of tasks: values of the domain, or an error that a task may get.
 
 An answer is `[value]` or `[kind, message, facts]`. Causes travel as the timeline keeps them,
-because which class they are is not in their fields.
+because the fields of a cause do not show its class.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from limpet.worker.wire.task_requests import REQUESTS, Request
 
 LARGEST_ANSWER_BYTES: Final = 1 << 30
 
-# Every error that a verb can raise, and what it knows beside its sentence.
+# Every error that a verb can raise, and its attributes.
 ERRORS: Final[dict[type[LimpetError], tuple[str, ...]]] = {
     errors.InvalidOption: (),
     errors.UnknownTask: (),
@@ -79,23 +79,23 @@ def answer_bytes(value: Any) -> bytes:
     if len(body) > LARGEST_ANSWER_BYTES:
         raise StoreUnavailable(
             f"the answer would be {len(body):,} bytes, and a task gets at most "
-            f"{LARGEST_ANSWER_BYTES:,} at once; ask for fewer jobs at a time."
+            f"{LARGEST_ANSWER_BYTES:,} at once; request fewer jobs at a time."
         )
     return body
 
 
 def refusal_bytes(error: LimpetError) -> bytes:
-    """An error as it travels: as the nearest of its classes that a task may get."""
-    kind = next((each for each in type(error).__mro__ if each in ERRORS), StoreUnavailable)
+    """An error as it travels: as the nearest of its base classes that a task may get."""
+    kind = next((base for base in type(error).__mro__ if base in ERRORS), StoreUnavailable)
     facts = {name: getattr(error, name) for name in ERRORS[kind]}
     message = str(error).encode("utf-8", "replace").decode()
     return bytes(_encode(Refusal(kind.__name__, message, facts)))
 
 
 def _plain(value: Any) -> Any:
-    """The same, with every cause as the timeline keeps it."""
+    """The value, with every cause as the timeline keeps it."""
     if isinstance(value, Job | Event | Session):
-        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         name = _CAUSE_OF[type(value)]
         cause = fields[name]
         return {**fields, name: None if cause is None else cause.record()}
@@ -110,7 +110,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_answer(kind: type[Request], body: bytes) -> Any:
-    """What the supervisor answered to such a request; raises the error where it is one."""
+    """The supervisor's answer to a request of this kind; raises the error if it is one."""
     try:
         if body[:1] == b"\x93":
             error = _error_of(_refusal.decode(body))
@@ -118,7 +118,9 @@ def read_answer(kind: type[Request], body: bytes) -> Any:
             (value,) = _DECODERS[kind].decode(body)
             return _restored(kind.answer, value)
     except (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError) as garbled:
-        error = StoreUnavailable(f"the supervisor's answer to {kind.verb()}: {garbled}")
+        error = StoreUnavailable(
+            f"the supervisor's answer to {kind.verb()} cannot be read: {garbled}"
+        )
     raise error
 
 
@@ -148,7 +150,7 @@ def _list_of(kind: type) -> Any:
 
 _SENT: Final[dict[type, type[msgspec.Struct]]] = {
     Job: _as_sent(Job),
-    Event: _as_sent(Event, event=str),  # of a newer version, a name that this one does not know
+    Event: _as_sent(Event, event=str),  # a newer version may send a name unknown to this one
     Session: _as_sent(Session),
 }
 _PAGE: Final = msgspec.defstruct(
@@ -170,7 +172,7 @@ def _jobs(sent: Any) -> tuple[Job, ...]:
     return tuple(_domain(job, Job) for job in sent)
 
 
-# Answers in which there are causes: as what they travel, and how they are read.
+# Answers that contain causes: the type as which each travels, and the function that reads it.
 _WITH_CAUSES: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
     Job | None: (_SENT[Job] | None, lambda sent: None if sent is None else _domain(sent, Job)),
     JobList: (_PAGE, lambda sent: JobList(_jobs(sent.jobs), sent.cursor)),

@@ -1,8 +1,8 @@
 """Bounds of what a task may send in a request, for every type that a request is made of.
 
-A request is made of the domain's own types, which say what a field is, and not how large it may
-be. `bounded` builds the same type with bounds in every text, number and list, so that none is
-without one: those of `FIELDS`, or else those of its type.
+A request is made of the domain's own types, which say what a field is, but not how large it may be.
+`bounded` builds the same type with bounds for every text, number and list: those in `FIELDS`, or
+else those of the field's type.
 """
 
 import dataclasses
@@ -38,14 +38,14 @@ from limpet.domain.schedule import Schedule, Timing
 from limpet.storage.contract.bounds import MOST_PER_BATCH
 from limpet.storage.contract.store import CHUNK
 
-# A request is read into memory as a whole. Many large jobs are sent as several requests, and each
-# has room in one (`storage.bounds.batches`), unless its arguments alone come to more.
+# A request is read into memory as a whole. Many large jobs are sent as several requests. Each job
+# fits into one (`storage.contract.bounds.batches`), unless its arguments alone are larger.
 LARGEST_REQUEST_BYTES: Final = 4 * MOST_PER_BATCH + (1 << 20)
 LONGEST_TEXT: Final = 64 * 1024
 
 _ID = Meta(pattern=r"^[0-7][0-9a-v]{25}\Z")
 _NAME = Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}\Z")
-# As a user may type it who looks for a job or a queue that is not there.
+# An id or a name that a user typed: it may be that of nothing, or not valid at all.
 _SOUGHT = Meta(max_length=1_000)
 _KEY = Meta(min_length=1, max_length=LONGEST_KEY, pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")
 _COUNT = Meta(ge=1, le=MOST)
@@ -72,8 +72,8 @@ _INT64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _FINITE = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
 FIELDS: Final[dict[tuple[type, str], Any]] = {
-    # Ids and names of a thousand jobs are checked together, in `task_requests`: a pattern for each
-    # of them would take most of the time of a request.
+    # `task_requests` checks the ids and names of all jobs together: a pattern for each of a
+    # thousand would take most of the time of a request.
     (NewJob, "id"): Annotated[str, Meta(min_length=26, max_length=26)],
     (NewJob, "task"): Sought,
     (NewJob, "args"): LargeText,
@@ -93,7 +93,7 @@ FIELDS: Final[dict[tuple[type, str], Any]] = {
     (Rules, "unique_for"): Period | None,
     (Rules, "children"): Natural,
     (Rate, "count"): Count,
-    (Rate, "period"): Period,
+    (Rate, "period_us"): Period,
     (Rate, "burst"): Count,
     (QueueRules, "concurrency"): Count | None,
     (QueueRules, "weight"): Annotated[int, Meta(ge=1, le=HEAVIEST_WEIGHT)] | None,
@@ -106,7 +106,7 @@ FIELDS: Final[dict[tuple[type, str], Any]] = {
     (Timing, "cron"): Annotated[str, Meta(max_length=1_000)] | None,
     (Timing, "tz"): Annotated[str, Meta(max_length=100)],
     (Timing, "jitter"): _Wait,
-    # Names that begin with "limpet:" are Limpet's own.
+    # Ids that begin with "limpet:" are Limpet's own.
     (Schedule, "id"): Annotated[
         str, Meta(pattern=r"^(?!limpet:)[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}\Z")
     ],
@@ -124,7 +124,7 @@ _NEED_NONE = (bool, type(None))
 
 @cache
 def bounded(kind: Any) -> Any:
-    """The same type with bounds in all its parts; one that is `Annotated` has its own."""
+    """The type with bounds in all its parts; an `Annotated` type keeps its own bounds."""
     origin, parts = get_origin(kind), get_args(kind)
     if kind in _OF_TYPE:
         return _OF_TYPE[kind]
@@ -163,7 +163,7 @@ def _class(kind: Any, **changed: Any) -> Any:
             array_like=config.array_like, forbid_unknown_fields=True, kw_only=False,
         )  # fmt: skip
     required = {
-        each.name for each in dataclasses.fields(kind) if each.default is dataclasses.MISSING
+        field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING
     }
     return msgspec.defstruct(
         kind.__name__,
@@ -174,11 +174,11 @@ def _class(kind: Any, **changed: Any) -> Any:
 
 
 def _with_defaults(kind: type[msgspec.Struct], fields: list[tuple[str, Any]]) -> Any:
-    required = {each.name for each in msgspec.structs.fields(kind) if each.required}
+    required = {field.name for field in msgspec.structs.fields(kind) if field.required}
     return [(name, of) if name in required else (name, of, None) for name, of in fields]
 
 
-# The job of a schedule has no id, which each tick gives it, and times that count from the tick.
+# The job of a schedule has no id, because each tick makes one; its moments count from the tick.
 FIELDS[Schedule, "job"] = _class(
     NewJob,
     id=Literal[""],

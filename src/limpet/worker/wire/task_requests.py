@@ -1,8 +1,8 @@
 """The requests that a task may send to the supervisor: one struct for each verb, and its answer.
 
-This is the only table of them. A request has the parameters of its verb (`storage.base`), with the
-same names in the same order; its tag is the verb. `read_request` is the only way from bytes to a
-request: types and bounds first, then what no type can say. Nothing acts on a request before.
+This is the only table of requests. A request has the parameters of its verb (`storage.contract`),
+with the same names in the same order; its tag is the verb. `read_request` is the only way from
+bytes to a request: it checks types and bounds first, then what types cannot express.
 """
 
 from operator import attrgetter
@@ -42,11 +42,11 @@ Caps: TypeAlias = dict[Name, Natural]
 
 
 class RequestInvalid(ValueError):
-    """What came is no request, or one that is out of bounds."""
+    """The bytes are no request, or a request out of bounds."""
 
 
 class Request(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """What a task asks of the store."""
+    """One call of a verb of the store by a task."""
 
     answer: ClassVar[Any]
 
@@ -57,12 +57,12 @@ class Request(msgspec.Struct, array_like=True, forbid_unknown_fields=True, froze
 
     @property
     def holder(self) -> Lease | None:
-        """The attempt for which it speaks, where it names one."""
+        """The lease of the attempt that sends it, where the request carries one."""
         fence: Lease | None = getattr(self, "fence", None)
         return fence
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the verb is called with."""
+        """The positional and keyword arguments of the verb."""
         return msgspec.structs.astuple(self), {}
 
 
@@ -82,7 +82,7 @@ class EnqueueRequest(Request, tag="enqueue", frozen=True):
 
 
 class StageRequest(Request, tag="stage", frozen=True):
-    """The store does not ask who stages; the supervisor does."""
+    """The store does not check the lease of who stages; the supervisor does."""
 
     flow: JobId
     place: Chunks
@@ -279,7 +279,7 @@ for _kind in REQUESTS.values():
     _any_request = _kind if _any_request is None else _any_request | _kind
     _any_bounded = bounded(_kind) if _any_bounded is None else _any_bounded | bounded(_kind)
 _typed = msgspec.msgpack.Decoder(_any_request)
-# What passes this is within bounds, and is read again as the domain's own types.
+# Checks the bounds; a request that passes is decoded again, into the domain's own types.
 _within_bounds = msgspec.msgpack.Decoder(_any_bounded)
 _MISFITS = (msgspec.MsgspecError, LimpetError, ValueError, RecursionError)
 _options = msgspec.json.Decoder(dict[str, Any])
@@ -290,10 +290,9 @@ _ID, _TASK, _QUEUE, _ARGUMENTS, _OPTIONS, _RULES = map(
 
 
 def request_bytes(request: Request) -> bytes:
-    """A request as it travels, for one who sends it; raises `RequestInvalid`, as the other side
-    would find it.
+    """A request as bytes; raises `RequestInvalid` where the supervisor would refuse it.
 
-    An honest task that passes nonsense to the store must get an error, and not lose its process.
+    An honest task that passes nonsense to the store must get an error, not lose its executor.
     """
     try:
         body: bytes = _encode(request)
@@ -313,7 +312,7 @@ def request_bytes(request: Request) -> bytes:
 
 
 def read_request(body: bytes) -> Request:
-    """The request in these bytes; raises `RequestInvalid` for all others."""
+    """The request in these bytes; raises `RequestInvalid` if they are none."""
     try:
         _within_bounds.decode(body)
         request: Request = _typed.decode(body)
@@ -324,12 +323,12 @@ def read_request(body: bytes) -> Request:
 
 
 def _check(request: Request) -> None:
-    """What a type cannot say of a value."""
+    """Check what types cannot express."""
     match request:
         case EnqueueRequest() | StageRequest():
             _check_new_jobs(request.jobs)
         case PutScheduleRequest():
-            _check_jobs([request.schedule.job])  # its timing: where ticks are reckoned
+            _check_jobs([request.schedule.job])  # the timing is checked where ticks are computed
         case TriggerRequest():
             _check_new_jobs([request.job])
         case LimitQueueRequest():
@@ -350,7 +349,7 @@ def _check_new_jobs(jobs: list[NewJob]) -> None:
 
 
 def _check_jobs(jobs: list[NewJob]) -> None:
-    """Most jobs of a request have these in common."""
+    """Check each distinct value once: most jobs of a request have the same ones."""
     for name in {*map(_TASK, jobs), *map(_QUEUE, jobs)}:
         checked_name(name)
     for arguments in {*map(_ARGUMENTS, jobs)} - {"{}"}:
@@ -362,8 +361,10 @@ def _check_jobs(jobs: list[NewJob]) -> None:
 
 
 def _check_rate(rate: Rate | None) -> None:
-    """Stores multiply its numbers, so a burst brings together no more than the longest time."""
+    """Check that the products which stores compute of a rate stay within the longest duration."""
     if rate is not None and not (
-        rate.count <= rate.period and rate.burst * rate.step <= request_bounds.LONGEST_US
+        rate.count <= rate.period_us and rate.burst * rate.step_us <= request_bounds.LONGEST_US
     ):
-        raise RequestInvalid(f"no rate is {rate.count} in {rate.period} µs, {rate.burst} at once")
+        raise RequestInvalid(
+            f"a rate of {rate.count} in {rate.period_us} µs, {rate.burst} at once, is not possible"
+        )

@@ -193,7 +193,7 @@ def test_version_1_whose_use_is_counted_elsewhere_still_tells_that_it_is_held_up
 
     reading = after_a_second(tree, use)
     assert (reading.cores, reading.cpu_raw, reading.throttled) == (0.5, None, 90)
-    assert "CPU not known: /jobs does not tell what it uses" in reading.source
+    assert "CPU not known: /jobs does not show what it uses" in reading.source
 
 
 def test_version_1_on_a_host_has_its_groups_below_the_mount(tree: MachineTree) -> None:
@@ -262,8 +262,8 @@ def test_a_limit_whose_use_is_not_told_leaves_the_use_unknown(tree: MachineTree)
     reading = after_a_second(tree)
     assert (reading.cores, reading.memory_total) == (1.5, 2 * GIB)
     assert reading.cpu_raw is reading.cpu_ema is reading.memory_free is None
-    assert "CPU not known: / does not tell what it uses" in reading.source
-    assert "memory not known: / does not tell what it uses" in reading.source
+    assert "CPU not known: / does not show what it uses" in reading.source
+    assert "memory not known: / does not show what it uses" in reading.source
 
 
 def test_without_memory_stat_cached_files_count_as_used_and_it_says_so(tree: MachineTree) -> None:
@@ -280,7 +280,7 @@ def test_a_kernel_that_tells_no_pressure_is_said_to(tree: MachineTree) -> None:
     reading = after_a_second(tree)
     assert reading.pressure.memory is None
     assert reading.source == (
-        "host; pressure not known: the kernel does not tell it of cpu, memory, io"
+        "host; pressure not known: the kernel does not report it for cpu, memory, io"
     )
 
 

@@ -35,12 +35,12 @@ def worker(tree: MachineTree, session: str, zygote: int) -> None:
 
 
 def memory(found: Trees) -> dict[tuple[str, int], int]:
-    return {(each.session, each.pid): each.memory // PAGE for each in found.trees}
+    return {(each.session, each.pid): each.memory_bytes // PAGE for each in found.trees}
 
 
 def own(tree: MachineTree) -> dict[int, int]:
     found = SessionTrees(str(tree)).sample(0)
-    return {each.pid: each.own // PAGE for each in found.trees}
+    return {each.pid: each.own_bytes // PAGE for each in found.trees}
 
 
 def test_executors_of_all_workers_are_found_with_everything_below_them(tree: MachineTree) -> None:
@@ -59,7 +59,7 @@ def test_cpu_is_that_since_the_last_look(tree: MachineTree) -> None:
     tree.process(102, 100, ticks=TICK, mark="s1", image=100)
     tree.process(103, 101, ticks=TICK // 2, mark="s1")
     found = trees.sample(2 * SECOND)
-    assert {each.pid: each.cpu for each in found.trees} == {101: 25, 102: 50}
+    assert {each.pid: each.cpu_percent for each in found.trees} == {101: 25, 102: 50}
     assert found.ended == {"s1": 0}
 
 
@@ -79,7 +79,7 @@ def test_one_that_began_since_the_last_look_counts_from_its_beginning(tree: Mach
     trees.sample(0)
     tree.process(104, 100, ticks=TICK, mark="s1", image=100)
     found = trees.sample(SECOND)
-    assert {each.pid: each.cpu for each in found.trees}[104] == 100
+    assert {each.pid: each.cpu_percent for each in found.trees}[104] == 100
 
 
 def test_process_that_another_adopted_stays_with_its_executor(tree: MachineTree) -> None:
@@ -179,7 +179,7 @@ def test_real_process_is_found_by_its_mark_cheaply(command: "subprocess.Popen[by
     found = trees.sample(SECOND)
     (mine,) = (each for each in found.trees if each.session == "session-of-the-test")
     assert mine.pid == command.pid
-    assert 64 << 20 < mine.own < 128 << 20
+    assert 64 << 20 < mine.own_bytes < 128 << 20
     looks = 20
     before = time.process_time()
     for at in range(looks):

@@ -12,7 +12,7 @@ from limpet.storage.sqlite.schema import apply
 
 PACKAGE = "limpet.storage.sqlite"
 # These read everything: asked for by a person, or once in a long time, where something is broken.
-WHOLE = {"invariants", "mend"}
+WHOLE = {"invariants", "repair_store"}
 STATEMENTS = [
     (verb, name)
     for verb in (each.removesuffix(".sql") for each in names(PACKAGE, "sql"))
@@ -46,8 +46,8 @@ def test_no_statement_reads_all_jobs(connection: apsw.Connection, verb: str, nam
         ("inspect", "jobs"),
         ("cargo", "counts"),
         ("cargo", "forget_lines"),
-        ("furniture", "keys"),
-        ("furniture", "forget_keys"),
+        ("moved_settings", "keys"),
+        ("moved_settings", "forget_keys"),
         ("settle", "tied"),
     }
 

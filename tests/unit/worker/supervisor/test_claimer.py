@@ -72,8 +72,8 @@ def claimer_of(line: Line) -> Claimer:
     def promote() -> None:
         line.promotions += 1
 
-    services = SimpleNamespace(report=report, told=lambda batch: None, promote_now=promote)
-    placement = SimpleNamespace(room=lambda kind: (0, 5, True), suspect_room=lambda: 1)
+    services = SimpleNamespace(report=report, acknowledged=lambda batch: None, promote_now=promote)
+    placement = SimpleNamespace(free_places=lambda kind: (0, 5, True), suspect_places=lambda: 1)
     page: Any = None
     heart = SimpleNamespace(beat_soon=lambda: None)
 

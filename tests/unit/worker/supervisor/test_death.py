@@ -57,5 +57,7 @@ def test_a_zygote_counts_as_killed_however_it_ended(
     code: int | None, number: int | None, words: str
 ) -> None:
     killed = WorkerKilled(number, "zygote")
-    assert death.of_zygote(code, deaf=2.5) == (WorkerFrozen(2.5) if code is None else killed)
+    assert death.of_zygote(code, silent_seconds=2.5) == (
+        WorkerFrozen(2.5) if code is None else killed
+    )
     assert death.of_zygote_in_words(code) == words

@@ -29,7 +29,7 @@ class Place:
         self.bell = PipeBell()
         self.rings = 0
         self.made: list[str] = []
-        self.exchanger.hear(self.bell, self._rang)
+        self.exchanger.listen(self.bell, self._rang)
 
     def _rang(self) -> None:
         self.rings += 1

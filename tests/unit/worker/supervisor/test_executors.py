@@ -23,7 +23,7 @@ from limpet.worker.wire.plan import ANEW, Plan
 
 
 class Moving:
-    """A crew whose zygote says that it goes on as another process."""
+    """Executors whose zygote reports that it goes on as another process."""
 
     def __init__(self, processes: list["subprocess.Popen[bytes]"]) -> None:
         self.old, self.new = processes
@@ -36,12 +36,12 @@ class Moving:
             on_zygote_death=self.deaths.append,
             on_garbled_zygote=self.garbled.append,
         )
-        self.crew = Executors(Plan("shop:app"), "s", 0, 0, listener)
-        self.crew._channel, self.zygote = socket.socketpair()
-        for sock in (self.crew._channel, self.zygote):
+        self.executors = Executors(Plan("shop:app"), "s", 0, 0, listener)
+        self.executors._channel, self.zygote = socket.socketpair()
+        for sock in (self.executors._channel, self.zygote):
             sock.setblocking(False)
-        self.crew._pid, self.crew._expects_place = self.old.pid, True
-        asyncio.get_running_loop().add_reader(self.crew._channel, self.crew._hear_zygote)
+        self.executors._pid, self.executors._expects_place = self.old.pid, True
+        asyncio.get_running_loop().add_reader(self.executors._channel, self.executors._read_zygote)
 
     def say(self, frame: frames.FromZygote) -> None:
         self.zygote.sendall(frames.pack(frame))
@@ -52,8 +52,8 @@ class Moving:
         return frame
 
     def close(self) -> None:
-        asyncio.get_running_loop().remove_reader(self.crew._channel)
-        self.crew._channel.close()
+        asyncio.get_running_loop().remove_reader(self.executors._channel)
+        self.executors._channel.close()
         self.zygote.close()
 
 
@@ -85,14 +85,14 @@ def test_a_zygote_that_leaves_late_is_followed_and_keeps_nothing_else_from_runni
         longest = 0.0
         for _ in range(70):  # longer than the half second that was allowed once
             await asyncio.sleep(0.01)
-            moving.crew.reap()
+            moving.executors.reap()
             longest, since = max(longest, loop.time() - since), loop.time()
         assert longest < 0.4 * crowded()
         assert (moving.garbled, moving.deaths) == ([], [])
         assert moving.old.stdin is not None
         moving.old.stdin.close()
         assert await moving.adopted() == frames.AdoptedFrame()
-        assert moving.crew._pid == moving.new.pid
+        assert moving.executors._pid == moving.new.pid
         assert (moving.garbled, moving.deaths) == ([], [])
         moving.close()
 
@@ -102,7 +102,7 @@ def test_a_zygote_that_leaves_late_is_followed_and_keeps_nothing_else_from_runni
 def test_a_zygote_that_never_leaves_costs_a_session_and_not_the_worker(
     children: list["subprocess.Popen[bytes]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Plan, "deaf", 0.05)
+    monkeypatch.setattr(Plan, "ping_timeout_seconds", 0.05)
 
     async def body() -> None:
         moving = Moving(children)
@@ -126,7 +126,7 @@ def test_a_zygote_cannot_go_on_as_what_is_no_child_of_ours(
         moving.old.stdin.close()
         while not moving.garbled:
             await asyncio.sleep(0.001)
-        assert "cannot be where it says" in str(moving.garbled[0])
+        assert "not the process that it named" in str(moving.garbled[0])
         moving.close()
 
     run(body())

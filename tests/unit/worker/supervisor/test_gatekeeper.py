@@ -230,8 +230,8 @@ def test_another_worker_takes_over_when_the_monitor_is_gone(machine: Machine) ->
                 assert session_of(machine) == "s1"
                 tasks[0].cancel()
                 await asyncio.sleep(0.02)
-                assert first._post is not None
-                first._post.close()  # as the kernel does when its process ends
+                assert first._monitor_lock is not None
+                first._monitor_lock.close()  # as the kernel does when its process ends
                 await until(lambda: session_of(machine) == "s2")
 
     asyncio.run(live())

@@ -38,9 +38,9 @@ def beat(seq: int, answered: int) -> tuple[int, int]:
     ledger.answered_exchanges = answered
     heart = Heartbeat(SessionScope(Plan("app"), "s", page, line, ledger))
     heart.registered(now() - 1_000_000)
-    before = page.moment
+    before = page.lease_ends_at
     asyncio.run(heart._beat())
-    return before, page.moment
+    return before, page.lease_ends_at
 
 
 def test_a_renewal_prolongs_the_lease() -> None:
@@ -79,7 +79,7 @@ def test_a_line_that_is_too_slow_for_the_lease_is_said_once(
 
     async def beat_often() -> None:
         for _ in range(30):
-            page.moment = now() + 60_000_000
+            page.lease_ends_at = now() + 60_000_000
             await heart._beat()
 
     asyncio.run(beat_often())

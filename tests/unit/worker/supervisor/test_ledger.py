@@ -42,9 +42,9 @@ def test_what_the_store_could_not_note_as_begun_is_said_again() -> None:
     ledger = Ledger()
     ledger.take([claimed(LEASE)])
     ledger.holds[LEASE.job].begun = True
-    assert ledger.tell_begun() == [LEASE]
-    assert ledger.tell_begun() == []
-    ledger.tell_again([LEASE._replace(token=2), LEASE._replace(job="2" * 26)])
-    assert not ledger.has_begun
-    ledger.tell_again([LEASE])
-    assert ledger.tell_begun() == [LEASE]
+    assert ledger.next_begun() == [LEASE]
+    assert ledger.next_begun() == []
+    ledger.repeat_begun([LEASE._replace(token=2), LEASE._replace(job="2" * 26)])
+    assert not ledger.has_next_begun
+    ledger.repeat_begun([LEASE])
+    assert ledger.next_begun() == [LEASE]

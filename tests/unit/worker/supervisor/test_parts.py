@@ -19,7 +19,7 @@ import uvloop
 
 from limpet.domain.cause import Cause, Drained, NotStarted, StoreOutage, WorkerKilled
 from limpet.domain.clock import SystemClock
-from limpet.domain.event import Event, EventName, unheard_loss
+from limpet.domain.event import Event, EventName, unreported_loss
 from limpet.domain.ids import IdSource
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
@@ -97,16 +97,16 @@ def test_only_the_first_to_map_the_page_can_write_it() -> None:
     descriptor = page.create()
     writer = page.Page(descriptor, writable=True)
     reader = page.Page(descriptor)
-    writer.moment = page.now() + 1_000_000
-    assert reader.moment == writer.moment
+    writer.lease_ends_at = page.now() + 1_000_000
+    assert reader.lease_ends_at == writer.lease_ends_at
     assert [reader.over] == [False]
     with pytest.raises(PermissionError):
         mmap.mmap(descriptor, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_WRITE)
     with pytest.raises(PermissionError):
         os.write(descriptor, b"x")
     with pytest.raises(TypeError):
-        reader.moment = 0
-    writer.moment = page.now() - 1
+        reader.lease_ends_at = 0
+    writer.lease_ends_at = page.now() - 1
     assert [reader.over] == [True]
     os.close(descriptor)
 
@@ -266,7 +266,7 @@ LOST = WorkerKilled(signal=9)
 def test_a_hook_hears_of_a_loss_that_no_attempt_has_answered_to(
     events: list[Event], heard: Cause | None
 ) -> None:
-    assert unheard_loss(events) == heard
+    assert unreported_loss(events) == heard
 
 
 # -- the rest
@@ -302,11 +302,11 @@ def test_a_system_without_the_means_is_refused_with_a_sentence(
 
 
 class Heard:
-    """Stands for the crew and its listener: keeps what an executor said."""
+    """Stands for the executors and their listener: keeps the outcomes that an executor sent."""
 
     def __init__(self) -> None:
         self.listener = self
-        self.executors: dict[int, Executor] = {}
+        self.by_number: dict[int, Executor] = {}
         self.done: list[Complete] = []
         self.from_executor = frames.from_executor(1024)
 
@@ -321,11 +321,16 @@ def test_outcomes_of_jobs_that_are_over_count_as_other_words_do() -> None:
     executor = Executor(1, frames.LANE, cast(Executors, Heard()))
     outcomes = frames.pack(frames.DoneFrame([Complete(Lease("j", "s", 1))] * 3))
     try:
-        assert [executor._hear(outcomes) for _ in range(2)] == [0, 3]
+        assert [executor._receive(outcomes) for _ in range(2)] == [0, 3]
     finally:
-        for sock in (executor._work, executor.theirs_work, executor.desk, executor.theirs_desk):
+        for sock in (
+            executor._work,
+            executor.theirs_work,
+            executor.request_socket,
+            executor.theirs_request_socket,
+        ):
             sock.close()
-        for pipe in (executor._permits, executor._permit_writer):
+        for pipe in (executor._start_tokens, executor._token_writer):
             os.close(pipe)
         for pipe in (executor._notes, executor._note_writer):
             os.close(pipe)
@@ -356,10 +361,10 @@ def test_what_an_executor_said_before_it_died_is_heard_though_we_could_not_write
         await executor.connect()
         theirs.sendall(frames.pack(frames.DoneFrame([finished])))
         theirs.close()
-        executor.say(frames.PingFrame(1))
-        while not executor.is_silent:
+        executor.send(frames.PingFrame(1))
+        while not executor.is_read_out:
             await asyncio.sleep(0.001)
-        executor.desk.close()
+        executor.request_socket.close()
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(asyncio.wait_for(speak_to_the_dead(), 10))

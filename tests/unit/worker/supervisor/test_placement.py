@@ -17,12 +17,12 @@ def executor(kind: str, *jobs: str, for_suspect: bool = False) -> Any:
 
 
 def placement(*executors: Any, lanes: int = 2) -> Placement:
-    crew: Any = SimpleNamespace(
-        executors=dict(enumerate(executors)),
+    stub: Any = SimpleNamespace(
+        by_number=dict(enumerate(executors)),
         of_kind=lambda kind: [each for each in executors if each.kind == kind],
     )
     return Placement(
-        crew, Plan("app:app", settings=WorkerSettings(lanes=lanes, async_jobs=10)), files=1_000
+        stub, Plan("app:app", settings=WorkerSettings(lanes=lanes, async_jobs=10)), files=1_000
     )
 
 
@@ -30,16 +30,16 @@ def test_a_job_takes_a_place_wherever_it_is() -> None:
     """Given to an executor, waiting for one, or alone in a lane because it is a suspect."""
     there = placement(executor(LOOP, "a", "b"), executor(LANE, "c", for_suspect=True))
     there.waiting[LOOP].append(SimpleNamespace())  # type: ignore[arg-type]
-    assert there.room(LOOP) == (4, 6, True)
-    assert there.room(LANE) == (0, 2, False)
+    assert there.free_places(LOOP) == (4, 6, True)
+    assert there.free_places(LANE) == (0, 2, False)
 
 
 def test_a_lane_that_may_be_started_is_room_and_one_that_may_not_is_none() -> None:
     there = placement(executor(LANE, "a"), lanes=3)
-    assert there.room(LANE) == (1, 2, True)
+    assert there.free_places(LANE) == (1, 2, True)
     there.may_start = False
-    assert there.room(LANE) == (1, 0, True)
-    assert there.room(LOOP) == (0, 0, False)
+    assert there.free_places(LANE) == (1, 0, True)
+    assert there.free_places(LOOP) == (0, 0, False)
 
 
 def test_the_lane_of_a_suspect_is_no_room_for_others() -> None:

@@ -55,7 +55,7 @@ class Host:
         for _ in range(times):
             self.now += SECOND
             for worker in self.workers:
-                worker.heard(reading)
+                worker.add(reading)
                 if worker.must_look:
                     worker.look(self.permits, Counter(job for _, job in self.stopped))
                 if self.gone_at_once and self.stopped:
@@ -125,7 +125,7 @@ def test_worker_that_looks_when_the_first_is_gone_already_waits_too(
 def test_nothing_is_stopped_again_for_a_reading_of_long_ago(host: Host) -> None:
     host.second(FULL, 2)
     worker = host.workers[1]
-    worker.heard(FULL)
+    worker.add(FULL)
     worker.look(host.permits, {})
     assert host.stopped == [("s2", "b")]
     assert not worker.must_look

@@ -24,7 +24,7 @@ class Line:
         self.held = held
         self.said: list[tuple[Any, ...]] = []
 
-    async def ask(self, verb: str, *args: Any) -> Any:
+    async def request(self, verb: str, *args: Any) -> Any:
         self.said.append((verb, *args))
         return self.held if verb == "held" else None
 
@@ -52,7 +52,7 @@ def after(
         store: Any = line
         scope = SessionScope(Plan("a:b"), SESSION, page, store, ledger)
         reconciler = Reconciler(scope, SessionParts(), dispatcher, claimer)
-        reconciler.heard(renewed(Digest(7, 7), *cancels))
+        reconciler.renewed(renewed(Digest(7, 7), *cancels))
         assert line.said == []  # whoever renews does not wait for it
         for _ in range(5):
             await asyncio.sleep(0)
@@ -64,7 +64,7 @@ def after(
 def test_what_only_the_store_knows_is_handed_back_and_what_only_we_know_is_ended() -> None:
     line = Line(OTHER)
     assert after(line, RUNNING) == [(RUNNING.job, Drained())]
-    unknown = NotStarted("the worker did not know that it had it")
+    unknown = NotStarted("the worker did not know that it held the job")
     assert line.said == [("held", SESSION), ("release", SESSION, [OTHER], unknown)]
 
 

@@ -59,7 +59,7 @@ class Asker:
     """An executor's end of the socket, and what the supervisor says of the executor."""
 
     def __init__(self, server: RequestServer) -> None:
-        self.desk, self.theirs = socket.socketpair()
+        self.request_socket, self.theirs = socket.socketpair()
         self.theirs.setblocking(False)
         self.blamed: list[Exception] = []
         server.open(self)
@@ -97,7 +97,7 @@ class Asker:
 
     def close(self) -> None:
         self.theirs.close()
-        self.desk.close()
+        self.request_socket.close()
 
 
 class Supervisor:
@@ -116,8 +116,8 @@ class Supervisor:
         (self.hold,) = self.ledger.take(claimed)
         self.hold.begun = True
         self.page = page.Page(page.create(), writable=True)
-        self.page.moment = page.now() + 60_000_000
-        line = StoreLine(store, self.session, self.page, first=False, lease=10)
+        self.page.lease_ends_at = page.now() + 60_000_000
+        line = StoreLine(store, self.session, self.page, first=False, lease_seconds=10)
         plan = Plan("shop:app")
         scope = SessionScope(plan, self.session, self.page, line, self.ledger)
         self.server = RequestServer(scope, Heartbeat(scope))
@@ -139,7 +139,7 @@ class Supervisor:
     def tell_store(self) -> None:
         """The store knows how the job has ended."""
         self.store.exchange(self.session, 2, self.ledger.next_batch())
-        self.ledger.told()
+        self.ledger.acknowledged()
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def test_nobody_stages_once_the_lease_is_over(store: Store) -> None:
     async def body(supervisor: Supervisor) -> None:
         asker = supervisor.asker()
         lease = supervisor.given_to(asker)
-        supervisor.page.moment = 1
+        supervisor.page.lease_ends_at = 1
         with pytest.raises(LeaseLost):
             await asker.ask(speaking(lease)["stage"])
 
@@ -280,7 +280,7 @@ def test_large_requests_take_turns_and_small_ones_do_not_wait(store: Store) -> N
 def test_a_large_request_that_does_not_come_keeps_nobody_waiting_for_ever(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_server, "_LONGEST_TURN_SECONDS", 0.05)
+    monkeypatch.setattr(request_server, "_LONGEST_READ_SECONDS", 0.05)
     large = large_request()
 
     async def body(supervisor: Supervisor) -> None:
@@ -308,7 +308,7 @@ def test_a_large_request_that_does_not_come_keeps_nobody_waiting_for_ever(
 def test_what_is_kept_of_slow_requests_is_bounded_and_costs_no_executor_its_life(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_server, "_LONGEST_TURN_SECONDS", 0.05)
+    monkeypatch.setattr(request_server, "_LONGEST_READ_SECONDS", 0.05)
     monkeypatch.setattr(request_server, "_MOST_KEPT_BYTES", 3 << 20)
     large = large_request()
 

@@ -27,8 +27,8 @@ def begun(executor: Any) -> list[Any]:
 
 
 def suspicion(*executors: Any) -> Suspicion:
-    crew: Any = SimpleNamespace(executors={each.number: each for each in executors})
-    return Suspicion(crew)
+    stub: Any = SimpleNamespace(by_number={each.number: each for each in executors})
+    return Suspicion(stub)
 
 
 @pytest.mark.parametrize("cause", [KILLED, *OWN], ids=str)

@@ -255,7 +255,7 @@ def test_nobody_hears_what_blocks_a_loop_unless_it_was_asked(
     def unasked(one: Bare) -> None:
         for _ in range(50):
             one.hear_note(frame([17, RUNNING.job, "a.py:1"]))
-        one.executor.asked_what_blocks = True
+        one.executor.blame_requested = True
         for _ in range(50):
             one.hear_note(frame([17, RUNNING.job, "a.py:1"]))
         assert not one.is_ended
@@ -273,8 +273,8 @@ S = 1_000_000
 def test_half_a_frame_ends_a_loop_that_goes_on_writing_and_a_lane_that_does_not() -> None:
     loop, lane = Arrival(LOOP), Arrival(LANE)
     for second in range(12):
-        loop.heard(second * S, has_part=True)  # a pong each second, taken for the rest of it
-    lane.heard(0, has_part=True)
+        loop.received(second * S, has_part=True)  # a pong each second, taken for the rest of it
+    lane.received(0, has_part=True)
     assert loop.takes_too_long(11 * S)
     assert not lane.takes_too_long(29 * S)
     assert lane.takes_too_long(31 * S)
@@ -282,11 +282,11 @@ def test_half_a_frame_ends_a_loop_that_goes_on_writing_and_a_lane_that_does_not(
 
 def test_a_frame_that_is_held_up_with_its_loop_or_has_ended_ends_nobody() -> None:
     loop = Arrival(LOOP)
-    loop.heard(0, has_part=True)
+    loop.received(0, has_part=True)
     assert not loop.takes_too_long(600 * S)  # the loop is blocked, as is its frame
-    loop.heard(600 * S, has_part=True)
+    loop.received(600 * S, has_part=True)
     assert not loop.takes_too_long(601 * S)
-    loop.heard(601 * S, has_part=False)
+    loop.received(601 * S, has_part=False)
     assert not loop.takes_too_long(900 * S)
 
 
@@ -296,7 +296,7 @@ def test_an_executor_of_which_a_job_has_begun_a_frame_is_ended() -> None:
             one.hear(frames.header(200_000) + b"\x92")
             moment = now()
             for second in range(12):
-                one.executor._arrival.heard(moment + second * S, has_part=True)
+                one.executor._arrival.received(moment + second * S, has_part=True)
             one.executor.look_for_tampering(moment + 12 * S)
             assert one.is_ended
 
@@ -326,9 +326,9 @@ def test_what_is_done_together_travels_in_frames_that_are_not_too_large() -> Non
     assert len(data) > decoder.largest
 
 
-def test_a_pipe_of_permits_that_somebody_else_wrote_into_ends_the_executor() -> None:
+def test_a_pipe_of_start_tokens_that_another_process_wrote_into_ends_the_executor() -> None:
     def fill(one: Bare) -> None:
-        os.write(one.executor._permit_writer, b"." * 10)
+        os.write(one.executor._token_writer, b"." * 10)
         one.executor.take_back()
 
     assert tried(fill) == (True, [])

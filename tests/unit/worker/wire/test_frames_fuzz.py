@@ -148,8 +148,8 @@ def test_whatever_a_zygote_says_one_error_comes_out(data: bytes) -> None:
     def hear(one: Bare) -> None:
         try:
             for said in frames.Splitter(frames.FROM_ZYGOTE).feed(data):
-                one.crew.executors.clear()  # one that is buried has nothing to lose
-                one.crew._act_on(said)
+                one.executors.by_number.clear()  # one that is buried has nothing to lose
+                one.executors._act_on(said)
         except NotUnderstood:
             pass
 

@@ -255,5 +255,5 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_sent(
 
 def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_answers, "LARGEST_ANSWER_BYTES", 100)
-    with pytest.raises(StoreUnavailable, match="ask for fewer jobs"):
+    with pytest.raises(StoreUnavailable, match="request fewer jobs"):
         answer_bytes({"x" * 100: 1})

@@ -1,6 +1,6 @@
 -- clock: what time it is.
--- purpose: the one place where time comes from: the server's clock, or what a test gives.
--- params:  the time that was given, or NULL.
+-- purpose: the only source of time: the server's clock, or the time that a test gives.
+-- params:  given: a time, or NULL for the server's clock.
 -- returns: whole microseconds.
 
 CREATE OR REPLACE FUNCTION limpet.v1_time(given bigint) RETURNS bigint

@@ -1,8 +1,9 @@
 -- standing: what a session may still do.
--- purpose: asked in the same step as what depends on it. The lock is one that a renewal does not
---          wait for, and the mark of death does.
--- params:  the session; the time on the lease clock, or NULL.
--- returns: live, draining, past or dead; NULL for a session that is not there.
+-- purpose: checked in the same step as the write that depends on it. A renewal does not wait for the
+--          lock that this takes; marking the session dead does.
+-- params:  p_session: the session.
+--          p_lease: the time on the lease clock, or NULL for the server's clock.
+-- returns: live, draining, past or dead; NULL for a session that does not exist.
 
 CREATE OR REPLACE FUNCTION limpet.v1_standing(p_session text, p_lease bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$

@@ -1,7 +1,7 @@
--- fold: put the counts of moves together.
--- purpose: the tally grows by a row for each step; this makes a few of many, once it is worth it. What
---          another folds at the same time is left to it.
--- params:  how many rows to look at, and to fold.
+-- fold: add up the counts of moves.
+-- purpose: the tally grows by a row with each step; this adds many rows up to a few, once that is worth it.
+--          Rows that another transaction is folding are left to it.
+-- params:  p_limit: how many rows to look at, and to fold.
 -- returns: nothing.
 
 CREATE OR REPLACE FUNCTION limpet.v1_fold(p_limit integer) RETURNS void
@@ -13,7 +13,7 @@ BEGIN
     SELECT count(*), count(DISTINCT (t.queue, t.move, t.source, t.target)) INTO v_rows, v_kinds
     FROM (SELECT * FROM limpet.tally LIMIT p_limit) t;
     IF v_rows = p_limit AND v_rows < 3 * v_kinds AND random() < 0.1 THEN
-        -- Of very many queues the first rows tell little: look at all of them, now and then.
+        -- Where there are very many queues the first rows show little: now and then look at all rows.
         SELECT count(*), count(DISTINCT (t.queue, t.move, t.source, t.target)), NULL
         INTO v_rows, v_kinds, p_limit FROM limpet.tally t;
     END IF;

@@ -1,7 +1,7 @@
 -- is_json: whether a text is JSON.
--- purpose: for invariants; the type json would refuse to be read.
--- params:  a text, or NULL.
--- returns: true also for NULL.
+-- purpose: for invariants; a cast to json would raise.
+-- params:  p_text: a text, or NULL.
+-- returns: whether it is JSON; true for NULL.
 
 CREATE OR REPLACE FUNCTION limpet.v1_is_json(p_text text) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$

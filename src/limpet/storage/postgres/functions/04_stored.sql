@@ -1,11 +1,13 @@
--- stored: JSON that the store keeps as text, read so that nonsense in one row ends nobody's statement.
--- purpose: rules: what a job asks of the store; rate: what was set for a key; pools: the digests of a
---          session; piece: a breaker.
--- params:  the text, or NULL.
--- returns: NULL where there is none, or where any part that is read here is not what it should be; for pools
---          an empty list.
--- why:     a cast raises, and whoever may write the store can write anything. Most jobs have no rules, and
---          are not asked.
+-- stored: JSON that the store keeps as text, read so that nonsense in one row fails no statement.
+-- purpose: rules: the rules of a job.
+--          rate: the rate that was set for a key.
+--          pools: the digests of a session.
+--          piece: a breaker.
+-- params:  p_text: the text, or NULL.
+-- returns: the JSON; NULL for NULL, and where a part that is read here has the wrong type or range.
+--          pools: an empty list in these cases.
+-- why:     a cast raises, and whoever may write to the store can write anything. rules is STRICT: it is not
+--          run for most jobs, which have none.
 
 CREATE OR REPLACE FUNCTION limpet.v1_rules(p_text text) RETURNS json
 LANGUAGE plpgsql IMMUTABLE STRICT AS $$
@@ -31,7 +33,7 @@ DECLARE
     v_rate json;
 BEGIN
     v_rate := p_text::json;
-    -- As domain/rate.py has it.
+    -- The bounds of domain/rate.py.
     IF json_array_length(v_rate) = 3 AND (v_rate ->> 0)::bigint BETWEEN 1 AND 3162240000000000
        AND (v_rate ->> 1)::bigint BETWEEN 1 AND 3162240000000000
        AND (v_rate ->> 2)::bigint BETWEEN 1 AND 3162240000000000 THEN

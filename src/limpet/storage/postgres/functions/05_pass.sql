@@ -1,10 +1,10 @@
--- pass: whether a store takes what is about to be written.
--- purpose: every function that writes asks here first. The lock is shared, so that nobody waits; only
---          a step of a move (relocate.sql) takes it alone, and so waits until all that was
---          let through has been committed, and is seen by all that come after it.
--- params:  whether something new is begun.
--- returns: the stage of a store that is closed; NULL when open.
--- errors:  LP003 with the record of the move, where that is not taken.
+-- pass: whether the store accepts what is about to be written.
+-- purpose: every function that writes calls this first. The lock is shared, so that writers do not wait
+--          for each other. Only a step of a move (relocate.sql) takes it exclusively: that step waits
+--          until every writer before it has committed, and every writer after it sees the step.
+-- params:  p_new: whether the write begins something new.
+-- returns: the stage of a store that is closed; NULL when it is open.
+-- errors:  LP003 with the record of the move, where the store does not accept the write.
 
 CREATE OR REPLACE FUNCTION limpet.v1_pass(p_new boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$

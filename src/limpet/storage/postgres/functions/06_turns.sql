@@ -1,40 +1,45 @@
--- turns: who may be under way of a key.
--- purpose: turns takes turns back, and gives to those that wait, in order, what there is to give.
---          blocked to ready. notes does what was left to be done (see the table).
--- params:  keys, each once and locked, and how many turns of each are given back; the wall time.
--- returns: how many became ready.
--- why:     a row of parked that somebody else has locked is passed over: whoever changes it asks for the
---          key afterwards.
--- locks:   whoever writes locks rows in this order, and waits for none that comes before what it has:
+-- turns: which jobs of a key may be under way.
+-- purpose: turns: take turns back, and give free turns to the jobs that wait, in order: blocked to ready.
+--          notes: finish what earlier transactions left as notes (see the table note).
+-- params:  turns: p_keys: keys, each once, locked by this transaction.
+--                 p_back: how many turns of each key are given back.
+--                 p_now: the wall time.
+-- returns: turns: how many jobs became ready.
+-- why:     a row of parked that another transaction has locked is skipped: that transaction locks the key
+--          after it has changed the row, and gives the turn.
+-- locks:   every writer locks rows in this order, and never waits for a row that comes before one that it
+--          has locked:
 --            1. uniques, by task and name (admit, retry, relaunch)
---            2. the jobs that it is about, by id: running by exchange, release and recover; waiting by
---               cancel, requeue, repair, and admit for those that are replaced; done by retry
+--            2. the jobs of the verb itself, by id: running (exchange, release, recover), waiting (cancel,
+--               requeue, repair, and admit for the jobs that it replaces), done (retry)
 --            3. parents that wait for children, by id (after, admit)
---            4. keys, by name, all in one step (keys below; take_turns; expect for due, retry, repair)
+--            4. keys, by name, all in one step (keys below; give_turns; expect for due, retry, repair)
 --            5. queues, by name (claim)
---          So who has a key waits for no job and for no other key, and whoever waits for a key has it
---          soon. What turns up only then (the line of a key, the children of a parent that is gone,
---          the parent of a parent, the turn of a job that was replaced, notes, jobs whose task nobody
---          knows) is taken if nobody else has it (SKIP LOCKED), and else left: as a note, or where it
---          is. Promote is several transactions, so that each has its keys in one step.
---          Two that broke this: an exchange had key a and wanted the parent; who cancelled the parent had
---          that and wanted a. A promote had b by what was due and wanted a for what was relaunched; an
---          enqueuer had a and wanted b. The server ended one of them after a second.
+--          So a transaction that has locked a key waits for no job and no other key, and whoever waits for
+--          a key gets it soon. Rows that are found only after that (the line of a key, the children of a
+--          parent that is gone, the parent of a parent, the turn of a replaced job, notes, jobs whose task
+--          nobody knows) are locked only if they are free (SKIP LOCKED); what is not free is left: as a
+--          note, or where it is. Promote is several transactions, so that each locks its keys in one step.
+--          Two cases that broke this order: an exchange had key a and wanted the parent, while a cancel
+--          of the parent had the parent and wanted key a. A promote had key b for jobs that were due and
+--          wanted key a for jobs to relaunch, while an enqueue had a and wanted b. The server ended one of
+--          the two after a second.
 
--- keys: lock keys, each once; those that are not there are made.
+-- keys: lock keys, each once; missing keys are created.
 CREATE OR REPLACE FUNCTION limpet.v1_keys(p_keys text[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    -- One step for both kinds: who first locked what is there, and then made the others, would have
-    -- them in another order.
+    -- One statement for existing and missing keys: locking the existing keys first, and then creating the
+    -- others, would lock them in another order.
     INSERT INTO limpet.key AS k (name, held)
     SELECT g.name, 0 FROM unnest(p_keys) AS g (name) ORDER BY g.name COLLATE "C"
     ON CONFLICT (name) DO UPDATE SET held = k.held WHERE false;
     RETURN p_keys;
 END $$;
 
--- free_keys: lock those keys that nobody else has, and return them. With p_new those that are not there
--- are made, for which somebody who makes one too is waited for: only where no key is locked yet.
+-- free_keys: lock the keys that no other transaction has locked, and return them. With p_new missing keys
+-- are created; that waits for a transaction that creates the same key, so use p_new only where this
+-- transaction has locked no key yet.
 CREATE OR REPLACE FUNCTION limpet.v1_free_keys(p_keys text[], p_new boolean) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -48,35 +53,38 @@ BEGIN
                  ORDER BY k.name FOR UPDATE SKIP LOCKED);
 END $$;
 
--- line_place: what is kept of a job that waits for its key: the key, and its place in the line.
+-- line_place: the column `what` of a job that waits for its key: the key, and its place in the line.
 CREATE OR REPLACE FUNCTION limpet.v1_line_place(p_key text, p_sort_key bigint, p_n bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT p_key || E'\x1e' || (p_sort_key + 4611686018427387904)::text || lpad(p_n::text, 19, '0')
 $$;
 
--- asks: jobs have joined the lines of their keys: each key, which is locked with it, knows of the highest limit
--- and of a rate, for turns. Nobody else does who did not come by admit: a key that nobody used is forgotten.
--- `p_held`: only these keys, which are locked; a note is left for the others. NULL: all, waiting for them.
--- Returns the keys that know.
-CREATE OR REPLACE FUNCTION limpet.v1_asks(p_ids text[], p_held text[]) RETURNS text[]
+-- expect_jobs: jobs have joined the lines of their keys. Write the highest limit of these jobs, and whether
+-- one has a rate, into each key, for turns. Needed for every job that does not come through admit, because
+-- a key that nobody used has been deleted. The keys are locked by it.
+-- `p_held`: keys that are locked already: only these are written, and notes are left for the others.
+--           NULL: write all keys, and wait for their locks.
+-- Returns the keys that were written.
+CREATE OR REPLACE FUNCTION limpet.v1_expect_jobs(p_ids text[], p_held text[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_known record;
 BEGIN
-    WITH asked AS (
+    WITH demand AS (
         SELECT j.key, max(coalesce((limpet.v1_rules(j.rules) ->> 'key_limit')::integer, 1)) AS most,
                bool_or(limpet.v1_rules(j.rules) -> 'key_rate' IS NOT NULL) AS rated
         FROM limpet.job j WHERE j.id = ANY (p_ids) AND j.key IS NOT NULL GROUP BY j.key
     ), later AS (
         INSERT INTO limpet.note (kind, what, most, rated)
-        SELECT 'key', a.key, a.most, a.rated FROM asked a WHERE a.key <> ALL (p_held)
+        SELECT 'key', a.key, a.most, a.rated FROM demand a WHERE a.key <> ALL (p_held)
     )
     SELECT array_agg(a.key) AS keys, array_agg(a.most) AS most, array_agg(a.rated) AS rated
-    INTO v_known FROM asked a WHERE p_held IS NULL OR a.key = ANY (p_held);
+    INTO v_known FROM demand a WHERE p_held IS NULL OR a.key = ANY (p_held);
     RETURN limpet.v1_expect(v_known.keys, v_known.most, v_known.rated);
 END $$;
 
--- expect: the same, where limits and rates are known; NULL stands for any limit.
+-- expect: the same for given limits and rates. A limit of NULL stands for an unknown one, and counts as the
+-- highest.
 CREATE OR REPLACE FUNCTION limpet.v1_expect(p_keys text[], p_most integer[], p_rated boolean[])
 RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -110,8 +118,8 @@ BEGIN
             ORDER BY b.what
             LIMIT least(greatest(coalesce(k.set_limit, k.most) - k.held, 0), 1000)
             FOR UPDATE SKIP LOCKED) w
-    ), asked AS (
-        -- The first turn is within every limit.
+    ), judged AS (
+        -- The first turn is within every limit, so the rules of its job need not be read.
         SELECT f.row, bool_and(f.place = 1 OR f.place <= coalesce(
                    f.set_limit, (limpet.v1_rules(j.rules) ->> 'key_limit')::integer, 1))
                    OVER (PARTITION BY f.name ORDER BY f.place) AS given
@@ -119,7 +127,7 @@ BEGIN
             SELECT o.rules FROM limpet.job o WHERE f.place > 1 AND o.id = f.id OFFSET 0) j ON true
     ), gone AS (
         DELETE FROM limpet.parked WHERE ctid = ANY (ARRAY(
-            SELECT a.row FROM asked a WHERE a.given LIMIT 1000))
+            SELECT a.row FROM judged a WHERE a.given LIMIT 1000))
         RETURNING *
     ), ready AS (
         INSERT INTO limpet.ready
@@ -127,7 +135,7 @@ BEGIN
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
                true
         FROM gone
-    ), told AS (
+    ), counted AS (
         INSERT INTO limpet.tally
         SELECT queue, 'unblock', 'blocked', 'ready', count(*) FROM gone GROUP BY queue
     ), given AS (
@@ -158,7 +166,7 @@ BEGIN
     RETURN v_moved;
 END $$;
 
--- rated_turns: the same for one key, which is locked, and which has a rate: one job after the other.
+-- rated_turns: as turns, for one locked key that has a rate: one job after the other, at most p_limit.
 CREATE OR REPLACE FUNCTION limpet.v1_rated_turns(
     p_key text, p_back integer, p_limit integer, p_now bigint)
 RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
@@ -187,7 +195,7 @@ BEGIN
         END IF;
         v_rate := coalesce(limpet.v1_rate(v_key.set_rate), limpet.v1_rules(v_job.rules) -> 'key_rate');
         IF v_rate IS NOT NULL THEN
-            -- As domain/rate.py has it.
+            -- As in domain/rate.py.
             v_step := ((v_rate ->> 1)::bigint + (v_rate ->> 0)::bigint - 1) / (v_rate ->> 0)::bigint;
             IF p_now + (v_rate ->> 2)::bigint * v_step - greatest(v_key.given_until, p_now)
                < v_step THEN
@@ -213,7 +221,9 @@ BEGIN
     RETURN v_moved;
 END $$;
 
--- notes: what was left to be done; what others hold is left to the next. `p_first`: no key is locked yet.
+-- notes: finish what earlier transactions left as notes. Notes whose rows others have locked stay for the
+-- next call. `p_first`: this transaction has locked no key yet.
+-- moved: how many jobs became ready. more: whether to call it again soon.
 CREATE OR REPLACE FUNCTION limpet.v1_notes(
     p_now bigint, p_first boolean, OUT moved integer, OUT more boolean)
 LANGUAGE plpgsql VOLATILE AS $$

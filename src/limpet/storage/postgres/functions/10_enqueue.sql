@@ -1,14 +1,20 @@
 -- enqueue: write new jobs.
--- purpose: (nothing) to ready or scheduled; an id that is there stays as it is. For jobs that ask for
---          nothing but to be run; the others go through admit.
--- params:  a column for each field of NewJob, each id once; NULL for one that nobody filled; one value
---          of task, queue or options where it is the same for all. p_epoch: the store that is
---          meant, or NULL. p_fenced: a job that runs asks for it. p_again: some may be there.
---          p_ring: ring with the commit, if nobody need wait for that.
--- returns: one row: the time of it, the jobs that were there before, as JSON of ids and states, and
---          whether nobody need be rung for any more.
--- errors:  LP005 where one of the queues takes in no new jobs: admit tells which. unique_violation where one is there and p_again is false: to look for each before it is
---          written costs a fifth more, and a repeat is rare. It is said again with p_again then.
+-- purpose: (nothing) to ready or scheduled; a job that exists stays as it is. For plain jobs, without
+--          rules, key, unique and parent; the others go through admit.
+-- params:  p_ids to p_versions: a column for each field of NewJob, each id once; NULL for a field that no
+--          job fills; one value of task, queue or options where all jobs have the same.
+--          p_wall: the wall time, or NULL.
+--          p_epoch: the epoch of the store that is meant, in a transaction of the user's own; or NULL.
+--          p_fenced: a running job enqueues.
+--          p_again: an earlier try may have written some of the jobs.
+--          p_ring: ring with the commit, if no other commit is just ringing.
+-- returns: one row.
+--          at: the time of the write.
+--          known: the jobs that existed before, as JSON of ids and states.
+--          rung: whether the caller need not ring any more.
+-- errors:  LP005 where one of the queues takes in no new jobs; admit finds out which.
+--          unique_violation where a job exists and p_again is false: looking for each job before it is
+--          written costs a fifth more, and a repeat is rare. The caller repeats it with p_again.
 
 CREATE OR REPLACE FUNCTION limpet.v1_enqueue(
     p_ids text, p_tails text, p_tasks text, p_queues text, p_args text, p_options text,
@@ -28,8 +34,8 @@ DECLARE
 BEGIN
     PERFORM limpet.v1_pass(NOT p_fenced);
     IF p_epoch IS NOT NULL THEN
-        -- A transaction that sees an old moment would not see that the store was closed since; the
-        -- server refuses it here.
+        -- A transaction with an old snapshot would not see that the store has been closed since; with the
+        -- lock the server refuses it.
         PERFORM FROM limpet.store FOR SHARE;
     END IF;
     at := limpet.v1_time(p_wall);
@@ -83,15 +89,15 @@ BEGIN
         SELECT id, n, tail, queue, task, priority, scheduled_for - priority * 60000000::bigint,
                scheduled_for, 1, 0, 0, 0, 0, false, false, expires_at, deadline_at, 'scheduled'
         FROM fresh WHERE later
-    ), told AS (
+    ), counted AS (
         INSERT INTO limpet.tally (queue, move, source, target, jobs)
         SELECT queue, 'enqueue', NULL, CASE WHEN later THEN 'scheduled' ELSE 'ready' END, count(*)
         FROM fresh GROUP BY queue, later
     )
     SELECT count(*), count(*) FILTER (WHERE NOT later), max(n)
     INTO v_fresh, v_ready, v_last FROM fresh;
-    -- Also for what was there: whoever wrote it may not have come to ring. With one of our own commits
-    -- unless another rings just now, for whom this one would have to wait (chime.py).
+    -- Ring also for jobs that existed: the try that wrote them may have been cut off before it rang. Ring
+    -- with this commit, unless another commit is just ringing: this one would have to wait for it (chime.py).
     rung := v_ready = 0 AND cardinality(v_there) = 0;
     IF NOT rung AND p_ring AND (p_epoch IS NOT NULL
             OR pg_try_advisory_xact_lock(hashtextextended('limpet.ready', 0))) THEN
@@ -102,7 +108,7 @@ BEGIN
         SELECT json_object_agg(p.id, p.state) INTO known FROM limpet.placed p
         WHERE p.id = ANY (v_there);
     END IF;
-    -- Where nobody sweeps, those who enqueue keep the tally short.
+    -- Where no worker sweeps, enqueuers keep the tally short.
     IF v_last % 512 < v_fresh AND p_epoch IS NULL THEN
         PERFORM limpet.v1_fold(1000);
     END IF;

@@ -1,13 +1,18 @@
--- admit: write new jobs that ask for more than to be run.
--- purpose: (nothing) to ready or scheduled, or blocked by its key or its children; what a queue that
---          is drained, or who holds its unique, keeps out is not written.
--- params:  as those of enqueue, and a column of rules (JSON). p_flow: they belong to a flow that was
---          committed. p_whole: where one queue is drained, none is written. p_epoch: within a
---          transaction of the user's own; then no key and no parent is locked, and what would need that
---          is left as a note.
--- returns: one row: the time of it; what was not written, as JSON of ids and of outcome, job and state;
---          the jobs that are blocked, as a JSON list of ids; whether nobody need be rung for any more.
--- errors:  LP006 with a job and its parent as JSON, where that is not there.
+-- admit: write new jobs of every kind.
+-- purpose: (nothing) to ready or scheduled, or blocked by its key or its children. Jobs for a drained queue,
+--          and jobs whose unique is held by another job, are not written.
+-- params:  p_ids to p_versions, p_wall, p_fenced, p_ring: as those of enqueue.
+--          p_rules: a column of rules (JSON).
+--          p_epoch: as that of enqueue; then no key and no parent is locked, and what would need their
+--          locks is left as a note.
+--          p_flow: the jobs belong to a committed flow.
+--          p_whole: where one queue is drained, none of the jobs is written.
+-- returns: one row.
+--          at: the time of the write.
+--          refused: the jobs that were not written, as JSON of ids and [outcome, job, state].
+--          blocked: the jobs that are blocked, as a JSON list of ids.
+--          rung: whether the caller need not ring any more.
+-- errors:  LP006 with a job and its parent as JSON, where the parent does not exist or does not wait.
 
 CREATE OR REPLACE FUNCTION limpet.v1_admit(
     p_ids text, p_tails text, p_tasks text, p_queues text, p_args text, p_options text,
@@ -26,14 +31,14 @@ DECLARE
     v_rules json[] := limpet.v1_column(p_rules)::json[];
     v_priorities integer[] := limpet.v1_column(p_priorities)::integer[];
     v_no jsonb;
-    v_kinds text[];                  -- of each: refused, children, scheduled, key, turn, ready
+    v_kinds text[];                  -- of each job: refused, children, scheduled, key, turn or ready
     v_single record;
     v_before record;
-    v_ask text[];
+    v_joined text[];
     v_there text[];
     v_counts record;
     v_ready bigint;
-    v_gone record;                   -- those that were replaced
+    v_gone record;                   -- the jobs that were replaced
 BEGIN
     PERFORM limpet.v1_pass(NOT (p_fenced OR p_flow));
     IF p_epoch IS NOT NULL THEN
@@ -81,7 +86,7 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
-    -- Who is replaced, and the parents, before the keys; see turns.
+    -- Lock replaced jobs and parents before the keys; see turns.
     SELECT * INTO v_gone FROM limpet.v1_replaced(v_ids, v_no, false, at);
     IF p_parents IS NOT NULL THEN
         IF p_flow THEN
@@ -106,7 +111,7 @@ BEGIN
              WITH ORDINALITY AS g (id, rules, scheduled_for, key, ord)
         ORDER BY g.ord);
     IF 'refused' = ANY (v_kinds) AND p_parents IS NOT NULL AND p_epoch IS NULL THEN
-        -- A parent that need not wait for what is refused asks for its own key.
+        -- A parent that does not have to wait for a refused child needs its own key.
         PERFORM limpet.v1_keys(ARRAY(
             SELECT g.key FROM unnest(v_kinds, v_keys) AS g (kind, key) WHERE g.kind = 'key'
             UNION
@@ -116,8 +121,8 @@ BEGIN
             WHERE g.kind = 'refused' AND coalesce(o.key, j.key) IS NOT NULL));
     END IF;
     IF 'key' = ANY (v_kinds) AND p_epoch IS NULL THEN
-        SELECT t.kinds, t.ask INTO v_kinds, v_ask
-        FROM limpet.v1_take_turns(v_kinds, v_keys, v_priorities, v_rules) t;
+        SELECT t.kinds, t.joined INTO v_kinds, v_joined
+        FROM limpet.v1_give_turns(v_kinds, v_keys, v_priorities, v_rules) t;
     END IF;
     WITH given AS (
         SELECT * FROM unnest(
@@ -180,7 +185,7 @@ BEGIN
         SELECT 'key', g.key, max(coalesce((g.rules::json ->> 'key_limit')::integer, 1)),
                bool_or(g.rules::json -> 'key_rate' IS NOT NULL)
         FROM numbered g WHERE g.kind = 'key' AND p_epoch IS NOT NULL GROUP BY g.key
-    ), told AS (
+    ), counted AS (
         INSERT INTO limpet.tally (queue, move, source, target, jobs)
         SELECT queue, 'enqueue', NULL, CASE WHEN kind IN ('ready', 'turn') THEN 'ready'
                WHEN kind = 'scheduled' THEN kind ELSE 'blocked' END, count(*)
@@ -189,9 +194,9 @@ BEGIN
     SELECT count(*) AS fresh, count(*) FILTER (WHERE kind IN ('ready', 'turn')) AS ready,
            max(n) AS last INTO v_counts FROM placed;
     v_ready := v_counts.ready;
-    IF v_ask IS NOT NULL THEN
+    IF v_joined IS NOT NULL THEN
         v_ready := v_ready
-            + limpet.v1_turns(v_ask, array_fill(0, ARRAY[cardinality(v_ask)]), at);
+            + limpet.v1_turns(v_joined, array_fill(0, ARRAY[cardinality(v_joined)]), at);
     END IF;
     IF v_no <> '{}' OR p_flow THEN
         v_ready := v_ready + limpet.v1_settle_refused(
@@ -204,7 +209,7 @@ BEGIN
         INTO refused
         FROM (SELECT n.key, n.value FROM jsonb_each(v_no) n WHERE n.value ->> 0 <> 'replaces'
               UNION ALL
-              -- One that another of the same call took the place of.
+              -- Jobs that were replaced by another job of the same call.
               SELECT n.value ->> 1, jsonb_build_array('new', n.value ->> 1, 'cancelled')
               FROM jsonb_each(v_no) n
               WHERE n.value ->> 0 = 'replaces' AND n.value ->> 1 = ANY (v_ids)) e;
@@ -231,11 +236,13 @@ BEGIN
     END IF;
 END $$;
 
--- take_turns: which of those that ask for a turn of a key have it at once; the keys are locked. Where
--- others wait, or a rate counts, all join the line first (ask).
-CREATE OR REPLACE FUNCTION limpet.v1_take_turns(
+-- give_turns: lock the keys of new jobs, and give the jobs turns. Where other jobs wait for a key, or a rate
+-- counts, all new jobs of the key join its line first.
+-- kinds: as p_kinds, with 'turn' for a job that has its turn at once.
+-- joined: the keys whose line was joined.
+CREATE OR REPLACE FUNCTION limpet.v1_give_turns(
     p_kinds text[], p_keys text[], p_priorities integer[], p_rules json[],
-    OUT kinds text[], OUT ask text[])
+    OUT kinds text[], OUT joined text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_names text[];
@@ -245,7 +252,7 @@ DECLARE
     v_given integer[];
 BEGIN
     WITH named AS (
-        -- One that is new has as many as it will, so that it need not be written again.
+        -- A new key gets the number of turns that it will have, so that it is written only once.
         INSERT INTO limpet.key AS k (name, held, most, rated)
         SELECT g.key, least(count(*), max(g.most)), max(g.most), bool_or(g.rated)
         FROM (SELECT a.key, coalesce((a.rules ->> 'key_limit')::integer, 1) AS most,
@@ -259,14 +266,14 @@ BEGIN
     )
     SELECT array_agg(n.name), array_agg(n.held), array_agg(NOT n.rated), array_agg(n.set_limit)
     INTO v_names, v_held, v_free, v_limits FROM named n;
-    -- Only now, because somebody may have been waited for.
+    -- Read only now, because the statement above may have waited for another transaction.
     v_free := ARRAY(
         SELECT g.free AND NOT EXISTS (
             SELECT FROM limpet.parked b
             WHERE b.state = 'blocked' AND b.reason = 'key'
               AND b.what > g.name || E'\x1e' AND b.what < g.name || E'\x1f')
         FROM unnest(v_names, v_free) WITH ORDINALITY AS g (name, free, ord) ORDER BY g.ord);
-    WITH asked AS (
+    WITH judged AS (
         SELECT a.ord, a.key, k.held + row_number() OVER line AS place,
                k.free AND bool_and(k.held + a.place
                    <= coalesce(k.set_limit, (a.rules ->> 'key_limit')::integer, 1)) OVER line AS given
@@ -280,23 +287,23 @@ BEGIN
         ON k.name = a.key
         WINDOW line AS (PARTITION BY a.key ORDER BY a.place)
     ), counted AS (
-        SELECT a.key, count(*) FILTER (WHERE a.given)::integer AS given FROM asked a GROUP BY a.key
+        SELECT a.key, count(*) FILTER (WHERE a.given)::integer AS given FROM judged a GROUP BY a.key
     ), sure AS (
         SELECT k.name, k.held + c.given AS held
         FROM unnest(v_names, v_held) AS k (name, held) JOIN counted c ON c.key = k.name
     )
     SELECT (SELECT array_agg(CASE WHEN a.given THEN 'turn' ELSE g.kind END ORDER BY g.ord)
             FROM unnest(p_kinds) WITH ORDINALITY AS g (kind, ord)
-            LEFT JOIN asked a ON a.ord = g.ord),
+            LEFT JOIN judged a ON a.ord = g.ord),
            (SELECT array_agg(s.name) FROM sure s), (SELECT array_agg(s.held) FROM sure s)
     INTO kinds, v_names, v_given;
     UPDATE limpet.key k SET held = g.held FROM unnest(v_names, v_given) AS g (name, held)
     WHERE k.name = g.name AND k.name = ANY (v_names) AND k.held <> g.held;
-    SELECT array_agg(DISTINCT u.key) INTO ask
+    SELECT array_agg(DISTINCT u.key) INTO joined
     FROM unnest(kinds, p_keys) AS u (kind, key) WHERE u.kind = 'key';
 END $$;
 
--- holder: who holds a unique, if anybody, and whether that one waits.
+-- holder: which job holds a unique, if any (id), and whether that job waits (waits).
 CREATE OR REPLACE FUNCTION limpet.v1_holder(
     p_task text, p_name text, p_now bigint, OUT id text, OUT waits boolean)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -308,7 +315,7 @@ BEGIN
     FROM limpet.single s LEFT JOIN limpet.job j ON j.id = s.id
     LEFT JOIN LATERAL (SELECT w.state FROM limpet.placed w WHERE w.id = s.id OFFSET 0) p ON true
     WHERE s.task = p_task AND s.name = p_name;
-    -- One that is not there is just being written, in this very step.
+    -- A job without a state is just being written by this call.
     waits := v_held.state IS NULL OR v_held.state IN ('scheduled', 'ready', 'blocked');
     id := CASE
         WHEN v_held.until_at <= p_now THEN NULL
@@ -318,8 +325,8 @@ BEGIN
         ELSE v_held.id END;
 END $$;
 
--- taken: a unique is taken for a job, unless another holds it: that one is in id, and whether it waits. With
--- p_replaces it is taken also from one that holds it.
+-- taken: take a unique for a job, unless another job holds it: then id is the holder, and waits is whether
+-- the holder waits. With p_replaces the unique is also taken from a holder.
 CREATE OR REPLACE FUNCTION limpet.v1_taken(
     p_task text, p_name text, p_job text, p_until bigint, p_replaces boolean, p_now bigint,
     OUT id text, OUT waits boolean)
@@ -341,14 +348,14 @@ BEGIN
     END IF;
     IF id IS NULL OR p_replaces THEN
         IF id IS NOT NULL AND NOT waits THEN
-            id := NULL;              -- what runs goes on beside it
+            id := NULL;              -- a running holder goes on beside the new job
         END IF;
         UPDATE limpet.single s SET id = p_job, until_at = p_until
         WHERE s.task = p_task AND s.name = p_name;
     END IF;
 END $$;
 
--- held_uniques: which of the jobs need no room, because their unique is held.
+-- held_uniques: the jobs that will not be written because their unique is held, and so need no place.
 CREATE OR REPLACE FUNCTION limpet.v1_held_uniques(
     p_ids text, p_tasks text, p_uniques text, p_wall bigint)
 RETURNS json LANGUAGE sql VOLATILE AS $$
@@ -358,8 +365,8 @@ RETURNS json LANGUAGE sql VOLATILE AS $$
     WHERE (limpet.v1_holder(g.task, g.name, limpet.v1_time(p_wall))).id IS NOT NULL
 $$;
 
--- with_parents: every parent that is not handed in waits for its children, and goes on to do so until
--- this is committed.
+-- with_parents: check that every parent in p_there waits for its children, and keep it waiting until the
+-- commit.
 CREATE OR REPLACE FUNCTION limpet.v1_with_parents(
     p_ids text[], p_parents text[], p_there text[], p_no jsonb, p_epoch text, p_flow boolean)
 RETURNS void LANGUAGE plpgsql VOLATILE AS $$

@@ -1,10 +1,14 @@
--- refused: what follows from jobs that were not written, and from those that were replaced.
--- purpose: replaced: waiting to cancelled, running to cancel requested, for those whose place a newer job
---          takes. settle_refused: their turns and their parents (see after); a parent does not wait
---          for what was not written; what belongs to a parent that is gone is cancelled.
--- params:  as admit has them; p_own: those that are written by the same call, or the others.
--- returns: replaced: jobs for whose end somebody may be waiting, as after takes them. settle_refused: how
---          many became ready.
+-- refused: what follows from jobs that were not written, and from jobs that were replaced.
+-- purpose: replaced: waiting to cancelled, running to cancel requested, for jobs whose place a newer job
+--          takes.
+--          settle_refused: give back the turns of replaced jobs and count down their parents (see after); a
+--          parent does not wait for a child that was not written; the children of a parent that is gone
+--          are cancelled.
+-- params:  as the variables of admit.
+--          p_own: true for replaced jobs that the same call has written, false for all others.
+-- returns: replaced: the jobs for whose end others may be waiting, with their turns and whether each waited
+--          for children, as after takes them.
+--          settle_refused: how many jobs became ready.
 
 CREATE OR REPLACE FUNCTION limpet.v1_replaced(
     p_ids text[], p_no jsonb, p_own boolean, p_now bigint,
@@ -65,10 +69,10 @@ BEGIN
                  OR p_no -> g.id ->> 2 IN ('succeeded', 'failed', 'cancelled'))
           GROUP BY g.parent) l;
     IF v_each.parents IS NOT NULL THEN
-        SELECT * INTO v_down FROM limpet.v1_down(v_each.parents, v_each.numbers, NULL, NULL, p_now);
+        SELECT * INTO v_down FROM limpet.v1_children_ended(v_each.parents, v_each.numbers, NULL, NULL, p_now);
         v_moved := v_down.moved;
-        -- Those with a key ask for it now; admit has locked it.
-        v_keys := limpet.v1_asks(v_down.asking, NULL);
+        -- Parents with a key join its line now; admit has locked the key.
+        v_keys := limpet.v1_expect_jobs(v_down.joined, NULL);
         IF v_keys IS NOT NULL THEN
             v_moved := v_moved
                 + limpet.v1_turns(v_keys, array_fill(0, ARRAY[cardinality(v_keys)]), p_now);

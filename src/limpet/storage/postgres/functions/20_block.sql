@@ -1,10 +1,14 @@
--- block: jobs whose task nobody knows step out of the line; unblock: and in again.
--- purpose: ready to blocked, so that nobody spins on them, and their turns go to others; blocked to
---          ready, or to where it waits for its key, when a session comes that knows the task. At most
---          1,000 at a time.
--- params:  block: queue and task; unblock: the digest of the tasks that are known; the wall time.
--- returns: block: keys of which turns are to be given back, which are locked, and how many (see turns);
---          unblock: how many moved.
+-- block: take jobs whose task no session knows out of the line; unblock: put them in again.
+-- purpose: block: ready to blocked, so that no claim reads these jobs again and again, and their turns go to
+--          other jobs.
+--          unblock: blocked to ready, or to waiting for the key, when a session comes that knows the task.
+--          At most 1,000 jobs at a time.
+-- params:  p_queue, p_task: block: which jobs.
+--          p_tasks: unblock: the digest of the tasks that a session knows.
+--          p_now: the wall time.
+-- returns: block: keys: keys, locked by this, of which the caller must give turns back (see turns).
+--                 back: how many turns of each.
+--          unblock: how many jobs moved.
 
 CREATE OR REPLACE FUNCTION limpet.v1_block(
     p_queue text, p_task text, p_now bigint, OUT keys text[], OUT back integer[])
@@ -19,7 +23,7 @@ BEGIN
     FROM (SELECT o.id, o.shaped FROM limpet.ready o
           WHERE o.queue = p_queue AND o.task = p_task LIMIT 1000 FOR UPDATE SKIP LOCKED) r;
     IF v_shaped IS NOT NULL THEN
-        -- Those whose key somebody else has are left to the next claim.
+        -- Jobs whose key another transaction has locked are left to the next claim.
         v_free := limpet.v1_free_keys(ARRAY(
             SELECT DISTINCT j.key FROM limpet.job j
             WHERE j.id = ANY (v_shaped) AND j.key IS NOT NULL), false);
@@ -36,7 +40,7 @@ BEGIN
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
                'blocked', 'task', p_task, p_now, shaped
         FROM gone
-    ), told AS (
+    ), events AS (
         INSERT INTO limpet.event (id, at, event, cause)
         SELECT id, p_now, 'blocked', json_build_object(
             'kind', 'Needs', 'what', 'task', 'name', p_task, 'text', 'needs task ' || p_task)
@@ -85,13 +89,13 @@ BEGIN
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
                'blocked', 'key', limpet.v1_line_place(key, sort_key, n), p_now, shaped
         FROM gone WHERE key IS NOT NULL
-    ), asked AS (
-        -- A renewal waits for no key.
+    ), notes AS (
+        -- As notes, because a renewal must not wait for a key.
         INSERT INTO limpet.note (kind, what, most, rated)
         SELECT 'key', key, max(coalesce((rules ->> 'key_limit')::integer, 1)),
                bool_or(rules -> 'key_rate' IS NOT NULL)
         FROM gone WHERE key IS NOT NULL GROUP BY key
-    ), told AS (
+    ), events AS (
         INSERT INTO limpet.event (id, at, event) SELECT id, p_now, 'unblocked' FROM gone
     ), counted AS (
         INSERT INTO limpet.tally

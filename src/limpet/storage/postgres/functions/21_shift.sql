@@ -1,11 +1,16 @@
--- shift: carry out what was decided about running jobs (see storage/outcome.py).
--- purpose: running to ready, scheduled, blocked, quarantined or a final state, with its events and its
---          error. carry does that; shift also what follows from it (see after).
--- params:  the session; a JSON list of moves; the wall time. Every lease in it was found to hold in
---          the same transaction, and its row is locked (fence.sql).
--- returns: shift: nothing. carry: the jobs for whose end somebody may be waiting, where they are now, and
---          whether the queue of one has a limit, or one had a permit. The digest of what the session holds is brought up to
---          date.
+-- shift: carry out decisions about running jobs (see storage/sql/outcome.py).
+-- purpose: carry: running to ready, scheduled, blocked, quarantined or a final state, with the events and the
+--          error; updates the digest of what the session holds.
+--          shift: carry, and what follows from it (see after).
+-- params:  p_session: the session.
+--          p_moves: a JSON list of moves (postgres/settle.py). Their leases were found to hold in the same
+--          transaction, and their rows are locked (fence.sql).
+--          p_now: the wall time.
+-- returns: shift: nothing.
+--          carry: ids: the jobs for whose end others may be waiting.
+--                 targets: the states that these jobs are in now.
+--                 crowded: whether a queue of the jobs has a limit, or one of the jobs had a permit.
+-- errors:  LP001 where a lease does not hold after all.
 
 CREATE OR REPLACE FUNCTION limpet.v1_shift(p_session text, p_moves jsonb, p_now bigint)
 RETURNS void LANGUAGE plpgsql VOLATILE AS $$
@@ -37,7 +42,7 @@ BEGIN
         SELECT * FROM jsonb_to_recordset(p_moves) AS m (
             id text, move text, target text, holder text, settled text, sort_key bigint,
             ready_at bigint, failures integer, orphans integer, strikes integer, suspect boolean,
-            last_run boolean, expires_at bigint, error text, told jsonb, pending integer,
+            last_run boolean, expires_at bigint, error text, entries jsonb, pending integer,
             relaunch_at bigint)
     ), taken AS (
         DELETE FROM limpet.running r
@@ -48,7 +53,7 @@ BEGIN
                r.token, m.failures, m.orphans, m.strikes, m.suspect, m.last_run, m.expires_at,
                r.deadline_at, m.holder AS session, r.claimed_at, r.cancel_requested_at, r.shaped,
                r.limited, r.session AS held_by, r.mark, m.move, m.target, m.settled, m.error,
-               m.told, coalesce(m.pending, 0) AS pending, m.relaunch_at
+               m.entries, coalesce(m.pending, 0) AS pending, m.relaunch_at
         FROM taken r JOIN given m ON m.id = r.id
         WHERE r.session = p_session
     ), ready AS (
@@ -75,11 +80,11 @@ BEGIN
         INSERT INTO limpet.relaunch (id, at)
         SELECT id, relaunch_at FROM gone WHERE relaunch_at IS NOT NULL AND target = 'failed'
         ON CONFLICT (id) DO UPDATE SET at = excluded.at
-    ), told AS (
+    ), events AS (
         INSERT INTO limpet.event (id, at, event, session, token, cause, claimed_at, settled)
         SELECT g.id, p_now, t.value ->> 'event', g.held_by, g.token, t.value ->> 'cause',
                g.claimed_at, g.settled
-        FROM gone g CROSS JOIN jsonb_array_elements(g.told) WITH ORDINALITY t
+        FROM gone g CROSS JOIN jsonb_array_elements(g.entries) WITH ORDINALITY t
         ORDER BY g.n, t.ordinality
     ), wrong AS (
         INSERT INTO limpet.trouble (id, error)
@@ -102,8 +107,8 @@ BEGIN
             p_session, ARRAY(SELECT m.value ->> 'id' FROM jsonb_array_elements(p_moves) m));
     END IF;
     IF v_idle IS NOT NULL THEN
-        -- It has fanned out into nothing; for its key it asks in after.
-        PERFORM limpet.v1_down(v_idle, array_fill(0, ARRAY[cardinality(v_idle)]), NULL, NULL, p_now);
+        -- A job that has fanned out into no children; it joins the line of its key in after.
+        PERFORM limpet.v1_children_ended(v_idle, array_fill(0, ARRAY[cardinality(v_idle)]), NULL, NULL, p_now);
         crowded := true;
     END IF;
     UPDATE limpet.hold

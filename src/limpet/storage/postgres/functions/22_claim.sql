@@ -1,18 +1,25 @@
 -- claim: take ready jobs for a session.
--- purpose: ready to running, with the next token, as far as there is room; jobs whose task nobody
---          knows to blocked.
--- params:  the session and its exchange; the pools as JSON (see base.Want), or an object of these and the
---          gate (see 25_gate.sql); the wall time; what tokens go on above (see server); the lines
---          that the last claim remembered, and until when they are good.
--- returns: the jobs in order, and the sum of their marks; lines to remember; when more may be had of what a
---          rate, a hold, a breaker or somebody else at the gate kept back; what was left for the gate.
--- why:     a pool that finds one line takes from it in one step. With several the first of all
---          together are chosen before any is locked, so that nobody is kept from what is not taken;
---          what others were faster to lock is left out of the next choice.
---          While somebody's old transaction keeps rows that are gone from being cleaned away, the
---          beginning of a line is nothing but such rows, more with every claim. A claim that had
---          to step over thousands remembers where it got to, and the next begin there, until ten
---          times as long has passed as it took. What comes in before that place waits meanwhile.
+-- purpose: ready to running, with the next token, as long as there are places and permits; jobs whose task
+--          no session knows to blocked.
+-- params:  p_session, p_seq: the session, and the number of its exchange.
+--          p_want: the pools as JSON (see contract/store.py, Want), or an object of the pools and the gate
+--          (see 25_gate.sql).
+--          p_now: the wall time.
+--          p_base: new tokens are above this number (see server).
+--          p_lines, p_until: the lines that the last claim remembered, and until when they are good.
+-- returns: jobs: the ids, in order.
+--          marks: the sum of their marks.
+--          lines, until: lines to remember, and until when they are good.
+--          next_at: when to come back for jobs that a rate, a hold, a breaker or another transaction at the
+--          gate kept back.
+--          passed_over: what was left for the gate, as domain.permit.PassedOver.
+-- why:     a pool that finds one line takes from it in one step. With several lines the first jobs of all
+--          of them are chosen before any is locked, so that no other claim is kept from jobs that are not
+--          taken here; jobs that others were faster to lock are left out of the next choice.
+--          While an old transaction keeps dead rows from being cleaned away, the beginning of a line is
+--          nothing but dead rows, more with every claim. A claim that had to step over thousands remembers
+--          where it got to. The next claims begin there, until ten times as long has passed as that claim
+--          took. Jobs that come in before that place wait meanwhile.
 
 CREATE OR REPLACE FUNCTION limpet.v1_claim(
     p_session text, p_seq bigint, p_want jsonb, p_now bigint, p_base bigint, p_lines jsonb,
@@ -23,9 +30,9 @@ DECLARE
     v_pool jsonb;
     v_line record;
     v_slots jsonb;
-    v_used jsonb := '{}';            -- queue to how many this claim has taken from it
-    v_here jsonb;                    -- the same, of this pool
-    v_room integer;
+    v_used jsonb := '{}';            -- queue to how many jobs this claim has taken from it
+    v_here jsonb;                    -- the same for this pool
+    v_places integer;
     v_suspects integer;
     v_limit integer;
     v_queues text[];
@@ -34,25 +41,25 @@ DECLARE
     v_limits integer[];
     v_plain boolean;
     v_picked text[];
-    v_missed text[];                 -- what others are just taking
+    v_missed text[];                 -- jobs that other claims are just taking
     v_rows tid[];
     v_taken record;
     v_tries integer;
     v_floors bigint[];
-    v_seen jsonb := '[]';            -- every line, and from where on it was read
+    v_seen jsonb := '[]';            -- every line, and the sort key from which it was read
     v_real bigint := limpet.v1_time(NULL);
     v_read bigint := pg_stat_get_xact_tuples_returned('limpet.ready_line'::regclass);
-    v_rooms jsonb;                   -- queue to what bounds it, see rooms; NULL where nothing does
+    v_bounds jsonb;                  -- queue to its bounds, see queue_bounds; NULL where there are none
     v_open jsonb;                    -- task to the breaker that holds it back, see open_breakers
     v_tried text[] := '{}';          -- breakers for which a job is tried
     v_breaker jsonb;
     v_kept jsonb := '[]';            -- the lines that breakers hold back
     v_blocked record;
-    v_keys text[];                   -- turns that are given back, after all that is taken
+    v_keys text[];                   -- turns to give back, once all jobs are taken
     v_back integer[];
     v_gate jsonb;
-    v_entered boolean;               -- the gate of the host is this claim's own; NULL: not asked for
-    v_gated boolean;                 -- some lines of this try have a weight
+    v_entered boolean;               -- whether this claim has locked the gate of the host; NULL: not tried
+    v_gated boolean;                 -- whether tasks of this try have a weight
     v_passed integer;
 BEGIN
     jobs := '{}';
@@ -68,20 +75,20 @@ BEGIN
     IF EXISTS (SELECT FROM limpet.queue q
                WHERE q.concurrency IS NOT NULL OR q.step IS NOT NULL OR q.weight IS NOT NULL
                   OR q.held_until > 0) THEN
-        v_rooms := limpet.v1_rooms(p_want, p_now);
+        v_bounds := limpet.v1_queue_bounds(p_want, p_now);
     END IF;
     IF p_until > v_real AND p_until <= v_real + 10000000 THEN
         lines := p_lines;
         until := p_until;
     END IF;
     FOR v_pool IN SELECT value FROM jsonb_array_elements(p_want) LOOP
-        v_room := least((v_pool ->> 'total')::integer, 1000);
+        v_places := least((v_pool ->> 'total')::integer, 1000);
         v_suspects := (v_pool ->> 'suspects')::integer;
         v_slots := v_pool -> 'slots';
         v_here := '{}';
         v_missed := '{}';
         v_tries := 0;
-        WHILE v_room > 0 AND v_tries < 8 LOOP
+        WHILE v_places > 0 AND v_tries < 8 LOOP
             v_tries := v_tries + 1;
             v_queues := '{}'; v_tasks := '{}'; v_doubts := '{}'; v_limits := '{}'; v_floors := '{}';
             v_plain := true; v_gated := false;
@@ -90,26 +97,26 @@ BEGIN
                 FROM limpet.v1_lines(lines) l
                 LEFT JOIN limpet.taskset t ON t.digest = v_pool ->> 'tasks' AND t.task = l.task
             LOOP
-                -- Also those for which there is no room just now; there may be for the next claim.
+                -- Also lines without a free place: the next claim may have one.
                 v_seen := v_seen || jsonb_build_array(jsonb_build_array(
                     v_line.queue, v_line.task, v_line.suspect, v_line.from_key));
-                -- Pools share the slots of a queue that is named, because its limit is the worker's.
-                v_limit := least(v_room, CASE
+                -- Pools share the slots of a named queue, because its limit is that of the worker.
+                v_limit := least(v_places, CASE
                     WHEN v_slots ? v_line.queue THEN (v_slots ->> v_line.queue)::integer
                         - coalesce((v_used ->> v_line.queue)::integer, 0)
                     ELSE coalesce((v_slots ->> '*')::integer, 0)
                         - coalesce((v_here ->> v_line.queue)::integer, 0) END);
                 CONTINUE WHEN v_limit <= 0;
-                IF v_rooms IS NOT NULL AND NOT v_rooms ? v_line.queue AND EXISTS (
+                IF v_bounds IS NOT NULL AND NOT v_bounds ? v_line.queue AND EXISTS (
                     SELECT FROM limpet.queue q WHERE q.name = v_line.queue
                       AND (q.concurrency IS NOT NULL OR q.step IS NOT NULL OR q.held_until > p_now)) THEN
-                    -- Its first job was committed after this claim had looked what bounds it: the queue is not
-                    -- locked, and its limit not known. The next claim knows it.
+                    -- The first job of this queue was committed after queue_bounds had read: the queue is not
+                    -- locked, and its bounds are not known. The next claim knows them.
                     next_at := p_now;
                     CONTINUE;
                 END IF;
-                IF v_rooms -> v_line.queue ->> 'left' IS NOT NULL THEN
-                    v_limit := least(v_limit, (v_rooms -> v_line.queue ->> 'left')::integer
+                IF v_bounds -> v_line.queue ->> 'left' IS NOT NULL THEN
+                    v_limit := least(v_limit, (v_bounds -> v_line.queue ->> 'left')::integer
                         - coalesce((v_used ->> v_line.queue)::integer, 0));
                     CONTINUE WHEN v_limit <= 0;
                 END IF;
@@ -133,7 +140,7 @@ BEGIN
                                OR v_breaker ->> 'name' = ANY (v_tried);
                     v_limit := 1;
                 END IF;
-                v_plain := v_plain AND NOT v_line.suspect AND v_limit = v_room AND v_rooms IS NULL;
+                v_plain := v_plain AND NOT v_line.suspect AND v_limit = v_places AND v_bounds IS NULL;
                 IF v_line.suspect THEN
                     v_limit := least(v_limit, v_suspects);
                     CONTINUE WHEN v_limit <= 0;
@@ -164,18 +171,18 @@ BEGIN
                     ORDER BY sort_key, n
                     LIMIT v_limits[1]
                     FOR UPDATE SKIP LOCKED);
-                v_tries := 8;        -- what others hold was stepped over
+                v_tries := 8;        -- jobs that others have locked were skipped
             ELSE
                 IF v_gated THEN
                     SELECT p.picked, p.passed_over INTO v_picked, v_passed
-                    FROM limpet.v1_pick_admitted(
-                        v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects,
-                        v_missed, v_rooms, v_used, v_gate, p_now) p;
+                    FROM limpet.v1_pick_for_gate(
+                        v_queues, v_tasks, v_doubts, v_limits, v_floors, v_places, v_suspects,
+                        v_missed, v_bounds, v_used, v_gate, p_now) p;
                     passed_over := greatest(passed_over, v_passed);
                 ELSE
-                    v_picked := limpet.v1_pick(
-                        v_queues, v_tasks, v_doubts, v_limits, v_floors, v_room, v_suspects, v_plain,
-                        v_missed, v_rooms, v_used, p_now);
+                    v_picked := limpet.v1_pick_jobs(
+                        v_queues, v_tasks, v_doubts, v_limits, v_floors, v_places, v_suspects, v_plain,
+                        v_missed, v_bounds, v_used, p_now);
                 END IF;
                 SELECT coalesce(array_agg(l.ctid), '{}'), v_missed || ARRAY(
                     SELECT unnest(v_picked) EXCEPT SELECT unnest(array_agg(l.id)))
@@ -183,7 +190,7 @@ BEGIN
                 FROM (SELECT ctid, id FROM limpet.ready WHERE id = ANY (v_picked)
                       FOR UPDATE SKIP LOCKED) l;
                 IF cardinality(v_rows) = cardinality(v_picked) THEN
-                    v_tries := 8;    -- nobody was faster
+                    v_tries := 8;    -- no other claim was faster
                 END IF;
             END IF;
             CONTINUE WHEN cardinality(v_rows) = 0;
@@ -198,13 +205,13 @@ BEGIN
                        p_session, p_now, false, NULL, p_seq,
                        cardinality(jobs) + row_number() OVER (ORDER BY sort_key, n),
                        tail + (greatest(token, p_base) + 1) % 1048576 * 2654435761, shaped,
-                       (v_rooms -> queue ->> 'concurrency') IS NOT NULL
+                       (v_bounds -> queue ->> 'concurrency') IS NOT NULL
                        OR coalesce(v_gate -> 'weights' ? task, false)
                 FROM gone
                 RETURNING id, queue, suspect, place, mark
             ), queues AS (
                 SELECT queue, count(*) AS number FROM held GROUP BY queue
-            ), told AS (
+            ), counted AS (
                 INSERT INTO limpet.tally
                 SELECT queue, 'claim', 'ready', 'running', number FROM queues
             )
@@ -217,7 +224,7 @@ BEGIN
             END IF;
             jobs := jobs || v_taken.ids;
             marks := marks + v_taken.marks;
-            v_room := v_room - v_taken.number;
+            v_places := v_places - v_taken.number;
             v_suspects := v_suspects - v_taken.suspects;
             v_used := limpet.v1_added(v_used, v_taken.queues);
             v_here := limpet.v1_added(v_here, v_taken.queues);
@@ -230,11 +237,11 @@ BEGIN
         PERFORM limpet.v1_turns(v_keys, v_back, p_now);
     END IF;
     IF NOT v_entered THEN
-        next_at := least(next_at, p_now + 5000);     -- whoever is at the gate is about to commit
-        passed_over := 2;            -- nobody has looked at what is in line there, so it may fit
+        next_at := least(next_at, p_now + 5000);     -- the transaction at the gate is about to commit
+        passed_over := 2;            -- nobody has looked at the jobs in line, so one may fit
     END IF;
-    IF v_rooms IS NOT NULL THEN
-        next_at := least(next_at, limpet.v1_served(v_rooms, v_used, p_now));
+    IF v_bounds IS NOT NULL THEN
+        next_at := least(next_at, limpet.v1_note_served(v_bounds, v_used, p_now));
     END IF;
     IF v_open IS NOT NULL THEN
         PERFORM limpet.v1_probe(jobs, p_now);
@@ -259,8 +266,8 @@ BEGIN
     END IF;
 END $$;
 
--- lines: which queues, tasks and kinds have ready jobs, each found by one step in the index, or as
--- they are remembered, and from where on; without the queues that are paused.
+-- lines: the lines (queue, task, suspect) that have ready jobs, and the sort key to read each from; without
+-- paused queues. Each is found by one step in the index, or taken from p_lines, which a claim remembered.
 CREATE OR REPLACE FUNCTION limpet.v1_lines(p_lines jsonb)
 RETURNS TABLE (queue text, task text, suspect boolean, from_key bigint)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -286,31 +293,31 @@ BEGIN
     WHERE NOT EXISTS (SELECT 1 FROM limpet.queue q WHERE q.name = l.queue AND q.paused);
 END $$;
 
--- pick: the first jobs of all lines together; no more of a queue than its limit, and no more
--- suspects than can run alone. `p_plain`: no limit but the room counts. None that was missed. Where queues
--- have weights, each gets its share (see rooms).
-CREATE OR REPLACE FUNCTION limpet.v1_pick(
+-- pick_jobs: the first jobs of all lines together: no more of a queue than its limit, no more suspects than
+-- can run alone, and none in p_missed. `p_plain`: p_places is the only limit. Where queues have weights,
+-- each gets its share (see queue_bounds).
+CREATE OR REPLACE FUNCTION limpet.v1_pick_jobs(
     p_queues text[], p_tasks text[], p_doubts boolean[], p_limits integer[], p_floors bigint[],
-    p_room integer, p_suspects integer, p_plain boolean,
-    p_missed text[], p_rooms jsonb, p_used jsonb, p_now bigint)
+    p_places integer, p_suspects integer, p_plain boolean,
+    p_missed text[], p_bounds jsonb, p_used jsonb, p_now bigint)
 RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_picked text[] := '{}';
     v_left jsonb := '{}';
-    v_each record;
+    v_job record;
 BEGIN
     IF NOT p_plain THEN
-        -- The limit of a queue is that of its line without suspects, or else of the other.
+        -- The limit of a queue is that of its line without suspects, or else that of its suspects.
         SELECT jsonb_object_agg(queue, most) INTO v_left FROM (
             SELECT l.queue, max(l.most) AS most
             FROM unnest(p_queues, p_limits) AS l (queue, most) GROUP BY l.queue) found;
     END IF;
-    IF p_rooms @? '$.*.weight' THEN
-        RETURN limpet.v1_weigh(
-            p_queues, p_tasks, p_doubts, p_limits, p_floors, p_room, p_suspects, p_missed, v_left,
-            p_rooms, p_used, p_now);
+    IF p_bounds @? '$.*.weight' THEN
+        RETURN limpet.v1_pick_by_weight(
+            p_queues, p_tasks, p_doubts, p_limits, p_floors, p_places, p_suspects, p_missed, v_left,
+            p_bounds, p_used, p_now);
     END IF;
-    FOR v_each IN
+    FOR v_job IN
         SELECT c.id, c.queue, c.suspect
         FROM unnest(p_queues, p_tasks, p_doubts, p_limits, p_floors)
              AS l (queue, task, suspect, most, from_key)
@@ -324,25 +331,25 @@ BEGIN
             LIMIT l.most) c
         ORDER BY c.sort_key, c.n
     LOOP
-        EXIT WHEN cardinality(v_picked) = p_room;
+        EXIT WHEN cardinality(v_picked) = p_places;
         IF NOT p_plain THEN
-            CONTINUE WHEN (v_left ->> v_each.queue)::integer = 0
-                       OR (v_each.suspect AND p_suspects = 0);
+            CONTINUE WHEN (v_left ->> v_job.queue)::integer = 0
+                       OR (v_job.suspect AND p_suspects = 0);
             v_left := jsonb_set(
-                v_left, ARRAY[v_each.queue], to_jsonb((v_left ->> v_each.queue)::integer - 1));
-            p_suspects := p_suspects - v_each.suspect::integer;
+                v_left, ARRAY[v_job.queue], to_jsonb((v_left ->> v_job.queue)::integer - 1));
+            p_suspects := p_suspects - v_job.suspect::integer;
         END IF;
-        v_picked := v_picked || v_each.id;
+        v_picked := v_picked || v_job.id;
     END LOOP;
     RETURN v_picked;
 END $$;
 
--- added: two counts by name as one.
+-- added: two objects of counts by name, added up.
 CREATE OR REPLACE FUNCTION limpet.v1_added(p_one jsonb, p_other jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF p_one = '{}' THEN
-        RETURN p_other;              -- as for every pool that takes once
+        RETURN p_other;              -- the usual case: the first take of a pool
     END IF;
     RETURN p_one || (
         SELECT jsonb_object_agg(key, coalesce((p_one ->> key)::integer, 0) + value::integer)

@@ -1,14 +1,19 @@
--- after: what follows when a job is no longer under way, in the same step.
--- purpose: turns that it gives back go to those that wait; its parent waits for one less, and becomes
---          ready after the last, or fails with one that it cannot do without; the descendants of
---          a parent that is gone are cancelled. Each of these may lead to the next.
--- params:  jobs that left, the states that they are in now, whether each had a turn of its key, and
---          whether it waited for children (then it is gone with them, if it did not succeed); more parents
---          that are gone; whether it may wait for locks, because no key is locked yet; the wall time.
--- returns: how many jobs became ready; whether something is left for promote, and whether that is because
---          somebody else has it just now.
+-- after: what follows in the same step when a job is no longer under way.
+-- purpose: the job's turn goes to a job that waits for the key. Its parent waits for one child less; the
+--          parent becomes ready after the last child, or fails with a child that it cannot do without.
+--          The descendants of a parent that is gone are cancelled. Each of these may lead to the next.
+-- params:  p_ids: the jobs that left.
+--          p_targets: the states that they are in now.
+--          p_turns: whether each had a turn of its key.
+--          p_alone: whether each waited for children; if it did not succeed, its descendants are cancelled.
+--          p_gone: more parents that are gone.
+--          p_waits: whether this may wait for locks, because the transaction has locked no key yet.
+--          p_now: the wall time.
+-- returns: moved: how many jobs became ready.
+--          unfinished: whether something is left as a note, for promote.
+--          busy: whether it is left because another transaction has its rows locked.
 -- why:     the parents and the keys of the jobs that left are locked first, see turns. What follows from
---          that is done as far as nobody else has it, and else left as a note.
+--          these is done as far as its rows are not locked by others; the rest is left as notes.
 
 CREATE OR REPLACE FUNCTION limpet.v1_after(
     p_ids text[], p_targets text[], p_turns boolean[], p_alone boolean[], p_gone text[],
@@ -17,7 +22,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_busy text[];
     v_held text[];
-    v_asking text[];
+    v_joined text[];
     v_keys text[];
     v_back integer[];
     v_strict text[];
@@ -69,7 +74,7 @@ BEGIN
                            (e.turn AND e.id NOT IN (SELECT k.id FROM kept k))::integer AS back
                     FROM ended e WHERE e.key IS NOT NULL
                     UNION ALL
-                    -- A parent may ask for a turn of its own.
+                    -- A parent may join the line of its own key.
                     SELECT o.key, 0 FROM ended e CROSS JOIN LATERAL (
                         SELECT a.key FROM limpet.job a WHERE a.id = e.parent OFFSET 0) o
                     WHERE e.parent IS NOT NULL AND e.final AND o.key IS NOT NULL) t
@@ -96,8 +101,8 @@ BEGIN
             p_gone := p_gone || ARRAY(
                 SELECT g.id FROM unnest(p_ids, p_targets, p_alone) AS g (id, target, alone)
                 WHERE g.alone AND g.target IN ('failed', 'cancelled'));
-            -- What has fanned out into nothing.
-            v_asking := ARRAY(SELECT g.id FROM unnest(p_ids, p_targets) AS g (id, target)
+            -- Jobs that have fanned out into no children.
+            v_joined := ARRAY(SELECT g.id FROM unnest(p_ids, p_targets) AS g (id, target)
                               WHERE g.target = 'blocked');
             p_ids := '{}'; p_targets := '{}'; p_turns := '{}'; p_alone := '{}';
             IF v_parents IS NOT NULL AND p_waits THEN
@@ -108,18 +113,18 @@ BEGIN
             v_held := CASE WHEN v_keys IS NULL THEN '{}' WHEN p_waits THEN limpet.v1_keys(v_keys)
                            ELSE limpet.v1_free_keys(v_keys, false) END;
             IF v_parents IS NOT NULL THEN
-                SELECT * INTO v_down FROM limpet.v1_down(
+                SELECT * INTO v_down FROM limpet.v1_children_ended(
                     v_parents, v_numbers, v_children, v_states, p_now);
                 moved := moved + v_down.moved;
                 p_gone := p_gone || v_down.abandoned;
-                v_asking := v_asking || v_down.asking;
+                v_joined := v_joined || v_down.joined;
                 p_ids := v_down.abandoned;
                 p_targets := array_fill('failed'::text, ARRAY[cardinality(p_ids)]);
                 p_turns := array_fill(false, ARRAY[cardinality(p_ids)]);
                 p_alone := p_turns;
             END IF;
-            IF cardinality(v_asking) > 0 THEN
-                PERFORM limpet.v1_asks(v_asking, v_held);
+            IF cardinality(v_joined) > 0 THEN
+                PERFORM limpet.v1_expect_jobs(v_joined, v_held);
             END IF;
             IF cardinality(v_held) > 0 THEN
                 IF NOT p_waits THEN
@@ -147,8 +152,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- busy: those of the jobs whose key somebody else has, or whose parent; the keys and the parents of the others
--- are locked. A key that is not there has no turns to give, and nobody waits for it.
+-- busy: the jobs whose key or parent another transaction has locked; the keys and the parents of the others
+-- are locked by this. A key that does not exist has no turns to give, and no job waits for it.
 CREATE OR REPLACE FUNCTION limpet.v1_busy(p_ids text[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -171,17 +176,20 @@ BEGIN
                 WHERE b.id = j.parent AND (b.reason = 'children') IS TRUE))));
 END $$;
 
--- down: parents, which are locked, wait for so many children less; `p_children`: the one without which each
--- fails. `asking`: those that have joined the line of their key; whoever called this asks and gives the turns.
-CREATE OR REPLACE FUNCTION limpet.v1_down(
+-- children_ended: parents, which are locked, wait for fewer children.
+-- p_numbers: how many children less for each parent. p_children: a child whose failure fails the parent.
+-- p_states: the state of that child.
+-- moved: how many parents became ready. abandoned: parents that failed. joined: parents that have joined the
+-- line of their key; the caller runs expect_jobs and gives the turns.
+CREATE OR REPLACE FUNCTION limpet.v1_children_ended(
     p_parents text[], p_numbers integer[], p_children text[], p_states text[], p_now bigint,
-    OUT moved integer, OUT abandoned text[], OUT asking text[])
+    OUT moved integer, OUT abandoned text[], OUT joined text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_over text[];
 BEGIN
-    asking := '{}';
-    -- Not by the index of those that are blocked, which has more to read; so too below.
+    joined := '{}';
+    -- IS TRUE, here and below: finds the rows by id, not by the index of blocked jobs, which reads more.
     WITH given AS (
         SELECT * FROM unnest(p_parents, p_children, p_states) AS g (id, child, state)
         WHERE g.child IS NOT NULL
@@ -189,7 +197,7 @@ BEGIN
         DELETE FROM limpet.parked b
         WHERE b.id = ANY (ARRAY(SELECT g.id FROM given g)) AND (b.reason = 'children') IS TRUE
         RETURNING b.*
-    ), told AS (
+    ), failed AS (
         SELECT o.*, json_build_object(
             'kind', 'ChildFailed', 'job', g.child, 'state', g.state,
             'text', 'its child ' || g.child || ' is ' || g.state)::text AS cause
@@ -199,18 +207,18 @@ BEGIN
         SELECT id, n, tail, queue, task, priority, sort_key, ready_at, round, token, failures,
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
                'failed', p_now
-        FROM told
+        FROM failed
     ), events AS (
         INSERT INTO limpet.event (id, at, event, cause)
-        SELECT id, p_now, 'failed', cause FROM told ORDER BY n
+        SELECT id, p_now, 'failed', cause FROM failed ORDER BY n
     ), wrong AS (
-        INSERT INTO limpet.trouble (id, error) SELECT id, cause FROM told
+        INSERT INTO limpet.trouble (id, error) SELECT id, cause FROM failed
         ON CONFLICT (id) DO UPDATE SET error = excluded.error
     ), counted AS (
         INSERT INTO limpet.tally
-        SELECT queue, 'abandon', 'blocked', 'failed', count(*) FROM told GROUP BY queue
+        SELECT queue, 'abandon', 'blocked', 'failed', count(*) FROM failed GROUP BY queue
     )
-    SELECT coalesce(array_agg(id), '{}') INTO abandoned FROM told;
+    SELECT coalesce(array_agg(id), '{}') INTO abandoned FROM failed;
     WITH less AS (
         UPDATE limpet.parked b SET pending = greatest(b.pending - g.number, 0)
         FROM unnest(p_parents, p_numbers) AS g (id, number)
@@ -222,7 +230,7 @@ BEGIN
     IF v_over IS NULL THEN
         RETURN;
     END IF;
-    WITH joined AS (
+    WITH waiting AS (
         UPDATE limpet.parked b
         SET reason = 'key', what = limpet.v1_line_place(j.key, b.sort_key, b.n), since = p_now,
             shaped = true
@@ -231,7 +239,7 @@ BEGIN
           AND (b.reason = 'children') IS TRUE
         RETURNING b.id
     )
-    SELECT coalesce(array_agg(j.id), '{}') INTO asking FROM joined j;
+    SELECT coalesce(array_agg(j.id), '{}') INTO joined FROM waiting j;
     WITH gone AS (
         DELETE FROM limpet.parked b
         WHERE b.id = ANY (v_over) AND (b.reason = 'children') IS TRUE RETURNING b.*
@@ -241,16 +249,19 @@ BEGIN
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
                shaped
         FROM gone
-    ), told AS (
+    ), counted AS (
         INSERT INTO limpet.tally
         SELECT queue, 'unblock', 'blocked', 'ready', count(*) FROM gone GROUP BY queue
     )
     SELECT count(*) INTO moved FROM gone;
 END $$;
 
--- cascade: the children of parents that are gone: waiting to cancelled, running to cancel requested. No more
--- than p_limit; the parents that have more are in rest. So are those with a child that somebody else has
--- locked: who tells its end waits for the parent, and to wait for the child here would be for ever.
+-- cascade: the children of parents that are gone: waiting to cancelled, running to cancel requested; at most
+-- p_limit. rest: parents with more children, and parents with a child that another transaction has locked.
+-- That transaction may be settling the child, and then waits for the parent: to wait for the child here
+-- would be a deadlock.
+-- number: how many children were looked at. ids, turns, alone: those that were cancelled, as after takes
+-- them. busy: whether a child was locked.
 CREATE OR REPLACE FUNCTION limpet.v1_cascade(
     p_parents text[], p_limit integer, p_now bigint,
     OUT number integer, OUT ids text[], OUT turns boolean[], OUT alone boolean[], OUT rest text[],

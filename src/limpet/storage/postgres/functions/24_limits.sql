@@ -1,20 +1,25 @@
 -- limits: what bounds the claims of some queues and tasks.
--- purpose: rooms: how many jobs of each queue that has rules may start now, and its share where queues have
---          weights; the queues are locked, in the order of their names. served: note what was taken of them.
---          open_breakers: which tasks are held back. probe: note that one of them is tried.
--- params:  the pools as JSON; the wall time; what rooms said and how many of each queue were taken.
--- returns: rooms: JSON of queues and what bounds them. served: when more may be had of what a rate or a
---          hold kept back.
--- weights: every job of a queue has a tag, 1/weight after the one before it, and the lowest tags are served
---          first. A queue that had no jobs for a while goes on at the tag that was served last.
+-- purpose: queue_bounds: how many jobs of each queue with rules may start now, and its share where queues
+--          have weights; locks these queues, by name.
+--          note_served: count the jobs that were taken against the rates and weights of their queues.
+--          open_breakers: find the tasks that breakers hold back.
+--          probe: note that a job of such a task is tried.
+-- params:  p_want: the pools as JSON.
+--          p_now: the wall time.
+--          p_bounds: the result of queue_bounds.
+--          p_used: how many jobs of each queue were taken.
+-- returns: queue_bounds: JSON of queues and their bounds.
+--          note_served: when to come back for jobs that a rate or a hold kept back.
+-- weights: every job of a queue has a tag, which is 1/weight above the tag of the job before it; the lowest
+--          tags are served first. A queue that had no jobs for a while goes on at the tag served last.
 
-CREATE OR REPLACE FUNCTION limpet.v1_rooms(p_want jsonb, p_now bigint) RETURNS jsonb
+CREATE OR REPLACE FUNCTION limpet.v1_queue_bounds(p_want jsonb, p_now bigint) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_any boolean := p_want @? '$[*].slots."*"';
     v_weighed boolean := EXISTS (SELECT FROM limpet.queue q WHERE q.weight IS NOT NULL);
     v_real bigint := limpet.v1_time(NULL);
-    v_rooms jsonb := '{}';
+    v_bounds jsonb := '{}';
     v_queue record;
     v_left bigint;
     v_running bigint;
@@ -41,9 +46,9 @@ BEGIN
         END IF;
         IF v_queue.concurrency IS NOT NULL THEN
             IF v_queue.limited_at > v_real - 60000000 THEN
-                -- A claim that did not know of the limit may have been committed since it was set. Who
-                -- settles a job has it locked, and may wait for this queue: so nobody is waited for, and
-                -- all are counted.
+                -- A claim that did not know of the limit may have committed since the limit was set. Its jobs
+                -- are marked now. An exchange that settles a job has the job locked and may wait for this
+                -- queue, so locked jobs are skipped, and all running jobs are counted.
                 UPDATE limpet.running r SET limited = true WHERE r.ctid = ANY (ARRAY(
                     SELECT u.ctid FROM limpet.running u
                     WHERE u.queue = v_queue.name AND NOT u.limited FOR UPDATE SKIP LOCKED));
@@ -55,72 +60,72 @@ BEGIN
             v_left := least(v_left, v_queue.concurrency - v_running);
         END IF;
         IF v_queue.step IS NOT NULL THEN
-            -- As domain/rate.py has it.
+            -- As in domain/rate.py.
             v_left := least(v_left, (p_now + v_queue.burst * v_queue.step
                 - greatest(v_queue.given_until, p_now)) / v_queue.step);
         END IF;
-        v_rooms := v_rooms || jsonb_build_object(v_queue.name, jsonb_build_object(
+        v_bounds := v_bounds || jsonb_build_object(v_queue.name, jsonb_build_object(
             'left', CASE WHEN v_left < 0 THEN 0 ELSE v_left END, 'concurrency', v_queue.concurrency, 'step', v_queue.step,
             'burst', v_queue.burst, 'given', v_queue.given_until, 'held', v_queue.held_until)
             || CASE WHEN NOT v_weighed THEN '{}' ELSE jsonb_build_object(
                 'weight', coalesce(v_queue.weight, 1),
                 'tag', greatest(v_queue.next_tag, v_tag)) END);
     END LOOP;
-    RETURN v_rooms;
+    RETURN v_bounds;
 END $$;
 
-CREATE OR REPLACE FUNCTION limpet.v1_served(p_rooms jsonb, p_used jsonb, p_now bigint)
+CREATE OR REPLACE FUNCTION limpet.v1_note_served(p_bounds jsonb, p_used jsonb, p_now bigint)
 RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_room record;
+    v_bound record;
     v_given bigint;
     v_next bigint;
 BEGIN
-    FOR v_room IN
+    FOR v_bound IN
         SELECT e.key AS name, coalesce((p_used ->> e.key)::integer, 0) AS taken, q.*
-        FROM jsonb_each(p_rooms) e CROSS JOIN LATERAL jsonb_to_record(e.value) AS q (
+        FROM jsonb_each(p_bounds) e CROSS JOIN LATERAL jsonb_to_record(e.value) AS q (
             step bigint, burst bigint, given bigint, held bigint, weight integer,
             tag double precision)
     LOOP
-        v_given := CASE WHEN v_room.taken = 0 OR v_room.step IS NULL THEN v_room.given
-                        ELSE greatest(v_room.given, p_now) + v_room.taken * v_room.step END;
-        IF v_room.taken > 0 OR (v_room.held > 0 AND v_room.held <= p_now) THEN
+        v_given := CASE WHEN v_bound.taken = 0 OR v_bound.step IS NULL THEN v_bound.given
+                        ELSE greatest(v_bound.given, p_now) + v_bound.taken * v_bound.step END;
+        IF v_bound.taken > 0 OR (v_bound.held > 0 AND v_bound.held <= p_now) THEN
             UPDATE limpet.queue q
             SET given_until = v_given,
                 held_until = CASE WHEN q.held_until > p_now THEN q.held_until ELSE 0 END,
-                start_tag = CASE WHEN v_room.weight IS NULL OR v_room.taken = 0 THEN q.start_tag
-                    ELSE v_room.tag + (v_room.taken - 1)::double precision / v_room.weight END,
-                next_tag = CASE WHEN v_room.weight IS NULL OR v_room.taken = 0 THEN q.next_tag
-                    ELSE v_room.tag + v_room.taken::double precision / v_room.weight END
-            WHERE q.name = v_room.name;
+                start_tag = CASE WHEN v_bound.weight IS NULL OR v_bound.taken = 0 THEN q.start_tag
+                    ELSE v_bound.tag + (v_bound.taken - 1)::double precision / v_bound.weight END,
+                next_tag = CASE WHEN v_bound.weight IS NULL OR v_bound.taken = 0 THEN q.next_tag
+                    ELSE v_bound.tag + v_bound.taken::double precision / v_bound.weight END
+            WHERE q.name = v_bound.name;
         END IF;
-        IF v_room.held > p_now THEN
-            v_next := least(v_next, v_room.held);
-        ELSIF v_room.step IS NOT NULL
-              AND p_now + v_room.burst * v_room.step - greatest(v_given, p_now) < v_room.step
-              AND EXISTS (SELECT FROM limpet.ready r WHERE r.queue = v_room.name) THEN
+        IF v_bound.held > p_now THEN
+            v_next := least(v_next, v_bound.held);
+        ELSIF v_bound.step IS NOT NULL
+              AND p_now + v_bound.burst * v_bound.step - greatest(v_given, p_now) < v_bound.step
+              AND EXISTS (SELECT FROM limpet.ready r WHERE r.queue = v_bound.name) THEN
             v_next := least(v_next,
-                greatest(p_now, v_given - (v_room.burst - 1) * v_room.step));
+                greatest(p_now, v_given - (v_bound.burst - 1) * v_bound.step));
         END IF;
     END LOOP;
     RETURN v_next;
 END $$;
 
--- weigh: as pick, by tags.
-CREATE OR REPLACE FUNCTION limpet.v1_weigh(
+-- pick_by_weight: as pick_jobs, in the order of tags.
+CREATE OR REPLACE FUNCTION limpet.v1_pick_by_weight(
     p_queues text[], p_tasks text[], p_doubts boolean[], p_limits integer[], p_floors bigint[],
-    p_room integer, p_suspects integer, p_missed text[], p_left jsonb, p_rooms jsonb,
+    p_places integer, p_suspects integer, p_missed text[], p_left jsonb, p_bounds jsonb,
     p_used jsonb, p_now bigint)
 RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_picked text[] := '{}';
-    v_each record;
+    v_job record;
 BEGIN
-    FOR v_each IN
+    FOR v_job IN
         SELECT f.id, f.queue, f.suspect,
-               coalesce((p_rooms -> f.queue ->> 'tag')::double precision, 0)
+               coalesce((p_bounds -> f.queue ->> 'tag')::double precision, 0)
                + (coalesce((p_used ->> f.queue)::integer, 0) + f.place - 1)::double precision
-               / coalesce((p_rooms -> f.queue ->> 'weight')::integer, 1) AS tag
+               / coalesce((p_bounds -> f.queue ->> 'weight')::integer, 1) AS tag
         FROM (SELECT c.*, row_number() OVER (PARTITION BY c.queue ORDER BY c.sort_key, c.n) AS place
               FROM unnest(p_queues, p_tasks, p_doubts, p_limits, p_floors)
                    AS l (queue, task, suspect, most, from_key)
@@ -134,19 +139,20 @@ BEGIN
                   LIMIT l.most) c) f
         ORDER BY tag, f.sort_key, f.n
     LOOP
-        EXIT WHEN cardinality(v_picked) = p_room;
-        CONTINUE WHEN (p_left ->> v_each.queue)::integer = 0
-                   OR (v_each.suspect AND p_suspects = 0);
+        EXIT WHEN cardinality(v_picked) = p_places;
+        CONTINUE WHEN (p_left ->> v_job.queue)::integer = 0
+                   OR (v_job.suspect AND p_suspects = 0);
         p_left := jsonb_set(
-            p_left, ARRAY[v_each.queue], to_jsonb((p_left ->> v_each.queue)::integer - 1));
-        p_suspects := p_suspects - v_each.suspect::integer;
-        v_picked := v_picked || v_each.id;
+            p_left, ARRAY[v_job.queue], to_jsonb((p_left ->> v_job.queue)::integer - 1));
+        p_suspects := p_suspects - v_job.suspect::integer;
+        v_picked := v_picked || v_job.id;
     END LOOP;
     RETURN v_picked;
 END $$;
 
--- Of each task that is held back: the breaker's name, when one may be tried, and whether that is now. Then
--- the breaker is locked; if somebody else has it, nothing is tried.
+-- open_breakers: each task that is held back, with the name of its breaker, when a job may be tried, and
+-- whether that is now. If it is now, the breaker is locked by this; if another transaction has it locked,
+-- no job is tried.
 CREATE OR REPLACE FUNCTION limpet.v1_open_breakers(p_want jsonb, p_now bigint) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -164,7 +170,7 @@ BEGIN
                      greatest(b.probe_at, p_now) AS at, p_now + b.probe_after AS again_at
               FROM limpet.breaker b CROSS JOIN unnest(b.tasks) AS t (task)
               WHERE b.state <> 'closed'
-              -- Of several that hold it back the strictest.
+              -- The strictest, where several breakers hold a task back.
               ORDER BY t.task, b.name = ANY (v_due), b.probe_at DESC) f);
 END $$;
 
@@ -174,7 +180,7 @@ LANGUAGE sql VOLATILE AS $$
     SET state = 'probing', probe_at = p_now + b.probe_after,
         piece = coalesce((limpet.v1_piece(b.piece) || jsonb_build_object(
             'state', 'probing', 'probe_at', p_now + b.probe_after,
-            -- The newest 100, see domain/breaker.py.
+            -- Only the newest 100, see domain/breaker.py.
             'tries', CASE WHEN jsonb_array_length(limpet.v1_piece(b.piece) -> 'tries') >= 100
                           THEN (limpet.v1_piece(b.piece) -> 'tries') - 0
                           ELSE coalesce(limpet.v1_piece(b.piece) -> 'tries', '[]') END

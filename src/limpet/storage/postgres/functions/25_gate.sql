@@ -1,25 +1,34 @@
--- gate: what may begin on a host beside what it carries already (see storage/gating.py).
--- purpose: enter: ask for the gate of a host. pick_admitted: which jobs a claim takes where some of them
---          have a weight. carries: whether a host could with nothing else there. permit: write the permits of those that were taken. take_permit: one for a caller
---          outside. give_back: take away those of jobs that have left running.
--- params:  the room of a host as JSON (domain.permit.Room, how long a reservation lasts, and the patience of
---          a caller), or the gate, which is that with what tasks weigh and the patience of jobs; what a
---          job weighs (cpu in thousandths of a core, memory, heavy); the wall time.
--- returns: enter: whether nobody else has it; then this transaction has it. pick_admitted: the jobs, and what
---          was left for the gate, as domain.permit.PassedOver.
---          take_permit: the standing (NULL for no such session), and whether it has a permit.
--- why:     two that each read the sums before the other has written would both see the same room. So who
---          reads them has the gate of that host for itself, and reads in a statement after that. A claim
---          has settled before, and has keys and queues locked: it waits for nobody, passes over what
---          has a weight and asks again. A caller has nothing locked, and waits. Permits are taken
---          away without the gate: who does not see that yet admits too little, and is rung for.
+-- gate: what may begin on a host beside the permits it has given (see storage/contract/gating.py).
+-- purpose: enter: lock the gate of a host.
+--          pick_for_gate: which jobs a claim takes where some of them have a weight.
+--          carries: whether a host has room for a weight with nothing else there.
+--          permit: write the permits of jobs that were taken.
+--          take_permit: give a permit to a caller outside.
+--          give_back: remove the permits of jobs that have left running.
+-- params:  p_room: the room of a host as JSON: domain.permit.Room, how long a reservation lasts, and for a
+--          caller after which wait it reserves.
+--          p_gate: the gate of a claim as JSON: such a room, the weights of tasks, and after which wait jobs
+--          reserve.
+--          p_weight: what a job weighs, as JSON: cpu in thousandths of a core, memory, heavy.
+--          p_now: the wall time.
+-- returns: enter: whether the lock was free; then this transaction has it.
+--          pick_for_gate: picked: the jobs.
+--                         passed_over: what was left for the gate, as domain.permit.PassedOver.
+--          take_permit: standing: NULL for no such session.
+--                       given: whether the session has a permit.
+-- why:     two transactions that both read the sums before the other has written would both see the same
+--          room. So a transaction locks the gate of the host, and reads the sums in a later statement. A
+--          claim has keys and queues locked by then: it does not wait for the gate, passes over jobs with a
+--          weight, and comes back soon. A caller has nothing locked, and waits. Permits are removed
+--          without the gate: a transaction that does not see the removal yet admits too little, and a bell
+--          rings after it.
 
 CREATE OR REPLACE FUNCTION limpet.v1_enter(p_server text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
     SELECT pg_try_advisory_xact_lock(hashtextextended('limpet.gate ' || p_server, 0))
 $$;
 
--- carried: what the permits of a host take together, as domain.permit.Taken.
+-- carried: what the permits of a host add up to, as domain.permit.Taken.
 CREATE OR REPLACE FUNCTION limpet.v1_carried(p_room jsonb, p_now bigint) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -34,7 +43,7 @@ BEGIN
         FROM limpet.permit p WHERE p.server = p_room ->> 'server');
 END $$;
 
--- plus: the same with one more permit.
+-- plus: what carried returns, with one more permit.
 CREATE OR REPLACE FUNCTION limpet.v1_plus(p_carried jsonb, p_weight jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -49,7 +58,7 @@ BEGIN
         CROSS JOIN jsonb_to_record(p_weight) AS w (cpu bigint, memory bigint, heavy boolean));
 END $$;
 
--- fits: whether one more may begin, as domain.permit.fits has it.
+-- fits: whether one more permit may be given, as domain.permit.fits decides it.
 CREATE OR REPLACE FUNCTION limpet.v1_fits(p_room jsonb, p_carried jsonb, p_weight jsonb)
 RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -74,8 +83,8 @@ BEGIN
        AND (p_weight ->> 'memory')::bigint <= (p_room ->> 'memory')::bigint;
 END $$;
 
--- helped: whether what does not fit might once the permits of others are gone, as
--- domain.permit.helped_by_an_end has it.
+-- helped: whether a weight that does not fit might fit once other permits are gone, as
+-- domain.permit.helped_by_an_end decides it.
 CREATE OR REPLACE FUNCTION limpet.v1_helped(p_room jsonb, p_carried jsonb, p_weight jsonb)
 RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -89,8 +98,8 @@ BEGIN
         CROSS JOIN jsonb_to_record(p_weight) AS w (cpu bigint, memory bigint));
 END $$;
 
--- holder_waits: whether who has a host reserved has not begun: a job that is ready with this token, or, if
--- that is -1, the session of a caller that has no permit.
+-- holder_waits: whether the holder of a reservation has not begun yet: a job that is ready with this token,
+-- or, where the token is -1, the session of a caller without a permit.
 CREATE OR REPLACE FUNCTION limpet.v1_holder_waits(p_holder text, p_token bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -101,8 +110,9 @@ BEGIN
     RETURN EXISTS (SELECT FROM limpet.ready r WHERE r.id = p_holder AND r.token = p_token);
 END $$;
 
--- reserved: the job, or the session of the caller, for which a host is reserved. What was confirmed long before
--- now holds no more, and what was long after is of before the clock was set back.
+-- reserved: the job, or the session of the caller, for which a host is reserved; NULL for none. A reservation
+-- that was confirmed too long ago has ended; one that was confirmed far in the future was written before the
+-- clock was set back, and has ended too.
 CREATE OR REPLACE FUNCTION limpet.v1_reserved(p_room jsonb, p_now bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -112,8 +122,9 @@ BEGIN
           AND limpet.v1_holder_waits(v.job, v.token));
 END $$;
 
--- reserve: reserve a host for a job or a caller, or confirm that; whether it is. Two hosts that meet the job in the same
--- moment would both see that no other is reserved for it, so one has the job for itself.
+-- reserve: reserve a host for a job or a caller, or confirm the reservation; whether the host is reserved. Two
+-- hosts that meet the job at the same moment would both see that no other host is reserved for it; the lock
+-- lets only one of them look.
 CREATE OR REPLACE FUNCTION limpet.v1_reserve(
     p_room jsonb, p_job text, p_token bigint, p_now bigint)
 RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
@@ -134,23 +145,23 @@ BEGIN
     RETURN true;
 END $$;
 
--- As pick and weigh (22_claim.sql, 24_limits.sql), but that what its host cannot carry is passed over, and
--- with it the rest of its line. The others are then put in order again without them: those of a queue
--- that has a weight move up.
-CREATE OR REPLACE FUNCTION limpet.v1_pick_admitted(
+-- pick_for_gate: as pick_jobs and pick_by_weight (22_claim.sql, 24_limits.sql), but a job that does not fit on
+-- the host is passed over, and with it the rest of its line. Then the remaining lines are put in order again:
+-- jobs of a queue with a weight move up.
+CREATE OR REPLACE FUNCTION limpet.v1_pick_for_gate(
     p_queues text[], p_tasks text[], p_doubts boolean[], p_limits integer[], p_floors bigint[],
-    p_room integer, p_suspects integer, p_missed text[], p_rooms jsonb, p_used jsonb, p_gate jsonb,
+    p_places integer, p_suspects integer, p_missed text[], p_bounds jsonb, p_used jsonb, p_gate jsonb,
     p_now bigint, OUT picked text[], OUT passed_over integer)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_host jsonb := p_gate -> 'room';
     v_carried jsonb := limpet.v1_carried(v_host, p_now);
     v_reserved text := limpet.v1_reserved(v_host, p_now);
-    v_patient bigint := p_now - (p_gate ->> 'patience')::bigint;
-    v_by_weight boolean := p_rooms @? '$.*.weight';
+    v_waiting_since bigint := p_now - (p_gate ->> 'reserve_after_us')::bigint;
+    v_by_weight boolean := p_bounds @? '$.*.weight';
     v_left jsonb;
     v_weight jsonb;
-    v_each record;
+    v_job record;
     v_refused boolean := true;
 BEGIN
     picked := '{}';
@@ -160,11 +171,11 @@ BEGIN
         FROM unnest(p_queues, p_limits) AS l (queue, most) GROUP BY l.queue) found;
     WHILE v_refused LOOP
         v_refused := false;
-        FOR v_each IN
+        FOR v_job IN
             SELECT f.*, CASE WHEN v_by_weight THEN
-                       coalesce((p_rooms -> f.queue ->> 'tag')::double precision, 0)
+                       coalesce((p_bounds -> f.queue ->> 'tag')::double precision, 0)
                        + (coalesce((p_used ->> f.queue)::integer, 0) + f.place - 1)::double precision
-                       / coalesce((p_rooms -> f.queue ->> 'weight')::integer, 1) END AS tag
+                       / coalesce((p_bounds -> f.queue ->> 'weight')::integer, 1) END AS tag
             FROM (SELECT c.*, l.task, l.line,
                          row_number() OVER (PARTITION BY c.queue ORDER BY c.sort_key, c.n) AS place
                   FROM unnest(p_queues, p_tasks, p_doubts, p_limits, p_floors)
@@ -180,12 +191,12 @@ BEGIN
                       LIMIT l.most) c) f
             ORDER BY tag, f.sort_key, f.n
         LOOP
-            EXIT WHEN cardinality(picked) = p_room;
-            CONTINUE WHEN (v_left ->> v_each.queue)::integer = 0
-                       OR (v_each.suspect AND p_suspects = 0);
-            v_weight := p_gate -> 'weights' -> v_each.task;
+            EXIT WHEN cardinality(picked) = p_places;
+            CONTINUE WHEN (v_left ->> v_job.queue)::integer = 0
+                       OR (v_job.suspect AND p_suspects = 0);
+            v_weight := p_gate -> 'weights' -> v_job.task;
             IF v_weight IS NOT NULL THEN
-                IF (v_reserved IS NULL OR v_reserved = v_each.id)
+                IF (v_reserved IS NULL OR v_reserved = v_job.id)
                    AND limpet.v1_fits(v_host, v_carried, v_weight) THEN
                     v_carried := limpet.v1_plus(v_carried, v_weight);
                     v_reserved := NULL;
@@ -194,24 +205,24 @@ BEGIN
                         passed_over, CASE WHEN limpet.v1_carries(v_host, v_weight) THEN 2 ELSE 1 END);
                     IF NOT limpet.v1_helped(v_host, v_carried, v_weight) THEN
                         NULL;
-                    ELSIF v_reserved = v_each.id THEN
-                        PERFORM limpet.v1_reserve(v_host, v_each.id, v_each.token, p_now);
-                    ELSIF v_reserved IS NULL AND v_each.ready_at <= v_patient
-                          AND limpet.v1_reserve(v_host, v_each.id, v_each.token, p_now) THEN
-                        v_reserved := v_each.id;
+                    ELSIF v_reserved = v_job.id THEN
+                        PERFORM limpet.v1_reserve(v_host, v_job.id, v_job.token, p_now);
+                    ELSIF v_reserved IS NULL AND v_job.ready_at <= v_waiting_since
+                          AND limpet.v1_reserve(v_host, v_job.id, v_job.token, p_now) THEN
+                        v_reserved := v_job.id;
                     END IF;
-                    p_limits[v_each.line] := 0;
+                    p_limits[v_job.line] := 0;
                     v_refused := true;
                     EXIT;
                 END IF;
             END IF;
             v_left := jsonb_set(
-                v_left, ARRAY[v_each.queue], to_jsonb((v_left ->> v_each.queue)::integer - 1));
-            p_suspects := p_suspects - v_each.suspect::integer;
-            p_limits[v_each.line] := p_limits[v_each.line] - 1;
-            p_used := limpet.v1_added(p_used, jsonb_build_object(v_each.queue, 1));
-            p_missed := p_missed || v_each.id::text;
-            picked := picked || v_each.id::text;
+                v_left, ARRAY[v_job.queue], to_jsonb((v_left ->> v_job.queue)::integer - 1));
+            p_suspects := p_suspects - v_job.suspect::integer;
+            p_limits[v_job.line] := p_limits[v_job.line] - 1;
+            p_used := limpet.v1_added(p_used, jsonb_build_object(v_job.queue, 1));
+            p_missed := p_missed || v_job.id::text;
+            picked := picked || v_job.id::text;
         END LOOP;
     END LOOP;
 END $$;
@@ -244,7 +255,7 @@ DECLARE
 BEGIN
     PERFORM limpet.v1_pass(false);
     PERFORM pg_advisory_xact_lock(hashtextextended('limpet.gate ' || (p_room ->> 'server'), 0));
-    v_now := limpet.v1_time(p_wall); -- not before: somebody may have been waited for
+    v_now := limpet.v1_time(p_wall); -- read only now, because the lock may have been waited for
     standing := limpet.v1_standing(p_session, p_lease);
     given := standing = 'live' AND EXISTS (
         SELECT FROM limpet.permit p WHERE p.holder = p_session);
@@ -259,12 +270,12 @@ BEGIN
         SELECT s.id, p_room ->> 'server', s.id, s.name, (p_weight ->> 'cpu')::bigint,
                (p_weight ->> 'memory')::bigint, (p_weight ->> 'heavy')::boolean, v_now
         FROM limpet.session s WHERE s.id = p_session
-        ON CONFLICT (holder) DO NOTHING; -- it asked at another host too
+        ON CONFLICT (holder) DO NOTHING; -- the caller has a permit of another host
         given := true;
     ELSIF limpet.v1_helped(p_room, v_carried, p_weight)
           AND (v_reserved = p_session OR (v_reserved IS NULL AND EXISTS (
               SELECT FROM limpet.session s WHERE s.id = p_session
-              AND s.registered_at <= v_now - (p_room ->> 'patience')::bigint))) THEN
+              AND s.registered_at <= v_now - (p_room ->> 'reserve_after_us')::bigint))) THEN
         PERFORM limpet.v1_reserve(p_room, p_session, -1, v_now);
     END IF;
 END $$;

@@ -1,16 +1,26 @@
 -- exchange: the hot path, settle and claim in one step.
--- purpose: running to succeeded for what is done; to where p_moves says for the rest; ready to running
---          as far as there is room. The same seq gets the same answer.
--- params:  the session and its seq; columns of the jobs that are done: ids, tokens, results (NULL
---          where the task returned None) and secret paths; what was decided about others
---          (see shift) and what was refused (fence.sql), as JSON; the pools, and the gate, as JSON (see claim); columns of
---          leases that have begun; wall and lease time, or NULL.
--- returns: a first row with the verdict (done, repeat, late, ahead, unknown), the standing, the last
---          seq, what was refused, as `round` how many jobs became ready, as `strikes` what was left for the
---          gate, as `suspect` whether nothing is claimed just now, as `last_run` whether something is left
---          for promote, and as `deadline_at` when more may be had; then a row for each job that was
---          claimed, in order.
--- errors:  LP001 with nothing done, if one of the jobs that are done is not held.
+-- purpose: running to succeeded for jobs that are done, and to the states in p_moves for others; ready to
+--          running for claimed jobs. The same seq gets the same answer.
+-- params:  p_session, p_seq: the session, and the number of this exchange.
+--          p_done, p_tokens, p_results, p_secrets: columns of the jobs that are done: ids, tokens, results
+--          (NULL where the task returned None) and paths of secrets.
+--          p_moves: what was decided about other jobs, as JSON (see shift).
+--          p_rejected: leases that do not hold (fence.sql), as JSON.
+--          p_want: the pools, and the gate, as JSON (see claim); NULL to claim nothing.
+--          p_begun, p_begun_tokens: columns of leases whose jobs have begun.
+--          p_wall, p_lease: wall and lease time, or NULL for the server's clock.
+-- returns: a first row, with its answers in columns of other names:
+--            job: the verdict: done, repeat, late, ahead or unknown.
+--            token: the last seq.
+--            task: the standing.
+--            queue: the leases that were rejected.
+--            round: how many jobs became ready.
+--            strikes: what was left for the gate.
+--            suspect: whether nothing may be claimed now.
+--            last_run: whether something is left for promote.
+--            deadline_at: when to come back for more.
+--          then a row for each job that was claimed, in order.
+-- errors:  LP001, with nothing written, where one of the jobs that are done is not held.
 
 CREATE OR REPLACE FUNCTION limpet.v1_exchange(
     p_session text, p_seq bigint, p_done text, p_tokens text, p_results text, p_secrets text,
@@ -104,7 +114,7 @@ BEGIN
         v_unfinished := v_unfinished OR EXISTS (SELECT FROM limpet.note);
     END IF;
     IF p_moves @? '$[*].holds' THEN
-        -- All, because the claim locks some of them, and in their order.
+        -- Lock all queues by name, because the claim then locks some of them by name.
         PERFORM FROM limpet.queue q ORDER BY q.name FOR UPDATE;
         INSERT INTO limpet.queue AS q (name, held_until)
         SELECT j.queue, max((m.value ->> 'holds')::bigint)
@@ -143,8 +153,9 @@ BEGIN
     END IF;
 END $$;
 
--- complete: running to succeeded, all or none. Also those for whose end somebody may be waiting, and
--- whether the queue of one has a limit, or one had a permit.
+-- complete: running to succeeded, all or none.
+-- number: how many jobs. marks: the sum of their marks. shaped: the jobs for whose end others may be waiting.
+-- crowded: whether a queue of the jobs has a limit, or one of the jobs had a permit.
 CREATE OR REPLACE FUNCTION limpet.v1_complete(
     p_session text, p_jobs text, p_tokens text, p_results text, p_secrets text, p_now bigint,
     OUT number bigint, OUT marks bigint, OUT shaped text[], OUT crowded boolean)
@@ -154,7 +165,8 @@ DECLARE
     v_failed text[];
 BEGIN
     WITH gone AS (
-        -- Nobody waits for what is another's by now: two who came too late might wait for each other.
+        -- The session is checked first, so that nobody waits for a job of another session: two sessions that
+        -- settle too late might wait for each other.
         DELETE FROM limpet.running r
         WHERE r.id = ANY (v_jobs) AND (r.session = p_session) IS TRUE RETURNING r.*
     ), held AS (
@@ -170,7 +182,7 @@ BEGIN
                h.result, h.secrets
         FROM held h
         RETURNING queue, id, failures + orphans > 0 AS tried
-    ), told AS (
+    ), counted AS (
         INSERT INTO limpet.tally
         SELECT k.queue, 'complete', 'running', 'succeeded', count(*) FROM kept k GROUP BY k.queue
     )
@@ -186,12 +198,12 @@ BEGIN
         PERFORM limpet.v1_give_back(p_session, v_jobs);
     END IF;
     IF v_failed IS NOT NULL THEN
-        -- What failed before left its error behind.
+        -- The error of an earlier attempt.
         DELETE FROM limpet.trouble t WHERE t.id = ANY (v_failed);
     END IF;
 END $$;
 
--- begin: which held jobs have started; of others nothing is said. `p_free`: only of these, or NULL.
+-- begin: mark held jobs as begun; jobs that are not held are ignored. `p_free`: only these jobs, or NULL.
 CREATE OR REPLACE FUNCTION limpet.v1_begin(
     p_session text, p_jobs text, p_tokens text, p_free text[])
 RETURNS void LANGUAGE sql VOLATILE AS $$
@@ -205,7 +217,7 @@ RETURNS void LANGUAGE sql VOLATILE AS $$
           WHERE g.id = r.id))
 $$;
 
--- open: the locks of an exchange, before it is known what to do; the last seq and the standing.
+-- open: lock the session for an exchange that is decided later; return the last seq and the standing.
 CREATE OR REPLACE FUNCTION limpet.v1_open(
     p_session text, p_lease bigint, OUT seq bigint, OUT standing text)
 LANGUAGE plpgsql VOLATILE AS $$

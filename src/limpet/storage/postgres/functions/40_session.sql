@@ -1,12 +1,20 @@
 -- session: begin, renew and end sessions.
--- purpose: register: (nothing) to live, and blocked jobs whose task it knows to ready. renew: one
---          small write, whatever is held. end: live or draining to dead, for ever, and with it
---          the permit of a caller outside.
--- params:  as of the verbs; tasks and pools are digests, p_known the tasks of each as JSON; wall and
---          lease time, or NULL.
--- returns: register: the state the session was found in (NULL for a new one), its moment and tasks,
---          the epoch. renew: the standing (NULL for none), moment, seq, digest, what is to be
---          cancelled and paused, the epoch, what could not be noted as begun. end: whether it was not dead before.
+-- purpose: register: (nothing) to live, and blocked jobs whose task it knows to ready.
+--          renew: one small write, however many jobs are held.
+--          end: live or draining to dead, for ever; removes the permit of a caller outside.
+-- params:  as those of the verbs.
+--          p_tasks, p_pools: digests of tasks.
+--          p_known: the tasks of each digest, as JSON.
+--          p_wall, p_lease: wall and lease time, or NULL for the server's clock.
+-- returns: register: was: the state in which the session was found, NULL for a new one.
+--                    moment, tasks: those of the session.
+--                    epoch: the epoch of the store.
+--          renew: standing: NULL for no such session.
+--                 moment, seq, held_count, held_total (the digest), epoch.
+--                 cancels: the leases to cancel, as JSON.
+--                 paused: the paused queues, as JSON.
+--                 untold: leases that could not be marked as begun, as JSON.
+--          end: whether the session was not dead before.
 
 CREATE OR REPLACE FUNCTION limpet.v1_register(
     p_id text, p_kind text, p_name text, p_host text, p_pid bigint, p_boot text, p_duration bigint,
@@ -17,7 +25,7 @@ DECLARE
     v_now bigint := limpet.v1_time(p_wall);
 BEGIN
     PERFORM limpet.v1_pass(true);
-    -- Tasks that are there already must not be removed for another session's sake; see due.sql.
+    -- So that prune does not remove tasks that this session needs; see due.sql.
     PERFORM pg_advisory_xact_lock_shared(hashtextextended('limpet.taskset', 0));
     SELECT s.epoch INTO epoch FROM limpet.store s;
     moment := limpet.v1_time(p_lease) + p_duration;
@@ -56,21 +64,21 @@ DECLARE
 BEGIN
     PERFORM limpet.v1_pass(false);
     PERFORM FROM limpet.session s WHERE s.id = p_session FOR NO KEY UPDATE;
-    v_lease := limpet.v1_time(p_lease);  -- not before: somebody may have been waited for
+    v_lease := limpet.v1_time(p_lease);  -- read only now, because the lock may have been waited for
     UPDATE limpet.session s
     SET moment = v_lease + s.lease, renewed_at = v_now, renewals = s.renewals + 1,
         state = CASE WHEN p_draining THEN 'draining' ELSE s.state END
     WHERE s.id = p_session AND s.state <> 'dead' AND (p_stepped OR s.moment > v_lease)
     RETURNING s.state, s.moment, s.tasks INTO standing, moment, v_tasks;
     IF FOUND THEN
-        -- What blocked jobs wait for may have come in more than one chunk.
+        -- unblock moves 1,000 jobs at most, so a session may still have jobs to unblock.
         PERFORM limpet.v1_unblock(v_tasks, v_now);
     ELSE
         SELECT CASE s.state WHEN 'dead' THEN 'dead' ELSE 'past' END, s.moment
         INTO standing, moment FROM limpet.session s WHERE s.id = p_session;
     END IF;
     IF p_begun IS NOT NULL AND standing <> 'dead' THEN
-        -- A renewal waits for no exchange, nor for who else writes under the lease of a job.
+        -- A renewal does not wait for an exchange, or for another writer under the lease of a job.
         v_free := ARRAY(
             SELECT r.id FROM limpet.running r
             WHERE r.id = ANY (limpet.v1_column(p_begun)) AND NOT r.begun
@@ -95,7 +103,7 @@ RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_ended boolean;
 BEGIN
-    -- Waits for an exchange under way; see standing.
+    -- This waits for an exchange under way; see standing.
     PERFORM FROM limpet.session WHERE id = p_session AND state <> 'dead' FOR UPDATE;
     UPDATE limpet.session SET state = 'dead', ended_at = limpet.v1_time(p_wall), cause = p_cause
     WHERE id = p_session AND state <> 'dead';

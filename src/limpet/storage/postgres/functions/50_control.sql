@@ -1,13 +1,22 @@
--- control: what a person asks for.
+-- control: what a person requests.
 -- purpose: call_off: waiting or quarantined to cancelled; running to cancel requested.
---          retry: a final state to ready, in a new round. repair: quarantined to ready,
---          with other arguments. requeue: waiting to waiting, in another queue. A job that moves
---          meanwhile is looked for again. What is to be ready and has a key waits for its turn first.
--- params:  the job; the cause as JSON text, or the round that was seen; the wall time, or NULL.
--- returns: call_off: the state after it, NULL for no such job, and whether somebody else has just now what
---          follows from it, for which a note is left. retry: the state it was found in and the round
---          after it; NULL for no such job; a round of -1 where another holds its unique. repair: the
---          state it was found in and the one after it. requeue: how many were moved.
+--          retry: a final state to ready, in a new round.
+--          repair: quarantined to ready, with other arguments.
+--          requeue: waiting to waiting, in another queue.
+--          A job that moves meanwhile is looked for again. A job with a key becomes blocked, and waits for
+--          its turn, instead of ready.
+-- params:  p_job, p_jobs: the job, or a column of jobs.
+--          p_cause: the cause as JSON text.
+--          p_seen: the round that the caller has seen.
+--          p_wall: the wall time, or NULL.
+-- returns: call_off: state: the state after it, NULL for no such job.
+--                    busy: whether another transaction has rows locked that follow from the cancellation; a
+--                    note is left for them.
+--          retry: source: the state in which the job was found, NULL for no such job.
+--                 round: the round after it; -1 where another job holds its unique.
+--          repair: source, state: the states before and after it; state is NULL where the job was not
+--                  quarantined.
+--          requeue: how many jobs were moved.
 
 CREATE OR REPLACE FUNCTION limpet.v1_call_off(
     p_job text, p_cause text, p_wall bigint, OUT state text, OUT busy boolean)
@@ -37,9 +46,10 @@ BEGIN
     state := v_stop.state;
 END $$;
 
--- stop: the same for one job, without what follows (see after): whether it is cancelled just now, whether
--- it had a turn, whether it waited for children, and whether anything follows. Without p_waits one that
--- somebody else has locked is answered busy.
+-- stop: as call_off, for one job, without what follows (see after).
+-- state: the state after it; 'busy' where p_waits is false and another transaction has the job locked.
+-- stopped: whether the job was cancelled by this call. turn: whether it had a turn. alone: whether it waited
+-- for children. followed: whether anything follows.
 CREATE OR REPLACE FUNCTION limpet.v1_stop(
     p_job text, p_cause text, p_now bigint, p_waits boolean, OUT state text, OUT stopped boolean,
     OUT turn boolean, OUT alone boolean, OUT followed boolean)
@@ -82,7 +92,7 @@ BEGIN
         IF NOT FOUND THEN
             SELECT b.state, b.turn, b.reason INTO v_parked
             FROM limpet.parked b WHERE b.id = p_job FOR UPDATE;
-            IF FOUND THEN            -- one that comes here only now is looked for again
+            IF FOUND THEN            -- a job that is parked only now is looked for again
                 v_source := v_parked.state;
                 turn := v_parked.turn;
                 alone := coalesce(v_parked.reason = 'children', false);
@@ -114,7 +124,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- free_job: whether nobody has the row of a job that is not over locked; then this has.
+-- free_job: lock the row of an unfinished job, unless another transaction has it locked; whether it did.
 CREATE OR REPLACE FUNCTION limpet.v1_free_job(p_job text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -150,31 +160,31 @@ BEGIN
     END IF;
 END $$;
 
--- reopen: a new round of one job, which is locked; the state after it, or NULL where another holds its
--- unique.
+-- reopen: begin a new round of one job, which is locked; the state after it, or NULL where another job holds
+-- its unique.
 CREATE OR REPLACE FUNCTION limpet.v1_reopen(p_job text, p_event text, p_now bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_row limpet.done;
-    v_asked record;
+    v_job record;
     v_held record;
     v_note record;
     v_state text;
 BEGIN
     SELECT d.* INTO v_row FROM limpet.done d WHERE d.id = p_job;
-    SELECT j.key, j.parent, j.unique_key, j.created_at, limpet.v1_rules(j.rules) AS rules INTO v_asked
+    SELECT j.key, j.parent, j.unique_key, j.created_at, limpet.v1_rules(j.rules) AS rules INTO v_job
     FROM limpet.job j WHERE j.id = p_job;
     DELETE FROM limpet.relaunch r WHERE r.id = p_job;
-    IF v_asked.unique_key IS NOT NULL THEN
+    IF v_job.unique_key IS NOT NULL THEN
         SELECT * INTO v_held FROM limpet.v1_taken(
-            v_row.task, v_asked.unique_key, p_job, CASE WHEN v_asked.rules ->> 'unique_until' = 'time'
-                THEN v_asked.created_at + (v_asked.rules ->> 'unique_for')::bigint END, false, p_now);
+            v_row.task, v_job.unique_key, p_job, CASE WHEN v_job.rules ->> 'unique_until' = 'time'
+                THEN v_job.created_at + (v_job.rules ->> 'unique_for')::bigint END, false, p_now);
         IF v_held.id IS NOT NULL THEN
             RETURN NULL;
         END IF;
     END IF;
-    -- It has a turn to give back before it asks for another. Again and again, because whoever was just
-    -- about to do so may have left it for later.
+    -- The job gives its old turn back before it waits for another. In a loop, because a transaction that was
+    -- just finishing the note may have left a new one.
     WHILE EXISTS (SELECT FROM limpet.note o WHERE o.kind = 'ended' AND o.what = p_job) LOOP
         DELETE FROM limpet.note o WHERE o.kind = 'ended' AND o.what = p_job
         RETURNING o.turn, o.alone INTO v_note;
@@ -184,7 +194,7 @@ BEGIN
         END IF;
     END LOOP;
     IF v_row.state = 'succeeded' THEN
-        -- It wrote no event when it happened, and the row is about to forget it.
+        -- A success writes no event when it happens, and the row that records it is deleted below.
         INSERT INTO limpet.event (id, at, event, session, token, claimed_at, settled)
         VALUES (p_job, v_row.finished_at, 'succeeded', v_row.session, v_row.token,
                 v_row.claimed_at, 'complete');
@@ -192,7 +202,7 @@ BEGIN
     DELETE FROM limpet.done d WHERE d.id = p_job;
     DELETE FROM limpet.trouble t WHERE t.id = p_job;
     DELETE FROM limpet.progress g WHERE g.id = p_job;
-    v_state := CASE WHEN v_asked.key IS NULL THEN 'ready' ELSE 'blocked' END;
+    v_state := CASE WHEN v_job.key IS NULL THEN 'ready' ELSE 'blocked' END;
     INSERT INTO limpet.event (id, at, event) VALUES (p_job, p_now, p_event);
     INSERT INTO limpet.tally VALUES (v_row.queue, 'reopen', v_row.state, v_state, 1);
     IF v_state = 'ready' THEN
@@ -201,7 +211,7 @@ BEGIN
             strikes, suspect, last_run, shaped)
         VALUES (p_job, v_row.n, v_row.tail, v_row.queue, v_row.task, v_row.priority,
                 p_now - v_row.priority * 60000000::bigint, p_now, v_row.round + 1, v_row.token, 0, 0,
-                0, false, false, v_asked.parent IS NOT NULL);
+                0, false, false, v_job.parent IS NOT NULL);
         RETURN v_state;
     END IF;
     INSERT INTO limpet.parked (
@@ -210,9 +220,9 @@ BEGIN
     VALUES (p_job, v_row.n, v_row.tail, v_row.queue, v_row.task, v_row.priority,
             p_now - v_row.priority * 60000000::bigint, p_now, v_row.round + 1, v_row.token, 0, 0, 0,
             false, false, 'blocked', 'key',
-            limpet.v1_line_place(v_asked.key, p_now - v_row.priority * 60000000::bigint, v_row.n), p_now,
+            limpet.v1_line_place(v_job.key, p_now - v_row.priority * 60000000::bigint, v_row.n), p_now,
             true);
-    PERFORM limpet.v1_turns(limpet.v1_asks(ARRAY[p_job], NULL), ARRAY[0], p_now);
+    PERFORM limpet.v1_turns(limpet.v1_expect_jobs(ARRAY[p_job], NULL), ARRAY[0], p_now);
     RETURN (SELECT p.state FROM limpet.placed p WHERE p.id = p_job);
 END $$;
 
@@ -254,7 +264,7 @@ BEGIN
                 v_row.suspect, v_row.last_run, v_row.expires_at, v_row.deadline_at, v_row.session,
                 v_row.claimed_at, 'blocked', 'key', limpet.v1_line_place(v_key, v_sort_key, v_row.n),
                 v_now, true);
-        PERFORM limpet.v1_turns(limpet.v1_asks(ARRAY[p_job], NULL), ARRAY[0], v_now);
+        PERFORM limpet.v1_turns(limpet.v1_expect_jobs(ARRAY[p_job], NULL), ARRAY[0], v_now);
         SELECT p.state INTO state FROM limpet.placed p WHERE p.id = p_job;
     END IF;
     PERFORM pg_notify('limpet.ready', '');
@@ -294,10 +304,10 @@ BEGIN
         SELECT * FROM ready UNION ALL SELECT * FROM waiting
     ), job AS (
         UPDATE limpet.job j SET queue = p_queue FROM moved m WHERE j.id = m.id
-    ), told AS (
+    ), events AS (
         INSERT INTO limpet.event (id, at, event) SELECT id, v_now, 'requeued' FROM moved ORDER BY n
     ), counted AS (
-        -- The move is one of the queue that it goes to.
+        -- The move counts for the queue that the job goes to.
         INSERT INTO limpet.tally
         SELECT queue, '', state, NULL, count(*) FROM moved GROUP BY queue, state
         UNION ALL
@@ -305,7 +315,7 @@ BEGIN
     )
     SELECT array_agg(id) INTO v_moved FROM moved;
     IF v_moved IS NOT NULL THEN
-        -- Their rows were locked, so whoever gave turns passed them over.
+        -- The rows were locked here, so transactions that gave turns have skipped them.
         SELECT array_agg(DISTINCT j.key) INTO v_keys
         FROM limpet.job j JOIN limpet.parked b ON b.id = j.id
         WHERE j.id = ANY (v_moved) AND (b.reason = 'key') IS TRUE;

@@ -1,17 +1,23 @@
--- due: let time take effect.
--- purpose: due: scheduled to ready when due, or blocked where it waits for its key, at most 1,000; keys
---          whose rate gives turns again; the tally is folded on the way. lapse: waiting to
---          cancelled or failed when too late, as p_moves says. relaunch: failed to ready, in a new
---          round. remove: a final state to (nothing), with everything told about the job.
--- params:  lapse: a JSON list of moves; remove: the state, before when it was finished and enqueued,
---          the most to remove, the queue or else those that are not meant; the wall time.
--- returns: how many; due also how many became ready, relaunch too; lapse: whether something is left for
---          the next promote.
+-- due: move what has become due.
+-- purpose: due: scheduled to ready, or to blocked where the job waits for its key, at most 1,000; gives turns
+--          of keys whose rate allows some again; folds the tally.
+--          lapse: waiting to cancelled or failed for jobs that are too late, as p_moves decides.
+--          relaunch: failed to ready, in a new round.
+--          remove: a final state to (nothing), with everything that is kept about the job.
+-- params:  p_now: the wall time.
+--          lapse: p_moves: a JSON list of moves.
+--          remove: p_state, p_finished_before, p_created_before: which jobs.
+--                  p_limit: the most to remove.
+--                  p_queue: only this queue, or NULL.
+--                  p_others: a column of queues to leave out.
+-- returns: due, relaunch: taken: how many jobs were handled; 1,000 means that more may be due.
+--                         ready: how many became ready.
+--          lapse, remove: how many jobs.
 
 CREATE OR REPLACE FUNCTION limpet.v1_due(p_now bigint, OUT taken integer, OUT ready integer)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_asked text[];
+    v_joined text[];
     v_keys text[];
     v_given integer := 0;
 BEGIN
@@ -26,7 +32,7 @@ BEGIN
             ORDER BY ready_at LIMIT 1000 FOR UPDATE SKIP LOCKED))
         RETURNING *
     ), due AS (
-        -- One that kept its turn needs none.
+        -- A job that kept its turn needs none.
         SELECT g.*, k.key FROM gone g LEFT JOIN LATERAL (
             SELECT j.key FROM limpet.job j WHERE g.shaped AND NOT g.turn AND j.id = g.id OFFSET 0) k
         ON true
@@ -42,16 +48,16 @@ BEGIN
                orphans, strikes, suspect, last_run, expires_at, deadline_at, session, claimed_at,
                'blocked', 'key', limpet.v1_line_place(key, sort_key, n), p_now, shaped
         FROM due WHERE key IS NOT NULL
-    ), told AS (
+    ), counted AS (
         INSERT INTO limpet.tally
         SELECT queue, 'promote', 'scheduled', CASE WHEN key IS NULL THEN 'ready' ELSE 'blocked' END,
                count(*)
         FROM due GROUP BY queue, key IS NULL
     )
     SELECT count(*), count(*) FILTER (WHERE key IS NULL), array_agg(id) FILTER (WHERE key IS NOT NULL)
-    INTO taken, ready, v_asked FROM due;
-    IF v_asked IS NOT NULL THEN
-        v_keys := limpet.v1_asks(v_asked, NULL);
+    INTO taken, ready, v_joined FROM due;
+    IF v_joined IS NOT NULL THEN
+        v_keys := limpet.v1_expect_jobs(v_joined, NULL);
     END IF;
     v_keys := ARRAY(
         SELECT unnest(v_keys) UNION
@@ -97,7 +103,7 @@ BEGIN
                l.token, l.failures, l.orphans, l.strikes, l.suspect, l.last_run, l.expires_at,
                l.deadline_at, l.session, l.claimed_at, m.target, p_now
         FROM late l JOIN given m ON m.id = l.id
-    ), told AS (
+    ), events AS (
         INSERT INTO limpet.event (id, at, event, cause)
         SELECT m.id, p_now, m.event, m.cause FROM late l JOIN given m ON m.id = l.id ORDER BY l.n
     ), wrong AS (
@@ -129,7 +135,7 @@ BEGIN
     RETURN v_moved;
 END $$;
 
--- free_unique: whether nobody has the unique of a job locked; then this has.
+-- free_unique: lock the unique of a job, unless another transaction has it locked; whether it did.
 CREATE OR REPLACE FUNCTION limpet.v1_free_unique(p_job text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -156,7 +162,7 @@ BEGIN
     IF cardinality(v_ids) = 0 THEN
         RETURN;
     END IF;
-    -- Uniques that nobody has before the keys; see turns.
+    -- Uniques that no job holds, before the keys; see turns.
     INSERT INTO limpet.single (task, name, id)
     SELECT j.task, j.unique_key, j.id FROM limpet.job j
     WHERE j.id = ANY (v_ids) AND j.unique_key IS NOT NULL AND NOT EXISTS (
@@ -172,13 +178,14 @@ BEGIN
         FROM unnest(v_ids) WITH ORDINALITY AS g (id, place) JOIN limpet.job j ON j.id = g.id
         ORDER BY g.place
     LOOP
-        -- What others have is left to the next; so is what has a turn to give back first.
+        -- Jobs whose rows others have locked are left to the next call; so are jobs that must give a turn
+        -- back first.
         CONTINUE WHEN (v_job.key IS NOT NULL AND v_job.key <> ALL (v_keys))
             OR EXISTS (SELECT FROM limpet.note o WHERE o.kind = 'ended' AND o.what = v_job.id)
             OR (v_job.unique_key IS NOT NULL AND NOT limpet.v1_free_unique(v_job.id));
         taken := taken + 1;
         IF v_job.gone THEN
-            -- What belongs to a parent that is gone does not go on.
+            -- The child of a parent that is gone is not relaunched.
             DELETE FROM limpet.relaunch WHERE id = v_job.id;
         ELSIF limpet.v1_reopen(v_job.id, 'relaunched', p_now) = 'ready' THEN
             ready := ready + 1;
@@ -206,12 +213,12 @@ BEGIN
           AND (p_queue IS NULL OR d.queue = p_queue) AND d.queue <> ALL (v_others)
           AND (j.parent IS NULL OR NOT EXISTS (SELECT FROM limpet.job a WHERE a.id = j.parent)
                OR EXISTS (SELECT FROM limpet.done a WHERE a.id = j.parent))
-          -- Who holds its unique for a time does so for all of it.
+          -- A job that holds its unique for a time stays until that time is over.
           AND (j.unique_key IS NULL OR NOT EXISTS (
                    SELECT FROM limpet.single s WHERE s.task = j.task AND s.name = j.unique_key
                      AND s.id = j.id AND s.until_at > p_now))
         ORDER BY d.finished_at LIMIT p_limit FOR UPDATE OF d SKIP LOCKED);
-    -- Without those whose unique somebody else is just looking at.
+    -- Without jobs whose unique another transaction has locked.
     v_held := ARRAY(SELECT s.id FROM limpet.single s WHERE s.id = ANY (v_ids) FOR UPDATE SKIP LOCKED);
     v_ids := ARRAY(SELECT unnest(v_ids) EXCEPT
                    SELECT s.id FROM limpet.single s

@@ -1,10 +1,14 @@
--- cargo: jobs as they were in another store.
--- purpose: adopt: (nothing) to the state that each had; an id that is there stays as it is.
---          furnish: pause queues, set totals (the rest of the furniture: cargo.sql). discard: any state to (nothing). All only at the right
---          stage of the move.
--- params:  the move; jobs, events and lines as JSON lists of objects, up to where they go; the
---          manifest as JSON.
--- returns: adopt: how many are new; discard: how many are gone.
+-- cargo: write jobs as they were in another store.
+-- purpose: adopt: (nothing) to the state that each job had; a job that exists stays as it is.
+--          furnish: pause queues, set totals (all other settings: cargo.sql).
+--          discard: any state to (nothing).
+--          Each only at its stage of the move.
+-- params:  p_move: the id of the move.
+--          p_jobs, p_events, p_lines: JSON lists.
+--          p_cursor: up to where the cargo goes.
+--          p_manifest: the manifest as JSON.
+-- returns: adopt: how many jobs are new.
+--          discard: how many jobs were removed.
 -- errors:  LP004 where the store takes no cargo of that move.
 
 CREATE OR REPLACE FUNCTION limpet.v1_at_stage(p_stage text, p_move text) RETURNS void
@@ -35,8 +39,8 @@ BEGIN
             expires_at bigint, deadline_at bigint, key text, "unique" text, parent text, root text,
             weight_class text, payload_version integer, args text, options text, secrets text,
             result text, result_secrets text, error text, reason text, what text,
-            said_token bigint, done double precision, total double precision, note text,
-            said_at bigint, rules text, pending integer, relaunch_at bigint, turn boolean)
+            progress_token bigint, done double precision, total double precision, note text,
+            progress_at bigint, rules text, pending integer, relaunch_at bigint, turn boolean)
     ), fresh AS (
         INSERT INTO limpet.job (
             id, n, tail, task, queue, priority, created_at, expires_at, deadline_at, key,
@@ -72,9 +76,10 @@ BEGIN
         FROM come WHERE state IN ('succeeded', 'failed', 'cancelled')
     ), wrong AS (
         INSERT INTO limpet.trouble (id, error) SELECT id, error FROM come WHERE error IS NOT NULL
-    ), said AS (
+    ), progress AS (
         INSERT INTO limpet.progress (id, token, done, total, note, at)
-        SELECT id, said_token, done, total, note, said_at FROM come WHERE said_token IS NOT NULL
+        SELECT id, progress_token, done, total, note, progress_at FROM come
+        WHERE progress_token IS NOT NULL
     ), family AS (
         INSERT INTO limpet.child (parent, n, id)
         SELECT parent, number, id FROM come WHERE parent IS NOT NULL
@@ -82,7 +87,7 @@ BEGIN
         INSERT INTO limpet.relaunch (id, at)
         SELECT id, relaunch_at FROM come WHERE relaunch_at IS NOT NULL
     ), keys AS (
-        -- Turns are counted anew, and who may have one is seen at the first promote or exchange.
+        -- Turns are counted anew; the first promote or exchange gives the free ones.
         INSERT INTO limpet.key AS k (name, held, rated)
         SELECT key, count(*) FILTER (WHERE state = 'ready' OR (state = 'scheduled' AND turn)),
                bool_or(limpet.v1_rules(rules) -> 'key_rate' IS NOT NULL)
@@ -94,7 +99,7 @@ BEGIN
     ), waiting AS (
         INSERT INTO limpet.note (kind, what) SELECT DISTINCT 'key', key FROM come WHERE reason = 'key'
     ), singles AS (
-        -- The newest holds it, but one that is finished only where none is not.
+        -- The newest job holds the unique; a finished job only where all are finished.
         INSERT INTO limpet.single AS s (task, name, id, until_at)
         SELECT DISTINCT ON (task, "unique") task, "unique", id,
                CASE WHEN limpet.v1_rules(rules) ->> 'unique_until' = 'time'
@@ -104,7 +109,7 @@ BEGIN
         ON CONFLICT (task, name) DO UPDATE SET id = excluded.id, until_at = excluded.until_at
         WHERE EXISTS (SELECT FROM limpet.done d WHERE d.id = s.id)
     ), counted AS (
-        -- Counts jobs, but no move that this store has made.
+        -- Counts jobs, but no moves: this store has not made them.
         INSERT INTO limpet.tally (queue, move, source, target, jobs)
         SELECT queue, '', NULL, state, count(*) FROM come GROUP BY queue, state
     )
@@ -121,7 +126,7 @@ BEGIN
         FROM json_array_elements(p_lines) WITH ORDINALITY AS e (value, place)
         JOIN unnest(v_fresh) AS f (id) ON f.id = e.value ->> 0
         ORDER BY e.place;
-        -- New jobs come after those that have arrived.
+        -- New jobs get higher numbers than the jobs that have arrived.
         PERFORM setval('limpet.line', greatest(v_last, (SELECT last_value FROM limpet.line)));
     END IF;
     UPDATE limpet.store SET cursor = p_cursor;
@@ -133,7 +138,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     PERFORM limpet.v1_at_stage('arriving', p_move);
     DELETE FROM limpet.tally WHERE source IS NULL AND target IS NULL;
-    -- What an earlier life of this store counted is no move of these jobs.
+    -- Moves that this store counted before are not moves of these jobs.
     UPDATE limpet.tally SET move = '' WHERE move <> '';
     INSERT INTO limpet.tally (queue, move, source, target, jobs)
     SELECT t.value ->> 0, t.value ->> 1, NULL, NULL, (t.value ->> 2)::bigint

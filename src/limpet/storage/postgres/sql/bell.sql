@@ -1,8 +1,9 @@
--- bell: who wants to be woken.
--- purpose: a bell of this schema is a channel. What happens often is rung for after its commit, for
---          many at once; what happens rarely is rung for by its function.
+-- bell: wake those that wait for a topic.
+-- purpose: a topic of this schema is a channel. Frequent changes are rung for after their commit, many at
+--          once; rare changes are rung for by their function.
 -- params:  by name.
--- returns: server: the process of the server that answers; else nothing.
+-- returns: server: the id of the server process that answers.
+--          all others: nothing.
 
 -- statement: listen
 LISTEN {channel}
@@ -17,7 +18,7 @@ SELECT pg_backend_pid()
 SELECT 1
 
 -- statement: at_once
--- Nothing of it is on the disk, so there is nothing to wait for. In one message with what follows.
+-- A NOTIFY writes nothing to the disk, so its commit need not wait. Sent in one message with the NOTIFYs.
 SET LOCAL synchronous_commit = off
 
 -- statement: ring

@@ -1,10 +1,11 @@
--- breakers: what holds the work of some tasks back (claims ask, see functions/24_limits.sql).
--- purpose: keep their rules and their state.
--- params:  by name; piece is JSON, see storage/furniture.py.
--- returns: all: names and pieces; lock: a piece, locked.
+-- breakers: they hold the work of some tasks back (claims read them, see functions/24_limits.sql).
+-- purpose: keep the rules and the state of breakers.
+-- params:  by name; piece is JSON, see records/store_settings.py.
+-- returns: all: names and pieces.
+--          lock: a piece, locked.
 
 -- statement: alone
--- Two that declare at the same time take turns.
+-- Transactions that declare breakers run one after the other.
 SELECT pg_advisory_xact_lock(hashtextextended('limpet.breaker', 0))
 
 -- statement: all

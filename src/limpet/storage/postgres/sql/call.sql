@@ -1,7 +1,7 @@
--- call: a function of this version, and the schema that it is in.
--- purpose: the frame; the names are filled in by transaction.py and schema.py.
+-- call: a call of a function of this version, and its schema.
+-- purpose: templates; transaction.py and schema.py fill in the names.
 -- params:  those of the function.
--- returns: its rows.
+-- returns: the rows of the function.
 
 -- statement: function
 SELECT * FROM limpet.v1_{name}({places})

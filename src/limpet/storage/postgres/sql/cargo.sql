@@ -1,9 +1,13 @@
 -- cargo: jobs on their way to another store (adopt, furnish and discard are functions).
--- purpose: jobs are read; furniture (storage/furniture.py) is read and written.
--- params:  by name; after and last are ids.
--- returns: sizes: ids and how many bytes each job is; jobs: in the order of Parcel; events, lines: in
---          the order of CarriedEvent and CarriedLine; counts, queues and paused: what a manifest
---          tells.
+-- purpose: jobs are read; settings (records/store_settings.py) are read and written.
+-- params:  by name.
+--          after, last: ids.
+-- returns: sizes: ids, and the size of each job in bytes.
+--          jobs: columns in the order of Parcel.
+--          events: columns in the order of CarriedEvent.
+--          lines: columns in the order of CarriedLine.
+--          counts, queues, paused: parts of a manifest.
+--          queue_pieces, key_pieces: the settings of queues and keys.
 
 -- statement: sizes
 SELECT j.id,

@@ -1,20 +1,21 @@
--- connection: how a connection is set.
--- purpose: every statement sees what was committed before it; a client that stops in the middle of a
---          transaction is cut off before its lease can pass to another.
--- params:  by name; those of begin_lent are filled in by database.py.
--- returns: set_up: whether a pooler stands between; else nothing that is used.
+-- connection: the settings of a connection, and its transactions.
+-- purpose: every statement sees what was committed before it. A client that stops in the middle of a
+--          transaction is cut off before its jobs can pass to another session.
+-- params:  by name; database.py fills in those of begin_lent.
+-- returns: set_up: whether there is a pooler between client and server; the other columns are not used.
+--          all others: nothing that is used.
 
 -- statement: set_up
--- Once, when it is opened. A pooler has a number of its own for the connection, and lends one of the
--- server's for each transaction: what were set there would stay behind for whoever gets it next. So
--- there it is set for this statement only, which is for nothing.
+-- Once, when a connection is opened. A pooler numbers its connections itself, and lends a connection of the
+-- server for each transaction: settings would stay behind for the next client. So with a pooler they are
+-- set for this statement only, which has no effect.
 SELECT pg_backend_pid() <> %(pid)s,
        set_config('default_transaction_isolation', 'read committed', pg_backend_pid() <> %(pid)s),
        set_config('idle_in_transaction_session_timeout', %(idle)s, pg_backend_pid() <> %(pid)s),
        set_config('lock_timeout', %(lock)s, pg_backend_pid() <> %(pid)s),
        set_config('statement_timeout', %(statement)s, pg_backend_pid() <> %(pid)s),
        set_config('jit', 'off', pg_backend_pid() <> %(pid)s),
-       -- So that a function which another role has put into `public` is not taken for the server's.
+       -- So that a function which another role has put into `public` is never called for a built-in one.
        set_config('search_path', 'pg_catalog, pg_temp', pg_backend_pid() <> %(pid)s)
 
 -- statement: begin_lent
@@ -29,8 +30,8 @@ SET LOCAL search_path = pg_catalog, pg_temp
 -- statement: begin
 BEGIN ISOLATION LEVEL {level}
 
--- statement: patient
--- For what reads everything.
+-- statement: no_timeout
+-- For verbs that read everything.
 SELECT set_config('statement_timeout', '0', true)
 
 -- statement: commit

@@ -1,5 +1,6 @@
--- control: pause, on a person's word (cancel and retry are functions).
--- purpose: a paused queue is not claimed from.
+-- control: what a person requests of queues and jobs (cancel, retry, repair and requeue are functions).
+-- purpose: pause: a paused queue is not claimed from.
+--          options, no_options: read the options of a job, and replace unreadable ones.
 -- params:  by name.
 -- returns: options: those of a job.
 

@@ -1,8 +1,9 @@
--- due: what time brings about (moved by promote, lapse and prune).
--- purpose: find what is too late; remove sessions that nobody needs.
+-- due: what becomes due with time (the functions due, lapse, relaunch and remove move jobs).
+-- purpose: find jobs that are too late; remove sessions that nobody needs.
 -- params:  by name.
--- returns: late: waiting jobs, locked; left: whether something is to be done now, and when to come back;
---          sessions: how many were removed.
+-- returns: late: waiting jobs that are too late, locked.
+--          left: whether something is left to do now, and when to come back.
+--          old_sessions: sessions that can be removed, locked.
 
 -- statement: late
 SELECT * FROM (
@@ -36,7 +37,7 @@ LIMIT %(limit)s
 FOR UPDATE SKIP LOCKED
 
 -- statement: alone
--- Waits for sessions that are just beginning, so that the next statements see which tasks they need.
+-- Waits for sessions that are just being registered, so that the next statements see the tasks they need.
 SELECT pg_advisory_xact_lock(hashtextextended('limpet.taskset', 0))
 
 -- statement: forget_holds
@@ -48,7 +49,7 @@ DELETE FROM limpet.session WHERE id = ANY (limpet.v1_column(%(ids)s))
 -- statement: forget_tasksets
 DELETE FROM limpet.taskset t
 WHERE NOT EXISTS (SELECT 1 FROM limpet.session s WHERE s.tasks = t.digest)
-  -- Pools that cannot be read may name any.
+  -- Pools that cannot be read may name any digest.
   AND NOT EXISTS (SELECT 1 FROM limpet.session s WHERE NOT limpet.v1_is_json(s.pools))
   AND NOT EXISTS (
       SELECT 1 FROM limpet.session s CROSS JOIN json_array_elements_text(limpet.v1_pools(s.pools)) p

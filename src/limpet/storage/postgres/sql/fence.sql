@@ -1,9 +1,13 @@
 -- fence: which of the given leases still hold.
--- purpose: every write after a claim goes through here, in the same step as the write.
--- params:  leases, a JSON list of [job id, token, what the holder wanted]; session.
--- returns: holding: for each lease that holds, its place in the list, the job's row, its options, and
---          why its cancellation was asked for; the rows stay locked. keep: a row if it holds. verdict: for each, the job
---          (NULL when it is gone) and whether the report was accepted before.
+-- purpose: every write after a claim is checked here, in the same transaction as the write.
+-- params:  leases: a JSON list of [job id, token, the move that the holder tried].
+--          session: the holder.
+-- returns: holding: for each lease that holds, its place in the list, the job's row and options, and why its
+--          cancellation was requested; the rows stay locked.
+--          keep: a row if the lease holds.
+--          verdict: for each lease its place, the job (NULL when it is gone), and whether the settlement was
+--          accepted before.
+--          complain: nothing.
 
 -- statement: holding
 SELECT e.place - 1, r.n, r.queue, r.sort_key, r.ready_at, r.failures, r.orphans, r.strikes,
@@ -21,7 +25,7 @@ ORDER BY r.id, e.place
 FOR UPDATE OF r
 
 -- statement: keep
--- One lease that must not end before the transaction does; who renews it need not wait.
+-- Locks one lease until the transaction ends; renewals do not wait for this lock.
 SELECT 1 FROM limpet.running
 WHERE id = %(job)s AND session = %(session)s AND token = %(token)s
 FOR KEY SHARE
@@ -40,7 +44,7 @@ LEFT JOIN limpet.done d ON d.id = j.id
 ORDER BY e.place
 
 -- statement: complain
--- Once for each lost lease, however often its holder asks.
+-- Once for each lost lease, however often its holder tries.
 INSERT INTO limpet.event (id, at, event, session, token, cause)
 SELECT %(job)s, limpet.v1_time(%(wall)s), 'lease_lost', %(session)s, %(token)s, %(cause)s
 WHERE NOT EXISTS (

@@ -1,9 +1,15 @@
--- flow: many jobs that come into being at one moment.
--- purpose: stage: keep jobs aside, a part at a time; commit; what promote is to write out, parents first.
--- params:  by name; rows is a JSON list in the order of the columns.
--- returns: lock: the parts that are there, and when it was committed; asked: how many jobs of each queue;
---          committed: a flow that is to be written
---          out, locked; next: its first jobs, those before whose parent they come left for later.
+-- flow: many jobs that are enqueued at one moment.
+-- purpose: keep the jobs of a flow until its commit, a part at a time; find what promote writes out,
+--          parents first.
+-- params:  by name.
+--          rows: a JSON list in the order of the columns.
+-- returns: lock: the parts that are staged, and when the flow was committed.
+--          staged_by_queue: each queue, and how many staged jobs are for it.
+--          committed: a flow that is to be written out, locked.
+--          next: its first jobs; a job whose parent is still staged waits for the next call.
+--          any: its first jobs, whatever their parents.
+--          old: flows that were not committed in time, and flows that are written, locked.
+--          children: rows of job_view.
 
 -- statement: begin
 INSERT INTO limpet.flow (id, places, staged_at) VALUES (%(flow)s, '{}', limpet.v1_time(%(wall)s))
@@ -25,7 +31,7 @@ UPDATE limpet.flow
 SET places = array_append(array_remove(places, %(place)s), %(place)s), staged_at = limpet.v1_time(%(wall)s)
 WHERE id = %(flow)s
 
--- statement: asked
+-- statement: staged_by_queue
 SELECT queue, count(*) FROM limpet.staged WHERE flow = %(flow)s AND place < %(chunks)s GROUP BY queue
 
 -- statement: commit
@@ -35,7 +41,7 @@ SET committed_at = limpet.v1_time(%(wall)s),
 WHERE id = %(flow)s
 
 -- statement: drop
--- Parts that a commit does not name, or all of them.
+-- The parts that the commit does not name; all parts where chunks is 0.
 DELETE FROM limpet.staged WHERE flow = %(flow)s AND place >= %(chunks)s
 
 -- statement: forget
@@ -61,7 +67,7 @@ WITH RECURSIVE line AS (
 SELECT id, job FROM line LIMIT %(limit)s
 
 -- statement: any
--- What names itself in a circle has no first.
+-- Jobs whose parents form a circle have no first job.
 SELECT id, job FROM limpet.staged WHERE flow = %(flow)s ORDER BY place, item LIMIT %(limit)s
 
 -- statement: written

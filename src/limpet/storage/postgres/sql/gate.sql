@@ -1,7 +1,9 @@
--- gate: what is known of permits (they are given and taken by functions, see functions/25_gate.sql).
+-- gate: permits and reservations (functions/25_gate.sql writes them).
 -- purpose: reads only.
--- params:  by name; server may be NULL; reserved_for: how long a reservation lasts, in microseconds.
--- returns: as the domain has them.
+-- params:  by name.
+--          server: a host, or NULL for all.
+--          reserved_for: how long a reservation lasts, in microseconds.
+-- returns: columns in the order of domain.permit.PermitRecord and Reservation.
 
 -- statement: permits
 SELECT server, holder, session, what, cpu, memory, heavy, at FROM limpet.permit

@@ -1,8 +1,10 @@
--- hosts: what hosts say of themselves.
--- purpose: one row for each host, and samples of how it was doing.
--- params:  by name; times in microseconds; now is the wall time, or NULL; samples is a JSON list of lists.
--- returns: hosts, host and samples: as the contract has them.
--- why:     what is old is removed by whoever comes by; two that remove the same rows wait for nobody.
+-- hosts: what hosts publish about themselves.
+-- purpose: one row for each host, and samples of its load.
+-- params:  by name; times in microseconds.
+--          now: the wall time, or NULL.
+--          samples: a JSON list of lists.
+-- returns: hosts, host, samples: columns in the order of the contract.
+-- why:     every host that publishes also removes old rows; rows that another one is removing are skipped.
 
 -- statement: publish
 INSERT INTO limpet.host (server, body, at, until)

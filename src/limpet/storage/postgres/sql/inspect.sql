@@ -1,7 +1,7 @@
--- inspect: what a person sees.
+-- inspect: what a person can look at.
 -- purpose: reads only.
--- params:  by name; a filter that is NULL lets everything pass.
--- returns: rows in the order that storage/rows.py reads.
+-- params:  by name; a filter that is NULL matches everything.
+-- returns: columns in the order that storage/sql/rows.py reads.
 
 -- statement: job
 SELECT * FROM limpet.job_view WHERE id = %(id)s
@@ -99,7 +99,7 @@ SELECT current_setting('synchronous_commit'), current_setting('fsync'),
        (SELECT count(*) FROM pg_stat_replication), current_setting('server_version')
 
 -- statement: old_snapshot
--- Somebody's old snapshot keeps dead rows from being cleaned away, and claims step over them.
+-- An old snapshot of another transaction keeps dead rows from being cleaned away, and claims read past them.
 SELECT extract(epoch FROM clock_timestamp() - min(a.xact_start))::bigint,
        max(age(a.backend_xmin))::bigint,
        (array_agg(a.pid ORDER BY age(a.backend_xmin) DESC))[1]

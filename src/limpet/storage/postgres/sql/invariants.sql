@@ -1,8 +1,8 @@
 -- invariants: what must always hold.
--- purpose: each statement finds what breaks one rule; its name is the rule's name, and the
---          comment under it is the sentence that fsck prints.
+-- purpose: each statement finds what breaks one rule. Its name is the name of the rule, and the comment
+--          under it is the sentence that fsck prints.
 -- params:  none.
--- returns: one text for each thing that is wrong, as an example.
+-- returns: one text for each thing that is wrong; fsck prints the first as an example.
 
 -- statement: job_is_in_one_place
 -- a job is in exactly one of ready, running, parked and done
@@ -154,7 +154,7 @@ FROM (
     SELECT j.key, 0, count(*) FROM limpet.placed p JOIN limpet.job j ON j.id = p.id
     WHERE p.turn AND j.key IS NOT NULL GROUP BY j.key
     UNION ALL
-    -- What ended in a transaction of the user's own gives its turn back later.
+    -- A job that ended in a transaction of the user's own gives its turn back later.
     SELECT j.key, 0, count(*) FROM limpet.note o JOIN limpet.job j ON j.id = o.what
     WHERE o.kind = 'ended' AND o.turn AND j.key IS NOT NULL GROUP BY j.key) both_ways
 GROUP BY name HAVING sum(counted) <> sum(there)
@@ -171,7 +171,7 @@ WHERE b.state = 'blocked' AND b.reason = 'key'
 GROUP BY 1
 
 -- statement: turn_is_used
--- only a scheduled job keeps a turn of its key while it does not go on, and it has a key
+-- of the jobs that are parked, only a scheduled job with a key keeps a turn
 SELECT b.id FROM limpet.parked b JOIN limpet.job j ON j.id = b.id
 WHERE b.turn AND (b.state <> 'scheduled' OR j.key IS NULL)
 
@@ -187,13 +187,13 @@ SELECT id FROM limpet.parked
 WHERE pending < 0 OR (pending > 0) <> (state = 'blocked' AND reason = 'children')
 
 -- statement: child_is_known
--- a job that has a parent is among the children of that
+-- a job with a parent is among the children of that parent
 SELECT j.id FROM limpet.job j JOIN limpet.placed p ON p.id = j.id
 WHERE j.parent IS NOT NULL AND p.turn
   AND NOT EXISTS (SELECT 1 FROM limpet.child c WHERE c.parent = j.parent AND c.n = j.n)
 
 -- statement: unique_has_one
--- who holds a unique has it, and of jobs that no other may be beside, one holds it
+-- a unique is held by a job that names it, and the unique of every unfinished job is held
 SELECT 'unique ' || s.name || ' of ' || s.task FROM limpet.single s JOIN limpet.job j ON j.id = s.id
 WHERE (j.task, j.unique_key) IS DISTINCT FROM (s.task, s.name)
 UNION ALL
@@ -212,7 +212,7 @@ WHERE CASE WHEN p.holder = p.session THEN NOT EXISTS (
           SELECT 1 FROM limpet.running r WHERE r.id = p.holder AND r.session = p.session) END
 
 -- statement: staged_has_flow
--- what is staged belongs to a flow that is not written out, and of one that is committed every part is there
+-- staged jobs belong to a flow that is not written out, and every part of a committed flow is there
 SELECT 'flow ' || s.flow FROM limpet.staged s LEFT JOIN limpet.flow f ON f.id = s.flow
 WHERE f.id IS NULL OR f.written OR s.place <> ALL (f.places)
 GROUP BY s.flow
@@ -226,7 +226,7 @@ WHERE f.committed_at IS NOT NULL AND NOT f.written
 SELECT r.id FROM limpet.relaunch r
 WHERE NOT EXISTS (SELECT 1 FROM limpet.done d WHERE d.id = r.id AND d.state = 'failed')
 
--- statement: furniture_is_json
+-- statement: settings_are_json
 -- what is said of queues, keys, breakers, flows and rules is JSON
 SELECT 'queue ' || name FROM limpet.queue
 WHERE NOT (limpet.v1_is_json(declared) AND limpet.v1_is_json(adjusted))

@@ -1,7 +1,9 @@
--- limits: what is said of queues and keys (claims reckon with it, see functions/24_limits.sql).
--- purpose: keep what is declared and what is set at run time, and what is in force of both.
--- params:  by name; declared, adjusted and rate are JSON.
--- returns: rules: what is declared and set, locked; key_limit: what is set for a key.
+-- limits: the rules of queues and keys (claims read them, see functions/24_limits.sql).
+-- purpose: keep the rules that are declared, those that are set at run time, and those in force.
+-- params:  by name.
+--          declared, adjusted, rate: JSON.
+-- returns: rules: the declared and the set rules of a queue, locked.
+--          key_limit: the limit and the rate that were set for a key.
 
 -- statement: begin
 INSERT INTO limpet.queue (name) VALUES (%(queue)s) ON CONFLICT (name) DO NOTHING
@@ -17,8 +19,8 @@ SET declared = %(declared)s, adjusted = %(adjusted)s, concurrency = %(concurrenc
 WHERE name = %(queue)s
 
 -- statement: count
--- From now on what runs is counted by an index.
--- What another has locked is left to the claims of the next minute (functions/24_limits.sql).
+-- From now on claims count the running jobs of this queue by an index.
+-- Rows that others have locked are left to the claims of the next minute (functions/24_limits.sql).
 UPDATE limpet.running SET limited = true WHERE ctid = ANY (ARRAY(
     SELECT r.ctid FROM limpet.running r WHERE r.queue = %(queue)s AND NOT r.limited
     FOR UPDATE SKIP LOCKED))

@@ -1,17 +1,24 @@
 -- recover: mark sessions dead and take their jobs back.
 -- purpose: live or draining to dead when the moment is over; running to ready, failed or cancelled
 --          for the jobs of a dead session (moved by shift).
--- params:  by name; asked is lease time, longest a lease in microseconds, NULL for no limit; a
---          lease that nobody can read counts as the default.
--- returns: overdue: sessions to mark, locked; one whose row is in use is left to the next sweep.
---          shorten: nothing; leases that were given by a clock that has been set back since end one
---          lease from now.
---          widowed: dead sessions with jobs; dead: why a session died; orphans: its jobs, as
---          fence.holding lists them.
+-- params:  by name.
+--          until: a time on the lease clock.
+--          longest: the longest lease that is looked at, in microseconds; NULL for no limit. A lease that
+--          is out of range counts as the default.
+--          given: the time, or NULL for the server's clock.
+-- returns: overdue: sessions to mark, locked; a session whose row is in use is left to the next sweep.
+--          shorten: nothing. Where the clock has been set back since a lease was given, that lease ends
+--          one lease from now.
+--          widowed: dead sessions with jobs.
+--          outlook: the lease time, when the server started, the earliest moment of a session that is
+--          not dead, and whether a dead session has jobs.
+--          dead: why a session died.
+--          orphans: its jobs, as fence.holding lists them.
+--          time: the time.
 
 -- statement: overdue
 SELECT id, renewed_at FROM limpet.session
-WHERE state <> 'dead' AND moment <= %(asked)s
+WHERE state <> 'dead' AND moment <= %(until)s
   AND (%(longest)s::bigint IS NULL OR %(longest)s::bigint >=
        CASE WHEN lease <= 3162240000000000 THEN lease ELSE 10000000 END)
 ORDER BY id

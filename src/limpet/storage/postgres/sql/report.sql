@@ -1,6 +1,7 @@
--- report: what running attempts say of themselves (see fence.sql).
+-- report: progress and log lines of running attempts (see fence.sql).
 -- purpose: keep the last progress and the last lines.
--- params:  rows, a JSON list in the order of the columns; trim: the job and how many to keep.
+-- params:  progress, lines: rows: a JSON list in the order of the columns.
+--          trim: the job, and how many lines to keep.
 -- returns: nothing.
 
 -- statement: progress

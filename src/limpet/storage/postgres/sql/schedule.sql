@@ -1,9 +1,11 @@
--- schedule: jobs that are handed in again and again.
+-- schedule: jobs that are enqueued again and again.
 -- purpose: (nothing) to a schedule and back; a tick moves next_at on, in the transaction that enqueues.
--- params:  by name; every time is wall time. adopt takes rows, a JSON list of lists.
--- returns: find, all, due: in the order of `schedule_of` in storage/ticks.py; hold: the same, and
---          nobody else fires or changes it before the commit; later: the first tick after that
---          time; put and remove: the id, where something changed.
+-- params:  by name; every time is wall time.
+--          adopt: rows: a JSON list of lists.
+-- returns: find, all, due: columns in the order of `schedule_of` in storage/sql/schedules.py.
+--          hold: the same, locked: nobody else fires or changes the schedule before the commit.
+--          later: the first tick after `until`.
+--          put, remove: the id, where something changed.
 
 -- statement: find
 SELECT id, definition, next_at, paused, last_at, last_job, fired, passed, changed_at

@@ -1,7 +1,9 @@
 -- session: what a session holds and declares (register, renew and end are functions).
--- purpose: held reads only; declare is a part of register.
--- params:  the session; its schedules as a JSON list.
--- returns: held the jobs and their tokens.
+-- purpose: held: read the leases of a session.
+--          declare: write its schedules, as a part of register.
+-- params:  session: the session.
+--          schedules: a JSON list.
+-- returns: held: the jobs and their tokens.
 
 -- statement: held
 SELECT id, token FROM limpet.running WHERE session = %(session)s ORDER BY n

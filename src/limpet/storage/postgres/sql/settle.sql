@@ -1,6 +1,6 @@
--- settle: what a settlement leaves beside the job (which shift and complete move).
--- purpose: count what jobs counted.
--- params:  counts, a JSON list of [job id, list of [name, number]].
+-- settle: what a settlement writes beside the job (shift and complete move the job).
+-- purpose: add up the counts that jobs reported.
+-- params:  counts: a JSON list of [job id, list of [name, number]].
 -- returns: nothing.
 
 -- statement: count

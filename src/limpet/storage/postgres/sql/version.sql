@@ -1,13 +1,14 @@
--- version: whether the schema is there, which version it has, and how it is made.
+-- version: whether the schema exists, which version it has, and how it is created.
 -- purpose: check before the first use, stamp after a migration.
 -- params:  by name.
--- returns: there: whether the schema is there, its tables, and those of a store of before the first
---          release; versions: version of the schema, oldest and newest version allowed, epoch;
---          functions: which Limpet wrote them, and a digest of their text.
+-- returns: there: whether the schema exists; whether its tables exist; whether they are those of a store of
+--          before the first release.
+--          versions: version of the schema, oldest and newest version allowed, epoch.
+--          functions: which release wrote them, and a digest of their text.
 
 -- statement: there
--- Read from the catalog's tables: what looks up names may not have heard yet of what another has made
--- while this one waited for its turn.
+-- Read from the tables of the catalog: a lookup by name may not yet see what another transaction has created
+-- while this one waited for the lock.
 SELECT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = %(schema)s),
        EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = %(schema)s AND c.relname = 'store'),
@@ -26,11 +27,11 @@ SELECT obj_description(to_regprocedure('limpet.v1_time(bigint)'), 'pg_proc')
 COMMENT ON FUNCTION limpet.v1_time(bigint) IS {signature}
 
 -- statement: brief
--- Whoever waits for a lock makes all wait that come after, workers too; so it is never for long.
+-- While this waits for a lock, all later transactions wait behind it, workers too; so it never waits long.
 SELECT set_config('lock_timeout', %(lock)s, true)
 
 -- statement: alone
--- Two that migrate at the same time take turns.
+-- Migrations of one schema run one after the other.
 SELECT pg_advisory_xact_lock(hashtextextended('limpet schema ' || %(schema)s, 0))
 
 -- statement: stamp

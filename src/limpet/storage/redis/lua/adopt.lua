@@ -1,10 +1,14 @@
--- adopt: write jobs as they were in another store.
--- purpose: (nothing) to the state that each had; a job that is there stays as it is.
--- params:  the move, the cursor, the jobs: id, row, payload, extra, result, secrets of the result,
---          error, progress (false where there is none), reason of a blocked one, events, lines,
---          for how many children it waits, when it is relaunched (false where it is not); then events
---          for the list of the latest.
--- returns: {0, how many are new}; {1} for a store that does not take them.
+-- adopt: write jobs of another store, as they were there.
+-- purpose: (nothing) to the state that each job had; a job that is here already stays as it is.
+-- params:  given[4] the move
+--          given[5] the cursor behind these jobs
+--          given[6] the jobs, each a list:
+--                   1 id, 2 row, 3 payload, 4 extra, 5 result, 6 secrets of the result, 7 error, 8 progress
+--                   (3 to 8: false where there is none), 9 reason of a blocked job, 10 events, 11 log lines,
+--                   12 how many children it waits for, 13 when it is relaunched, or false
+--          given[7] events for the list `latest`
+-- returns: {0, number of new jobs}
+--          {1} this store does not take jobs of this move
 -- why:     everything is checked before the first write, which is refused at the memory limit.
 -- include: frame
 -- include: row
@@ -23,23 +27,23 @@ local values, every, fresh = {}, {}, 0
 for _, hash in ipairs(HASHES) do values[hash] = {} end
 local highest = tonumber(redis.call('HGET', KEYS[1], 'enqueued') or 0)
 
--- What others keep of a job: turns, uniques, parents.
+-- Write what is kept of a job under its key, its unique and its parent.
 local function adopt_beside(r, pending, relaunch_at)
     local extra = extra_of(r)
     if flagged(r.flags, TURN) then
         local k = key_of(extra.key)
         k.count = k.count + 1
     elseif flagged(r.flags, KEYED) and r.state == BLOCKED then
-        -- Promote finds out whether it waits for time.
+        -- Promote finds out whether the job waits for time.
         local k = key_of(extra.key)
-        k.lined, k.said = true, k.said or extra.rules ~= NO_RULES
+        k.lined, k.own_rules = true, k.own_rules or extra.rules ~= NO_RULES
         redis.call('ZADD', P .. 'key_due', 0, extra.key)
     end
     if extra.parent then
         redis.call('ZADD', P .. 'children/' .. extra.parent, whole(r.number), r.id)
     end
     if extra.unique then
-        -- The newest that still holds it, or else the newest.
+        -- The newest job that still holds it, or else the newest.
         local field = r.task .. '/' .. extra.unique
         if holds_unique(r) or not unique_holder(r.task, extra.unique) then
             redis.call('HSET', P .. 'unique', field, r.id)
@@ -79,7 +83,7 @@ if fresh > 0 then
     many('LPUSH', P .. 'latest', given[7])
     redis.call('LTRIM', P .. 'latest', 0, 999)
 end
--- What ended there has been told to its parent there.
+-- Jobs that ended in the other store have changed their parents there.
 ended = {}
 redis.call('HSET', KEYS[1], 'enqueued', whole(highest), 'cursor', given[5])
 finish()

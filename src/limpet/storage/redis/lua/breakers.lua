@@ -1,7 +1,9 @@
 -- breakers: every breaker.
 -- purpose: reads only.
--- params:  none.
--- returns: {0, pairs of name and rules (JSON), the state of each (msgpack, false for none)}.
+-- params:  none
+-- returns: {0, rules, states}
+--          rules: pairs of name and rules (JSON)
+--          states: the state of each (msgpack, false for none), in the same order
 -- include: frame
 
 local rules, states = redis.call('HGETALL', P .. 'breaker_rules'), {}

@@ -1,8 +1,10 @@
--- cancel: on a person's word.
--- purpose: waiting or quarantined to cancelled; running to cancel requested; a failed one is not
---          relaunched any more.
--- params:  job, cause as JSON.
--- returns: {0, state after it}; {1} for a job that is not there.
+-- cancel: cancel a job for a user.
+-- purpose: waiting or quarantined to cancelled; running to running with cancellation requested; a failed
+--          job is not relaunched any more.
+-- params:  given[4] job
+--          given[5] cause (JSON)
+-- returns: {0, state after it}
+--          {1} the job is not there
 -- include: frame
 -- include: unclosed
 -- include: row

@@ -1,11 +1,13 @@
--- children: the jobs whose parent it is, oldest first.
+-- children: the children of a job, oldest first.
 -- purpose: reads only.
--- params:  parent, number to continue after or false, how many.
--- returns: {0, parts of each job}.
+-- params:  given[4] parent
+--          given[5] number of the child to continue after, or false
+--          given[6] how many
+-- returns: {0, parts of each child}
 -- include: frame
 -- include: row
--- include: told_jobs
+-- include: job_parts
 
 local after = given[5] and '(' .. whole(given[5]) or '-inf'
-return {0, told_jobs(redis.call('ZRANGEBYSCORE', P .. 'children/' .. given[4], after, '+inf', 'LIMIT',
+return {0, job_parts(redis.call('ZRANGEBYSCORE', P .. 'children/' .. given[4], after, '+inf', 'LIMIT',
     0, given[6]))}

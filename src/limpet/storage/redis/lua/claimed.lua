@@ -1,8 +1,9 @@
--- claimed: what the last exchange of a session gave it, piece by piece.
--- purpose: reads only; asked for where the answer to that exchange cannot be read, because somebody wrote
+-- claimed: the jobs that the last exchange of a session claimed, each by itself.
+-- purpose: reads only; called where the answer to that exchange cannot be read, because somebody wrote
 --          nonsense into one of the jobs.
--- params:  session, seq.
--- returns: {0, list of job, row and payload, in the order in which they were given}.
+-- params:  given[4] session
+--          given[5] seq
+-- returns: {0, list of {job, row, payload}, in the order of the claim}
 -- include: frame
 -- include: row
 

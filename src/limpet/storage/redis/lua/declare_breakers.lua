@@ -1,7 +1,7 @@
--- declare_breakers: what the app says of its breakers.
--- purpose: the state of those that are known stays.
--- params:  pairs of name and rules (JSON).
--- returns: {0}.
+-- declare_breakers: keep the breakers that the app declares.
+-- purpose: a breaker that is known keeps its state.
+-- params:  given[4] pairs of name and rules (JSON)
+-- returns: {0}
 -- include: frame
 -- include: unclosed
 -- include: write

@@ -1,7 +1,7 @@
--- declare_queues: what the app says of its queues.
--- purpose: of a queue that is not named what was declared before stays.
--- params:  pairs of queue and rules (JSON: concurrency, rate, weight; '' for none).
--- returns: {0}.
+-- declare_queues: keep the rules of queues that the app declares.
+-- purpose: a queue that is not named keeps the rules that were declared before.
+-- params:  given[4] pairs of queue and rules (JSON: concurrency, rate, weight; '' for none)
+-- returns: {0}
 -- include: frame
 -- include: unclosed
 -- include: row

@@ -1,7 +1,8 @@
--- discard: remove what has arrived, a thousand jobs at a time.
--- purpose: any state to (nothing), with everything told about the job.
--- params:  the move.
--- returns: {0, 1 if there is more}; {1} for a store that is not being filled by that move.
+-- discard: remove the jobs that have arrived in a move, a thousand at a time.
+-- purpose: any state to (nothing), with everything that is kept of the job.
+-- params:  given[4] the move
+-- returns: {0, 1 if there is more}
+--          {1} this store is not being emptied for this move
 -- include: frame
 -- include: row
 -- include: keys
@@ -12,7 +13,7 @@ if not is_at('emptying') then return {1} end
 
 -- include: write
 -- include: bounds
--- include: furniture
+-- include: moved_settings
 -- include: forget
 
 local ids = redis.call('ZRANGE', P .. 'all', 0, 999)
@@ -27,6 +28,6 @@ if #ids > 0 then forget(ids) end
 finish()
 if #ids == 1000 then return {0, 1} end
 for _, key in ipairs({'total', 'paused', 'latest', 'turns', 'key_due'}) do redis.call('DEL', P .. key) end
-clear_furniture()
+clear_settings()
 note_ruled()
 return {0, 0}

@@ -1,7 +1,8 @@
--- drain_queue: a queue takes in no new jobs, or does again.
--- purpose: what it has goes on.
--- params:  queue, whether it is drained.
--- returns: {0}.
+-- drain_queue: let a queue take no new jobs, or take them again.
+-- purpose: jobs that are in the queue go on.
+-- params:  given[4] queue
+--          given[5] whether it is drained
+-- returns: {0}
 -- include: frame
 -- include: unclosed
 -- include: row

@@ -1,7 +1,9 @@
 -- end: mark a session dead.
--- purpose: live or draining to dead; its jobs wait for recover, the permit of a caller is gone.
--- params:  session, cause as JSON, whether a loss by it is charged.
--- returns: {0, 1 if it was not dead before}.
+-- purpose: live or draining to dead; its jobs wait for recover; the permit of a caller outside is gone.
+-- params:  given[4] session
+--          given[5] cause (JSON)
+--          given[6] whether a loss by this death is charged
+-- returns: {0, 1 if it was not dead before}
 -- include: frame
 -- include: session
 

@@ -1,14 +1,26 @@
 -- exchange: the hot path, settle and claim in one step.
--- purpose: running to what each settlement says; ready to running under this session; the same seq
---          gets the same answer.
--- params:  session, seq, number of completes, their places or false, the other settlements, what
---          has begun (id, token), pools or false (task digest, total, suspects, slots), what was
---          observed of breakers (see include/breakers.lua), what the host can carry or false (see
---          include/admission.lua); the completes follow in ARGV, see include/settle.lua.
--- returns: {0, standing, rejected (msgpack list of place, job, holder, token, answer), claimed
---          (msgpack list of ClaimedJob), 1 if nothing is claimed just now, when more may be had or
---          '', 1 if promote has something to do, what was left for the gate}; {1} for a session that is not
---          there; {2, last} for a seq that is too old; {3, last} for one that shows that the store forgot.
+-- purpose: running to the state that each settlement names; ready to running under this session; the same
+--          seq gets the same answer.
+-- params:  given[4] session
+--          given[5] seq
+--          given[6] number of plain successes, which follow in ARGV; see include/settle.lua
+--          given[7] their places among all settlements, or false where there are no others
+--          given[8] the other settlements; see settle.py
+--          given[9] jobs that have begun {id, token}
+--          given[10] pools {task digest, total, suspects, slots}, or false to claim nothing
+--          given[11] observed attempts of breakers; see include/breakers.lua
+--          given[12] the gate of the host; see include/admission.lua; or false
+-- returns: {0, standing, rejected, claimed, quiet, next_at, unfinished, passed_over}
+--          standing: that of the session
+--          rejected: msgpack list of {place, job, holder, token, answer}, or ''
+--          claimed: msgpack list of ClaimedJob
+--          quiet: 1 if nothing is claimed for now, because the server took over
+--          next_at: when more jobs may be claimed, or ''
+--          unfinished: 1 if promote has something to do
+--          passed_over: what the gate did not admit, as domain.permit.PassedOver
+--          {1} the session is not there
+--          {2, last seq} this seq is too old
+--          {3, last seq} this seq shows that the store forgot an exchange
 -- include: frame
 -- include: unclosed
 -- include: row
@@ -36,7 +48,7 @@ if s and not repeated and seq < math.max(s.seq, 1) then return {2, s.seq} end
 -- include: gate
 -- include: admission
 -- include: pick
--- include: room
+-- include: allowance
 -- include: claim
 
 if not s or seq > s.seq + 1 then
@@ -46,10 +58,10 @@ if not s or seq > s.seq + 1 then
 end
 local key = P .. 'session/' .. session
 if repeated then
-    -- A dead session has none left to run.
+    -- A dead session must not run its jobs any more.
     local parts = where == DEAD and {} or claimed_before(session, seq)
     local kept = redis.call('HMGET', key, 'rejected', 'next_at', 'unfinished', 'passed_over')
-    return {0, where, kept[1], told_list(parts), 0, kept[2] or '', kept[3] and 1 or 0,
+    return {0, where, kept[1], claimed_list(parts), 0, kept[2] or '', kept[3] and 1 or 0,
         tonumber(kept[4] or 0)}
 end
 local alive = where ~= DEAD
@@ -67,7 +79,7 @@ else
 end
 settle_each(session, alive, given[8], rejected)
 settle_rest()
-breakers.hear(given[11])
+breakers.observe_all(given[11])
 local waits = is_quiet(s.lease)
 local next_at
 if given[10] and where == LIVE and not (waits or closed) then
@@ -79,12 +91,12 @@ local count, total = hold_text(s)
 local answer = #rejected > 0 and cmsgpack.pack(rejected) or ''
 redis.call('HSET', key, 'seq', seq, 'count', count, 'total', total, 'rejected', answer)
 finish()
--- Only what a family left undone, or a flow, is said; both are rare, and so is the rest of the answer.
+-- Only families and flows leave something unfinished. That is rare, and so are these parts of the answer.
 local unfinished = family_moved and is_unfinished()
 if s.more then redis.call('HDEL', key, 'next_at', 'unfinished', 'passed_over') end
 if next_at ~= '' then redis.call('HSET', key, 'next_at', next_at) end
 if unfinished then redis.call('HSET', key, 'unfinished', 1) end
 local passed_over = admission.passed_over
 if passed_over > 0 then redis.call('HSET', key, 'passed_over', passed_over) end
-return {0, where, answer, told_list(parts), waits and 1 or 0, next_at, unfinished and 1 or 0,
+return {0, where, answer, claimed_list(parts), waits and 1 or 0, next_at, unfinished and 1 or 0,
     passed_over}

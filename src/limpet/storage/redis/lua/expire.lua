@@ -1,21 +1,22 @@
--- expire: mark sessions dead whose moment was over when that was asked.
+-- expire: mark sessions dead whose lease was over when the caller looked.
 -- purpose: live or draining to dead; a lease that was given by a clock that has been set back since
 --          ends one lease from now.
--- params:  the lease clock when it was asked; the longest lease that is ended, false for no limit.
--- returns: {0, lease clock, the fields of every dead session that still has jobs}.
+-- params:  given[4] the lease clock when the caller looked
+--          given[5] the longest lease that is ended, false for no limit
+-- returns: {0, lease clock, the fields of every dead session that still has jobs}
 -- include: frame
 -- include: session
 -- include: write
 -- include: permits
 -- include: death
--- include: told_sessions
+-- include: session_fields
 
-local asked, longest = math.min(given[4], now_lease), given[5]
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'moments', '-inf', whole(asked))) do
+local over_by, longest = math.min(given[4], now_lease), given[5]
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'moments', '-inf', whole(over_by))) do
     local s = find_session(id)
-    -- On a server that has just taken over, everyone gets the time to say that they are there.
-    local heard_of = s and (moved_at == 0 or asked >= moved_at + s.lease)
-    if heard_of and not (longest and s.lease > longest) then
+    -- On a server that has just taken over, every session gets the time for a renewal.
+    local had_time = s and (moved_at == 0 or over_by >= moved_at + s.lease)
+    if had_time and not (longest and s.lease > longest) then
         local seen = stored.number(redis.call('HGET', P .. 'session/' .. id, 'renewed_at'), 0) or 0
         die(s, '{"kind":"WorkerVanished","last_seen":' .. whole(seen) .. '}', true)
     end
@@ -31,6 +32,6 @@ for _, id in ipairs(later) do
 end
 local widowed = redis.call('SMEMBERS', P .. 'widowed')
 table.sort(widowed)
-local told = told_sessions(widowed)
+local sessions = session_fields(widowed)
 ring_if_freed()
-return {0, whole(now_lease), told}
+return {0, whole(now_lease), sessions}

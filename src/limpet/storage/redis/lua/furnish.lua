@@ -1,8 +1,12 @@
--- furnish: pause queues and set totals as they were in another store.
+-- furnish: pause queues and set totals and store settings as they were in another store.
 -- purpose: the rest of a move, beside the jobs.
--- params:  the move, names of queues, those that are paused, pairs of queue/move and count, furniture
---          (lists of the command that writes it, its key and its words).
--- returns: {0}; {1} for a store that does not take them.
+-- params:  given[4] the move
+--          given[5] names of queues
+--          given[6] names of paused queues
+--          given[7] pairs of queue/move and count
+--          given[8] store settings: lists of the command that writes them, its key and its words
+-- returns: {0}
+--          {1} this store does not take what this move brings
 -- include: frame
 -- include: row
 -- include: keys
@@ -14,11 +18,11 @@ if not is_at('arriving') then return {1} end
 
 -- include: write
 -- include: bounds
--- include: furniture
+-- include: moved_settings
 
 redis.call('DEL', P .. 'total', P .. 'paused')
-clear_furniture()
-for _, each in ipairs(given[8]) do many(each[1], P .. each[2], each[3]) end
+clear_settings()
+for _, write in ipairs(given[8]) do many(write[1], P .. write[2], write[3]) end
 note_ruled()
 many('HSET', P .. 'total', given[7])
 many('SADD', P .. 'paused', given[6])

@@ -1,7 +1,7 @@
--- held: what the store thinks a session holds.
+-- held: the jobs that a session holds, as the store sees it.
 -- purpose: reads only.
--- params:  session.
--- returns: {0, pairs of id and token, in the order in which they were enqueued}.
+-- params:  given[4] session
+-- returns: {0, pairs of id and token, in the order in which the jobs were enqueued}
 -- include: frame
 -- include: row
 

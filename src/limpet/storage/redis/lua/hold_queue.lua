@@ -1,7 +1,8 @@
--- hold_queue: nothing of a queue is claimed before a time.
--- purpose: as a person or a job says; 0 takes it back.
--- params:  queue, wall time.
--- returns: {0}.
+-- hold_queue: claim nothing of a queue before a time.
+-- purpose: for a user or a job; 0 ends the hold.
+-- params:  given[4] queue
+--          given[5] wall time
+-- returns: {0}
 -- include: frame
 -- include: unclosed
 -- include: row

@@ -1,7 +1,8 @@
--- invariants_jobs: what must always hold of a job, for some of them.
+-- invariants_jobs: check what must always hold of a job, for some of them.
 -- purpose: reads only.
--- params:  cursor of the scan, how many to look at.
--- returns: {0, next cursor, list of rule, how often it is broken, example}.
+-- params:  given[4] cursor of the scan
+--          given[5] how many jobs to look at
+-- returns: {0, next cursor, list of {rule, how often it is broken, example}}
 -- include: frame
 -- include: row
 -- include: keys
@@ -20,7 +21,7 @@ local function is_json(text)
     return (pcall(cjson.decode, text))
 end
 
--- In the collection of its state, at the right place.
+-- A job is in the collection of its state, at the right place.
 local function check_place(r)
     local id = r.id
     local place, right
@@ -57,11 +58,11 @@ local function check_running(r)
         wrong('running_has_session', r.id)
     end
     if r.token < 1 or r.claimed_at == NONE then wrong('running_has_token', r.id) end
-    local asked = redis.call('SISMEMBER', P .. 'cancels/' .. r.session, r.id) == 1
-    if asked ~= (r.requested_at ~= NONE) then wrong('request_is_listed', r.id) end
+    local listed = redis.call('SISMEMBER', P .. 'cancels/' .. r.session, r.id) == 1
+    if listed ~= (r.requested_at ~= NONE) then wrong('request_is_listed', r.id) end
 end
 
-local function check_told(r)
+local function check_contents(r)
     local id = r.id
     local blob = redis.call('HGET', P .. 'job', id)
     if not blob or score('all', id) ~= r.number then
@@ -87,7 +88,7 @@ local function check_told(r)
     end
 end
 
--- A turn of its key, what its parent knows of it, for whom it waits.
+-- A job has a turn of its key if it needs one; its parent lists it; it waits for the number of children that is kept.
 local function check_shape(r)
     local keyed, turn = flagged(r.flags, KEYED), flagged(r.flags, TURN)
     local runs = r.state == READY or r.state == RUNNING
@@ -116,7 +117,7 @@ for at = 1, #answer[2], 2 do
     else
         check_place(r)
         if r.state == RUNNING then check_running(r) end
-        check_told(r)
+        check_contents(r)
         check_shape(r)
         if (r.state >= SUCCEEDED) ~= (r.finished_at ~= NONE) then wrong('final_is_finished', id) end
         if r.strikes > r.orphans or (r.state <= RUNNING and r.last_run == 0

@@ -1,14 +1,14 @@
--- invariants_keys: nothing is kept about what is gone, and no line is forgotten.
+-- invariants_keys: check that nothing is kept about what is gone, and that every line is listed.
 -- purpose: reads only.
--- params:  ids to look up by hash (pairs of hash and ids), keys of the name space without its
---          prefix.
--- returns: {0, list of rule, how often it is broken, example}.
+-- params:  given[4] ids to look up by hash (pairs of hash and ids)
+--          given[5] keys of the name space, without its prefix
+-- returns: {0, list of {rule, how often it is broken, example}}
 -- include: frame
 -- include: row
 -- include: keys
 -- include: broken
 
--- Who is listed is there, and says so itself.
+-- A child that is listed is there, and its own parent is this one.
 local function check_children(parent)
     for _, id in ipairs(redis.call('ZRANGE', P .. 'children/' .. parent, 0, -1)) do
         local r = find_row(id)

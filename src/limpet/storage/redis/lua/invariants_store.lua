@@ -1,7 +1,7 @@
--- invariants_store: what must always hold of the store as a whole, and of its sessions.
+-- invariants_store: check what must always hold of the store as a whole, and of its sessions.
 -- purpose: reads only; looks at every session and line, and at every row of a store that is small.
--- params:  most rows to look at.
--- returns: {0, list of rule, how often it is broken, example}.
+-- params:  given[4] most rows to look at
+-- returns: {0, list of {rule, how often it is broken, example}}
 -- include: frame
 -- include: row
 -- include: rows
@@ -38,15 +38,15 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
     if not s then
         wrong('session_is_listed', id)
     else
-        local told = redis.call('HMGET', key, 'ended_at', 'cause', 'rejected', 'pools')
+        local fields = redis.call('HMGET', key, 'ended_at', 'cause', 'rejected', 'pools')
         local dead = s.state == DEAD
         local moment = tonumber(redis.call('ZSCORE', P .. 'moments', id) or nil)
         local ended = redis.call('ZSCORE', P .. 'ended', id) and true or false
-        if dead ~= (told[1] and true or false) or dead ~= (told[2] and true or false)
+        if dead ~= (fields[1] and true or false) or dead ~= (fields[2] and true or false)
             or dead ~= ended or moment ~= (not dead and s.moment or nil) then
             wrong('dead_has_end', id)
         end
-        if s.seq > 0 and not told[3] then wrong('sequence_has_answer', id) end
+        if s.seq > 0 and not fields[3] then wrong('sequence_has_answer', id) end
         held_count, held_names, held_tokens = 0, 0, 0
         local held = held_by(id)
         for _, job in ipairs(held) do
@@ -71,7 +71,7 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
         local widowed = redis.call('SISMEMBER', P .. 'widowed', id) == 1
         if widowed ~= (dead and #held > 0) then wrong('widowed_has_jobs', id) end
         digests[s.tasks] = (digests[s.tasks] or 0) + 1
-        for _, digest in ipairs(stored.json(told[4]) or {}) do
+        for _, digest in ipairs(stored.json(fields[4]) or {}) do
             digests[digest] = (digests[digest] or 0) + 1
         end
         if not dead then

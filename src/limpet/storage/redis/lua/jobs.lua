@@ -1,12 +1,16 @@
 -- jobs: a part of the list of jobs, newest first.
--- purpose: reads only. A state with few jobs is read whole from its collection; else the list of
---          all is read on from the cursor, some thousand at a time.
--- params:  number to continue below or false, how many, state or false, queue or false, task or false,
---          most to look at.
--- returns: {0, parts of each job, number below which to look on, or '' at the end}.
+-- purpose: reads only. A state with few jobs is read whole from its collection; else the list of all jobs
+--          is read on from the cursor, some thousand at a time.
+-- params:  given[4] number to continue below, or false
+--          given[5] how many
+--          given[6] state, or false
+--          given[7] queue, or false
+--          given[8] task, or false
+--          given[9] most jobs to look at
+-- returns: {0, parts of each job, number below which to look on, or '' at the end}
 -- include: frame
 -- include: row
--- include: told_jobs
+-- include: job_parts
 
 local after, number, state, queue, task, most = given[4], given[5], given[6], given[7], given[8],
     given[9]
@@ -28,7 +32,7 @@ local function size()
     return sum
 end
 
--- Every job of the state, in any order.
+-- The ids of all jobs of the state, in any order.
 local function collected()
     if state == 'scheduled' or state == 'quarantined' then
         return redis.call('ZRANGE', P .. state, 0, -1)
@@ -54,7 +58,7 @@ end
 
 local found = {}
 
--- Add those that fit, until there are enough.
+-- Add the jobs that match, until there are enough.
 local function add(ids)
     for start = 1, #ids, 500 do
         local last = math.min(start + 499, #ids)
@@ -77,16 +81,16 @@ if state and size() <= most then
     local ids = {}
     for _, r in ipairs(rows) do ids[#ids + 1] = r.id end
     add(ids)
-    return {0, told_jobs(found), ''}
+    return {0, job_parts(found), ''}
 end
 local looked = 0
 while looked < most do
     local below = after and '(' .. whole(after) or '+inf'
     local ids = redis.call('ZREVRANGEBYSCORE', P .. 'all', below, '-inf', 'LIMIT', 0, 1000)
     add(ids)
-    if #found == number then return {0, told_jobs(found), whole(find_row(found[number]).number)} end
-    if #ids < 1000 then return {0, told_jobs(found), ''} end
+    if #found == number then return {0, job_parts(found), whole(find_row(found[number]).number)} end
+    if #ids < 1000 then return {0, job_parts(found), ''} end
     after = find_row(ids[#ids]).number
     looked = looked + #ids
 end
-return {0, told_jobs(found), whole(after)}
+return {0, job_parts(found), whole(after)}

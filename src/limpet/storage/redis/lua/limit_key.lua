@@ -1,7 +1,8 @@
--- limit_key: what is set for a key at run time, instead of what its jobs name themselves.
--- purpose: turns that this makes possible are given, at most a thousand.
--- params:  key, limit and rate (JSON; '' takes them back).
--- returns: {0}.
+-- limit_key: set a limit for a key at run time; it replaces the limits that jobs of the key name.
+-- purpose: turns that the new limit allows are given, at most a thousand.
+-- params:  given[4] key
+--          given[5] limit and rate (JSON; '' removes them)
+-- returns: {0}
 -- include: frame
 -- include: unclosed
 -- include: row

@@ -1,7 +1,8 @@
--- limit_queue: rules of a queue that were set at run time.
--- purpose: over what is declared, from the next claim on.
--- params:  queue, rules (JSON: concurrency, rate, weight; '' takes them back).
--- returns: {0}.
+-- limit_queue: set rules of a queue at run time.
+-- purpose: they replace the declared rules from the next claim on.
+-- params:  given[4] queue
+--          given[5] rules (JSON: concurrency, rate, weight; '' removes them)
+-- returns: {0}
 -- include: frame
 -- include: unclosed
 -- include: row

@@ -1,10 +1,15 @@
 -- manifest: what there is to move, or what has arrived.
 -- purpose: reads only.
--- params:  none.
--- returns: {0, gauges and totals (pairs of queue/what and count), paused queues, how many rows,
---          payloads and listed jobs there are, then pairs: declared and set rules of queues, holds, what
---          rates have given out; drained queues; pairs: rules of keys, rules and states of breakers,
---          schedules}.
+-- params:  none
+-- returns: {0, gauges, totals, paused, rows, declared, adjusted, holds, given, draining, keys, breakers,
+--          states, schedules}
+--          gauges, totals: pairs of queue/state or queue/move and count
+--          paused, draining: names of queues
+--          rows: how many rows, payloads and listed jobs there are
+--          declared, adjusted: pairs of queue and rules
+--          holds: pairs of queue and time
+--          given: pairs of key:KEY or queue:QUEUE and until when its rate is given out
+--          keys, breakers, states, schedules: pairs of name and what is kept of it
 -- include: frame
 
 return {0, redis.call('HGETALL', P .. 'gauge'), redis.call('HGETALL', P .. 'total'),

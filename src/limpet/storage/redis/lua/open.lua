@@ -1,12 +1,12 @@
--- open: what comes before the first verb.
--- purpose: make a store where there is none, or tell which versions may work on the one that is
---          there.
--- params:  ARGV[1] a msgpack list: wall time or false, epoch for a new store, version, oldest
---          version allowed, the server process that the caller is connected to.
--- returns: {0, 1 if it was made, version, oldest and newest version allowed}; {1} for a store of before the
---          first release, whose version was called schema_version, and counted otherwise.
--- why:     tokens begin at the time of day, above all that were given by a store that was here before
---          and is forgotten; with a clock of a test's own, at one.
+-- open: the first script on a connection, before any verb.
+-- purpose: make a store where there is none, or answer which versions may work on the one that is there.
+-- params:  ARGV[1] a msgpack list: wall time or false, epoch for a new store, version, oldest version
+--          allowed, the server process that the caller is connected to
+-- returns: {0, 1 if the store was made, version, oldest version allowed, newest version allowed}
+--          {1} the store is older than the first release: its version was called schema_version, and
+--              counted otherwise
+-- why:     tokens begin at the time of day, above all tokens of a store that was here before and is
+--          forgotten; with the clock of a test, at one.
 
 local given = cmsgpack.unpack(ARGV[1])
 local made = 0

@@ -1,14 +1,16 @@
--- outlook: what a sweeper must know before it ends anybody's session.
+-- outlook: what a sweeper must know before it ends a session.
 -- purpose: reads only.
--- params:  the longest lease that is asked for, false for no limit.
--- returns: {0, lease clock, the server process whose clock it is, when the next lease ends or '',
---          how many dead sessions still have jobs}.
+-- params:  given[4] the longest lease that the sweeper watches, false for no limit
+-- returns: {0, lease clock, server process, next_at, widowed}
+--          server process: the one whose clock the lease clock is
+--          next_at: when the next lease ends, or ''
+--          widowed: how many dead sessions still have jobs
 -- include: frame
 
 local longest = given[4]
 local STEP = 100
 
--- The first moment of a session whose lease is no longer than that; nearly always that of the first.
+-- When the first lease ends that is no longer than `longest`; nearly always the first of all.
 local function next_moment()
     local from = 0
     while true do

@@ -1,7 +1,8 @@
 -- pause: stop or resume claiming from a queue.
--- purpose: a paused queue is not claimed from.
--- params:  queue, whether it is paused.
--- returns: {0}.
+-- purpose: nothing is claimed from a paused queue.
+-- params:  given[4] queue
+--          given[5] whether it is paused
+-- returns: {0}
 -- include: frame
 -- include: unclosed
 -- include: write

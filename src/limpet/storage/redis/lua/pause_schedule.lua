@@ -1,7 +1,9 @@
 -- pause_schedule: stop or resume the ticks of a schedule.
--- purpose: one that is paused is not fired.
--- params:  id, whether it is paused, from when on it ticks again or false.
--- returns: {0, 1 if there is one}.
+-- purpose: a paused schedule is not fired.
+-- params:  given[4] id
+--          given[5] whether it is paused
+--          given[6] the earliest next tick of a resumed schedule, or false
+-- returns: {0, 1 if there is such a schedule}
 -- include: frame
 -- include: unclosed
 -- include: write

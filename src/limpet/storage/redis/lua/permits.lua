@@ -1,7 +1,7 @@
--- permits: what hosts have given away of themselves.
+-- permits: the permits that hosts have given.
 -- purpose: reads only.
--- params:  server, or false for all.
--- returns: {0, permits as they are kept (include/permits.lua)}.
+-- params:  given[4] server, or false for all
+-- returns: {0, permits as they are kept (include/permits.lua)}
 -- include: frame
 -- include: permits
 

@@ -1,10 +1,13 @@
--- promote: let time take effect, and go on with what is too much for one step.
+-- promote: let time take effect, and go on with what was too much for one step.
 -- purpose: scheduled to ready when due; waiting to cancelled or failed when too late; failed to ready in
---          a new round when it is relaunched; turns that a rate gives again; committed flows are
---          written out; descendants of parents that are gone are cancelled. At most a thousand each.
--- params:  none.
--- returns: {0, ready, lapsed, 1 if there may be more, {what, when the next one is due} or {}, parts of
---          flows that cannot be read}.
+--          a new round when it is relaunched; turns that a rate allows again are given; committed flows
+--          are written out; descendants of parents that are gone are cancelled. At most a thousand each.
+-- params:  none
+-- returns: {0, ready, lapsed, more, next_due, unreadable}
+--          ready, lapsed: how many jobs became ready, and how many were too late
+--          more: 1 if there may be more to do
+--          next_due: {job or key, when it is due}, or {}
+--          unreadable: parts of flows that cannot be read
 -- include: frame
 -- include: unclosed
 -- include: row
@@ -18,7 +21,7 @@
 -- include: write
 -- include: bounds
 
--- Parts of flows that nobody can read: they are passed over, lest no flow be written out any more.
+-- Parts of flows that cannot be read. They are passed over: else no flow would be written out any more.
 local unreadable = {}
 
 local function write_out()
@@ -26,7 +29,7 @@ local function write_out()
     while true do
         local flow = redis.call('ZRANGE', P .. 'flows', 0, 0)[1]
         if not flow then
-            -- Every parent that children could have spoken to has come.
+            -- Every parent for which children could have left their ends has come.
             redis.call('DEL', P .. 'ahead')
             return
         end
@@ -54,7 +57,7 @@ local function write_out()
     end
 end
 
--- Another chance for jobs that failed, unless another holds their unique or nobody waits for them.
+-- Relaunch jobs that failed, unless another job holds their unique or their parent is gone.
 local function relaunch()
     local due = redis.call('ZRANGEBYSCORE', P .. 'relaunch', '-inf', whole(now), 'LIMIT', 0, 1000)
     for _, id in ipairs(due) do
@@ -86,7 +89,7 @@ for _, id in ipairs(late) do
     redis.call('HSET', P .. 'error', id, cause)
     record(r, event, nil, nil, cause)
     count_moves(r.queue, 'expire', source, r.state, 1)
-    -- A claim passes over only so many of them: what is behind may be had now.
+    -- A claim passes over only so many of them: the jobs behind them may be claimed now.
     if source == READY then rings.ready = true end
 end
 local due, rows = redis.call('ZRANGEBYSCORE', P .. 'scheduled', '-inf', whole(now), 'LIMIT', 0, 1000),
@@ -95,7 +98,7 @@ for _, id in ipairs(due) do
     local r = find_row(id)
     if lapses_at(r) == NONE or lapses_at(r) > now then rows[#rows + 1] = r end
 end
--- Those that are due together ask for turns of their keys in order.
+-- Jobs that are due together get turns of their keys in order.
 table.sort(rows, comes_before)
 for _, r in ipairs(rows) do
     leave(r)
@@ -115,7 +118,7 @@ if redis.call('EXISTS', P .. 'flows', P .. 'gone') > 0
     or redis.call('ZCOUNT', P .. 'key_due', '-inf', whole(now)) > 0 then
     more = true
 end
--- A rate that has nothing given out for a time to come needs no record, nor a hold that is over.
+-- Forget rates that have given out nothing ahead of now, and holds that are over.
 redis.call('ZREMRANGEBYSCORE', P .. 'given', '-inf', whole(now))
 if ruled and redis.call('ZREMRANGEBYSCORE', P .. 'holds', '-inf', whole(now)) > 0 then note_ruled() end
 local next_due = {}

@@ -1,9 +1,12 @@
 -- prune: remove what was finished long ago, a small step at a time.
--- purpose: a final state to (nothing), with everything told about the job; dead sessions that
---          nobody needs any more; staged flows that were not committed. At most a thousand together.
--- params:  for how long a repeat of an enqueue is safe, pairs of state and retention, how long dead
---          sessions are kept, triples of queue, state and its retention there; all in microseconds.
--- returns: {0, jobs, sessions, 1 if there is more to remove now}.
+-- purpose: a final state to (nothing), with everything that is kept of the job; dead sessions that nobody
+--          needs any more; staged flows that were not committed. At most a thousand together.
+-- params:  given[4] for how long a repeated enqueue is recognized
+--          given[5] pairs of state and retention
+--          given[6] for how long dead sessions are kept
+--          given[7] triples of queue, state and retention there
+--          (all times in microseconds)
+-- returns: {0, number of jobs, number of sessions, 1 if there is more to remove now}
 -- include: frame
 -- include: unclosed
 -- include: row
@@ -14,23 +17,23 @@
 
 local left = 1000
 local created_before = now - given[4]
--- At how many jobs that stay one call looks; the next one goes on behind them.
+-- How many jobs that stay one call looks at; the next call goes on behind them.
 local MOST_PASSED = 5000
 
--- How long jobs are kept: by state, and by queue and state; and for each state the shortest time.
+-- How long jobs are kept: by state, by queue and state, and the shortest time of each state.
 local kept, kept_in, shortest = {}, {}, {}
-for _, each in ipairs(given[5]) do
-    kept[each[1]] = each[2]
-    shortest[each[1]] = each[2]
+for _, rule in ipairs(given[5]) do
+    kept[rule[1]] = rule[2]
+    shortest[rule[1]] = rule[2]
 end
-for _, each in ipairs(given[7]) do
-    kept_in[each[1]] = kept_in[each[1]] or {}
-    kept_in[each[1]][each[2]] = each[3]
-    shortest[each[2]] = math.min(shortest[each[2]] or each[3], each[3])
+for _, rule in ipairs(given[7]) do
+    kept_in[rule[1]] = kept_in[rule[1]] or {}
+    kept_in[rule[1]][rule[2]] = rule[3]
+    shortest[rule[2]] = math.min(shortest[rule[2]] or rule[3], rule[3])
 end
 
--- A parent that is not finished will want to read what became of its children; one that is to be written
--- out with its flow too.
+-- A parent that is not finished will read the results of its children; so will a parent that is still to be
+-- written out with its flow.
 local function is_wanted(r)
     if not flagged(r.flags, FAMILY) then return false end
     if redis.call('ZSCORE', P .. 'gone', r.id) then return true end
@@ -40,7 +43,7 @@ local function is_wanted(r)
     return parent and parent.state < SUCCEEDED
 end
 
--- Who holds its unique for a time does so for all of it.
+-- A job that holds its unique for a time must stay for all of that time.
 local function is_held(r)
     if not flagged(r.flags, UNIQUE) then return false end
     local e = extra_of(r)
@@ -54,11 +57,11 @@ local function finished_before(queue, state)
     return time and now - time or -math.huge
 end
 
--- Finished jobs from a place on, up to a thousand that may be old enough, and whether each is for its
--- queue. That is told by their rows as they are: where queues keep theirs for longer, most are passed over,
--- and to read 10,000 whole held up the server for 0.4 s.
+-- Finished jobs from a place on, up to a thousand that may be old enough, and for each job whether it is old enough
+-- for its queue. Only the queue is read from the rows: where queues keep their jobs for longer, most are passed
+-- over, and to unpack 10,000 rows held up the server for 0.4 s.
 local function finished_from(start, state)
-    -- By place, which is found at once, and not by score with an offset, which is counted off.
+    -- By place, which Redis finds at once, and not by score with an offset, which it counts off.
     local found = redis.call('ZRANGE', P .. 'finished/' .. state, start, start + 999, 'WITHSCORES')
     local ids, times, old = {}, {}, {}
     for at = 1, #found, 2 do
@@ -121,7 +124,7 @@ local function remove(state)
     return not at_end
 end
 
--- Flows that nobody committed in time, and the memory of those that were, once they are written out.
+-- Remove flows that were not committed in time, and the record of those that were, once they are written out.
 local function forget_flows()
     local before = '(' .. whole(created_before)
     local stale = redis.call('ZRANGEBYSCORE', P .. 'staged', '-inf', before, 'LIMIT', 0, 1000)

@@ -1,14 +1,18 @@
--- publish_host: what a host says of itself.
--- purpose: it takes the place of what the host said before; samples are added and trimmed, what hosts that
---          are gone left behind is removed, and reservations that hold no more.
--- params:  server, what it says, its lifetime, samples (span, at, body), pairs of span and how long its
---          samples are kept, for how long a reservation holds.
--- returns: {0}.
--- why:     at the memory limit samples are left out, which would add to what is there.
+-- publish_host: keep what a host reports of itself.
+-- purpose: the report replaces the one before; samples are added and trimmed; what is left of hosts that
+--          are gone is removed, and reservations that hold no more.
+-- params:  given[4] server
+--          given[5] the report
+--          given[6] its lifetime
+--          given[7] samples {span, at, body}
+--          given[8] pairs of span and for how long its samples are kept
+--          given[9] for how long a reservation holds
+-- returns: {0}
+-- why:     samples add to what is there, so at the memory limit they are left out.
 -- include: frame
 -- include: unclosed
 
--- As in report: adds nothing, but at the limit it is refused, being the first write.
+-- As in report: this adds nothing, but it is the first write, and so it is refused at the limit.
 local probe = redis.pcall('LPUSHX', P .. 'scratch', '')
 local full = type(probe) == 'table' and string.find(probe.err, 'OOM', 1, true)
 
@@ -30,13 +34,13 @@ local _, lapsed = gates.reservations(given[9])
 gates.unreserve(lapsed)
 
 local kept = {}
-for _, each in ipairs(given[8]) do kept[each[1]] = each[2] end
-for _, each in ipairs(full and {} or given[7]) do
-    local span, at = each[1], each[2]
+for _, pair in ipairs(given[8]) do kept[pair[1]] = pair[2] end
+for _, sample in ipairs(full and {} or given[7]) do
+    local span, at = sample[1], sample[2]
     local name = span .. '/' .. server
     local key = P .. 'samples/' .. name
     redis.call('ZREMRANGEBYSCORE', key, whole(at), whole(at))
-    redis.call('ZADD', key, whole(at), struct.pack('>d', at) .. each[3])
+    redis.call('ZADD', key, whole(at), struct.pack('>d', at) .. sample[3])
     redis.call('ZADD', P .. 'sampled', 'GT', whole(at + kept[span]), name)
 end
 for span, time in pairs(kept) do

@@ -1,8 +1,11 @@
--- put_schedule: a schedule, or another one in its place.
--- purpose: (nothing) to a schedule; one that is there keeps whether it is paused, and next_at where its
+-- put_schedule: add a schedule, or replace it.
+-- purpose: (nothing) to a schedule; one that is there stays paused or not, and keeps next_at where its
 --          timing is the same.
--- params:  id, timing, definition, next_at.
--- returns: {0, 1 if something changed}.
+-- params:  given[4] id
+--          given[5] timing
+--          given[6] definition
+--          given[7] next_at
+-- returns: {0, 1 if something changed}
 -- include: frame
 -- include: unclosed
 -- include: write

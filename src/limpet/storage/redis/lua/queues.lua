@@ -1,9 +1,14 @@
--- queues: how many jobs of each queue are in each state, which are paused, and who is first.
+-- queues: how many jobs of each queue are in each state, which queues are paused, and which job is first.
 -- purpose: reads only.
--- params:  none.
--- returns: {0, gauges (pairs of queue/state and count), paused queues, heads (queue, sort key, since
---          when it is ready), wall time, what is declared and what is set (pairs of queue and JSON),
---          holds and how far rates have given out (pairs of queue and time), drained queues}.
+-- params:  none
+-- returns: {0, gauges, paused, heads, now, declared, adjusted, holds, given, draining}
+--          gauges: pairs of queue/state and count
+--          paused, draining: names of queues
+--          heads: the first job of each line {queue, sort key, since when it is ready}
+--          now: wall time
+--          declared, adjusted: pairs of queue and rules (JSON)
+--          holds: pairs of queue and time
+--          given: pairs of key:KEY or queue:QUEUE and until when its rate is given out
 -- include: frame
 -- include: row
 

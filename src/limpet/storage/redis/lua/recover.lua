@@ -1,7 +1,9 @@
 -- recover: take back the jobs of a dead session, at most a thousand.
--- purpose: running to ready, failed at a cap, or cancelled where that was requested.
--- params:  session.
--- returns: {0, ready, failed, cancelled, 1 if there may be more}.
+-- purpose: running to ready, to failed at a cap, or to cancelled where that was requested.
+-- params:  given[4] session
+-- returns: {0, ready, failed, cancelled, more}
+--          ready, failed, cancelled: how many jobs
+--          more: 1 if there may be more
 -- include: frame
 -- include: row
 -- include: session
@@ -21,7 +23,7 @@ if not s or s.state ~= DEAD then return {0, 0, 0, 0, 0} end
 -- include: outcome
 
 local key = P .. 'session/' .. s.id
-local told = redis.call('HMGET', key, 'cause', 'charged')
+local death = redis.call('HMGET', key, 'cause', 'charged')
 local went = {[READY] = 0, [FAILED] = 0, [CANCELLED] = 0}
 local ids = held_by(s.id)
 local left = #ids
@@ -29,7 +31,7 @@ for place = 1001, left do ids[place] = nil end
 for _, id in ipairs(ids) do
     local r = find_row(id)
     let_go(id, r.token)
-    local target = lose_one(r, 'recover', told[1], r.begun == 1, told[2] == '1', nil, false)
+    local target = lose_one(r, 'recover', death[1], r.begun == 1, death[2] == '1', nil, false)
     went[target] = went[target] + 1
 end
 if #ids > 0 then

@@ -1,8 +1,13 @@
 -- register: begin a session.
 -- purpose: (nothing) to a live session; blocked jobs whose task it knows to ready.
--- params:  id, lease, digest of all its tasks, the tasks, digests of its pools with their tasks,
---          pairs of field and value for what it says of itself.
--- returns: {0, moment, tasks, epoch}; {1} for the id of a dead session.
+-- params:  given[4] id
+--          given[5] lease
+--          given[6] digest of all its tasks
+--          given[7] the tasks
+--          given[8] digests of its pools with their tasks
+--          given[9] pairs of field and value that describe the session
+-- returns: {0, moment, digest of its tasks, epoch}
+--          {1} a dead session has this id
 -- include: frame
 -- include: row
 -- include: session

@@ -1,7 +1,8 @@
 -- release: hand jobs back uncharged.
 -- purpose: running to ready in its old place, or to cancelled where that was requested.
--- params:  session, leases (place, 'release', id, token, holder, cause as JSON).
--- returns: {0, rejected (msgpack list of place, job, holder, token, answer)}.
+-- params:  given[4] session
+--          given[5] leases {place, 'release', id, token, holder, cause (JSON)}
+-- returns: {0, rejected (msgpack list of {place, job, holder, token, answer}, or '')}
 -- include: frame
 -- include: unclosed
 -- include: row

@@ -1,8 +1,14 @@
--- relocate: one step of a move to another place; see storage/relocation.py.
--- purpose: close a store for all that write, or open it again.
--- params:  the record that the caller saw, the one that it wants, what every verb is to see ('' for
---          an open store), what must hold: 'idle', 'empty' or ''. Records are JSON, '' for none.
--- returns: {0, 1 if it is so now, the record that was found, jobs that run, jobs, living sessions}.
+-- relocate: one step of a move to another place; see storage/contract/relocation.py.
+-- purpose: close a store for all writers, or open it again.
+-- params:  given[4] the record that the caller saw
+--          given[5] the record that it wants
+--          given[6] the stage that every verb is to see, '' for an open store
+--          given[7] what must hold: 'idle', 'empty' or ''
+--          (records are JSON, '' for none)
+-- returns: {0, done, found, running, jobs, sessions}
+--          done: 1 if the wanted record is there now
+--          found: the record that was found
+--          running, jobs, sessions: how many jobs run, how many jobs and living sessions there are
 -- include: frame
 -- include: write
 
@@ -16,7 +22,7 @@ if need ~= '' then
     for at = 1, #gauges, 2 do
         if string.sub(gauges[at], -8) == '/running' then running = running + gauges[at + 1] end
     end
-    -- What promote has still to write out or to cancel is under way too.
+    -- Flows and descendants that promote has still to write out or to cancel count as running.
     running = running + redis.call('ZCARD', P .. 'flows') + redis.call('ZCARD', P .. 'gone')
     local sessions = redis.call('ZCARD', P .. 'moments')
     if (need == 'idle' and running > 0) or (need == 'empty' and jobs + sessions > 0) then

@@ -1,7 +1,7 @@
 -- relocation: the store's part in a move.
 -- purpose: reads only.
--- params:  none.
--- returns: {0, record as JSON or '', up to where cargo has arrived or ''}.
+-- params:  none
+-- returns: {0, record (JSON) or '', up to where cargo has arrived or ''}
 -- include: frame
 
 local kept = redis.call('HMGET', KEYS[1], 'relocation', 'cursor')

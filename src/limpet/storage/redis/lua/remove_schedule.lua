@@ -1,7 +1,7 @@
--- remove_schedule: a schedule ticks no more.
+-- remove_schedule: remove a schedule.
 -- purpose: a schedule to (nothing); its jobs stay.
--- params:  id.
--- returns: {0, 1 if there was one}.
+-- params:  given[4] id
+-- returns: {0, 1 if there was one}
 -- include: frame
 -- include: unclosed
 -- include: write

@@ -1,9 +1,15 @@
--- renew: hold everything that a session has for one lease from now.
+-- renew: extend the lease of a session, and with it all that the session holds.
 -- purpose: live to live, or to draining; one write, however much is held.
--- params:  session, what has begun (id, token), draining, whether the lease is not over by the
---          holder's own clock, the seq of the last exchange that the caller saw answered.
--- returns: {0, standing, moment, seq, count, total, cancels (pairs of id and token), paused, epoch};
---          {1} for a session that is not there.
+-- params:  given[4] session
+--          given[5] jobs that have begun {id, token}
+--          given[6] whether it drains
+--          given[7] whether the lease is not over by the holder's own clock
+--          given[8] seq of the last exchange whose answer the caller has
+-- returns: {0, standing, moment, seq, count, total, cancels, paused, epoch}
+--          count, total: the digest of what the session holds
+--          cancels: pairs of id and token of jobs to cancel
+--          paused: names of queues
+--          {1} the session is not there
 -- include: frame
 -- include: unclosed
 -- include: row
@@ -32,7 +38,7 @@ if where == LIVE or where == DRAINING then
     redis.call('HSET', P .. 'session/' .. id, 'moment', whole(moment), 'renewed_at', whole(now),
         'state', where)
     redis.call('ZADD', P .. 'moments', whole(moment), id)
-    -- What blocked jobs wait for may have come in more than one chunk.
+    -- One call unblocks at most a thousand jobs: go on with those that are left.
     unblock(s.tasks)
 end
 if where ~= DEAD then mark_begun(id, given[5]) end

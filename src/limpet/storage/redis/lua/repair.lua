@@ -1,8 +1,12 @@
 -- repair: give a quarantined job arguments that fit.
 -- purpose: quarantined to ready, or to blocked for its key; its counters stay.
--- params:  job, what comes before its options in the payload and what after (msgpack), other options or
---          false.
--- returns: {0, state after it}; {1} for a job that is not there; {2, state} for one in another state.
+-- params:  given[4] job
+--          given[5] the part of the payload before the options (msgpack)
+--          given[6] the part after them (msgpack)
+--          given[7] other options, or false
+-- returns: {0, state after it}
+--          {1} the job is not there
+--          {2, state} the job is in another state
 -- include: frame
 -- include: unclosed
 -- include: row

@@ -1,10 +1,11 @@
--- report: what running attempts say of themselves.
--- purpose: running to running; keep the last progress and the last lines.
--- params:  session, the most lines kept, reports (id, token, holder, progress as msgpack or false,
---          lines as msgpack).
--- returns: {0, rejected (msgpack list of place, job, holder, token, answer)}.
--- why:     at the memory limit progress is kept, which takes the place of what was there, and lines are
---          not, which would add to it; one that says so stands for them.
+-- report: keep the progress and the log lines of running attempts.
+-- purpose: running to running; the last progress and the last lines are kept.
+-- params:  given[4] session
+--          given[5] most lines kept
+--          given[6] reports {id, token, holder, progress (msgpack) or false, lines (msgpack)}
+-- returns: {0, rejected (msgpack list of {place, job, holder, token, answer}, or '')}
+-- why:     at the memory limit progress is kept, because it replaces what was there, and lines are not,
+--          because they add to it; one line that tells of it stands for them.
 -- include: frame
 -- include: unclosed
 -- include: row
@@ -13,7 +14,7 @@
 -- include: moves
 -- include: fence
 
--- Adds nothing, since that key is never there; but at the limit it is refused, being the first write.
+-- This adds nothing, because the key is never there; but it is the first write, and so it is refused at the limit.
 local probe = redis.pcall('LPUSHX', P .. 'scratch', '')
 local full = type(probe) == 'table' and string.find(probe.err, 'OOM', 1, true)
 
@@ -30,13 +31,13 @@ end
 local s = find_session(given[4])
 local alive = s and standing(s) ~= DEAD
 local rejected = {}
-for place, said in ipairs(given[6]) do
-    local id, token, holder = said[1], said[2], said[3]
+for place, report in ipairs(given[6]) do
+    local id, token, holder = report[1], report[2], report[3]
     if alive and holder == given[4] and holds(find_row(id), given[4], token) then
-        if said[4] then redis.call('HSET', P .. 'progress', id, said[4]) end
+        if report[4] then redis.call('HSET', P .. 'progress', id, report[4]) end
         local key = P .. 'log/' .. id
-        if #said[5] > 0 then
-            if full then leave_out(key) else redis.call('RPUSH', key, unpack(said[5])) end
+        if #report[5] > 0 then
+            if full then leave_out(key) else redis.call('RPUSH', key, unpack(report[5])) end
             redis.call('LTRIM', key, -given[5], -1)
         end
     else

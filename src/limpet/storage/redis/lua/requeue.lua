@@ -1,7 +1,8 @@
--- requeue: take jobs that wait to another queue.
--- purpose: waiting to waiting there, in the order that they had.
--- params:  jobs, queue.
--- returns: {0, how many were moved}.
+-- requeue: move waiting jobs to another queue.
+-- purpose: waiting to waiting in that queue, in the order that they had.
+-- params:  given[4] jobs
+--          given[5] queue
+-- returns: {0, how many were moved}
 -- include: frame
 -- include: unclosed
 -- include: row

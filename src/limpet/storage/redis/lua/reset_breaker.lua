@@ -1,7 +1,7 @@
--- reset_breaker: close a breaker on a person's word.
+-- reset_breaker: close a breaker for a user.
 -- purpose: open or probing to closed.
--- params:  name.
--- returns: {0, 1 if there is such a breaker}.
+-- params:  given[4] name
+-- returns: {0, 1 if there is such a breaker}
 -- include: frame
 -- include: unclosed
 -- include: row

@@ -1,8 +1,11 @@
 -- retry: open a new round of a finished job.
 -- purpose: succeeded, failed or cancelled to ready (or blocked, for its key), counters at zero.
--- params:  job, the round that the caller saw.
--- returns: {0, round}; {1} for a job that is not there; {2, state, round} for one that is not
---          finished or in another round; {3, job} where that one holds its unique.
+-- params:  given[4] job
+--          given[5] the round that the caller saw
+-- returns: {0, round}
+--          {1} the job is not there
+--          {2, state, round} it is not finished, or in another round
+--          {3, job} that job holds its unique
 -- include: frame
 -- include: unclosed
 -- include: row

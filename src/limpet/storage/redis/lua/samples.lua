@@ -1,7 +1,9 @@
--- samples: how a host has been doing, the oldest first.
+-- samples: the measurements of a host over time, oldest first.
 -- purpose: reads only.
--- params:  server, span, for how long its samples are kept.
--- returns: {0, samples: when, in eight bytes, and what}.
+-- params:  given[4] server
+--          given[5] span
+--          given[6] for how long samples of this span are kept
+-- returns: {0, samples: eight bytes of the time, then the text}
 -- include: frame
 
 local key = P .. 'samples/' .. given[5] .. '/' .. given[4]

@@ -1,7 +1,9 @@
--- schedules: all of them, one, or those that tick by some time.
+-- schedules: all schedules, one, or those that tick by some time.
 -- purpose: reads only.
--- params:  an id or false; a time or false, and how many then at most.
--- returns: {0, pairs of id and what is kept of it, the first tick after that time}.
+-- params:  given[4] an id, or false
+--          given[5] a time, or false
+--          given[6] most schedules, where a time is given
+-- returns: {0, pairs of id and what is kept of it, the first tick after that time or false}
 -- include: frame
 
 local id, by, most = given[4], given[5], given[6]

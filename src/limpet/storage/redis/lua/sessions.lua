@@ -1,9 +1,9 @@
 -- sessions: the sessions, newest first.
 -- purpose: reads only.
--- params:  whether the dead are told too.
--- returns: {0, lease clock, id and fields of each}.
+-- params:  given[4] whether dead sessions are listed too
+-- returns: {0, lease clock, id and fields of each}
 -- include: frame
--- include: told_sessions
+-- include: session_fields
 
 local ids = {}
 for _, id in ipairs(redis.call('ZREVRANGE', P .. 'sessions', 0, -1)) do
@@ -11,4 +11,4 @@ for _, id in ipairs(redis.call('ZREVRANGE', P .. 'sessions', 0, -1)) do
         ids[#ids + 1] = id
     end
 end
-return {0, whole(now_lease), told_sessions(ids)}
+return {0, whole(now_lease), session_fields(ids)}

@@ -1,9 +1,11 @@
 -- stage: keep jobs aside under the name of a flow, where nobody sees them.
--- purpose: the part that has that place, or takes it. One that is committed stays as it is.
--- params:  flow, place, the jobs (a batch as msgpack, see include/arrive.lua and flow.py), how many of each
---          queue (msgpack).
--- returns: {0}.
--- why:     its first write is refused when the server is at its memory limit, as that of an enqueue.
+-- purpose: they become the part of the flow with that place, or replace it. A committed flow stays as it is.
+-- params:  given[4] flow
+--          given[5] place
+--          given[6] the jobs (a batch as msgpack, see include/arrive.lua and flow.py)
+--          given[7] how many jobs there are for each queue (msgpack)
+-- returns: {0}
+-- why:     at the memory limit the server refuses the first write, as it refuses that of enqueue.
 -- include: frame
 -- include: unclosed
 

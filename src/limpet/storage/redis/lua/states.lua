@@ -1,7 +1,7 @@
 -- states: the states of those jobs that exist.
 -- purpose: reads only.
--- params:  ids.
--- returns: {0, for each id its state as a digit, 0 where there is no such job}.
+-- params:  given[4] ids
+-- returns: {0, for each id its state as a digit, 0 where there is no such job}
 -- include: frame
 -- include: row
 

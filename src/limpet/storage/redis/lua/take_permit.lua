@@ -1,11 +1,16 @@
 -- take_permit: admit a caller outside of any worker.
--- purpose: (nothing) to a permit of this session, if it fits; else, where it has waited for long enough, its
---          server is reserved for it.
--- params:  session, weight (cpu, memory, heavy), room (see include/gate.lua), for how long a reservation
---          holds, how long one waits before the first.
--- returns: {0, 1 if it has one}; {1} for a session that is not there; {2} for one that is over.
--- why:     a server that took over may have forgotten permits; who holds one has noticed within a lease,
---          and until then nothing is given, as nothing is claimed.
+-- purpose: (nothing) to a permit of this session, if the weight fits; else the server is reserved for a
+--          caller that has waited for long enough.
+-- params:  given[4] session
+--          given[5] weight {cpu, memory, heavy}
+--          given[6] room of the host; see include/gate.lua
+--          given[7] for how long a reservation holds
+--          given[8] how long a caller waits before the host is reserved for it
+-- returns: {0, 1 if it has a permit}
+--          {1} the session is not there
+--          {2} the session is over
+-- why:     a server that took over may have forgotten permits. Holders notice that within a lease, and
+--          until then no permit is given, as no job is claimed.
 -- include: frame
 -- include: unclosed
 -- include: row

@@ -1,11 +1,15 @@
--- tick: hand in the jobs of ticks of a schedule, and move it on.
--- purpose: (nothing) to ready, scheduled or blocked, if the schedule is as it was seen; see enqueue.
--- params:  the schedule, next_at and changed_at as they were seen (false: it is triggered by hand),
---          next_at to come, whether its jobs may overlap, how much later than its tick a job is due;
---          then the jobs as in enqueue: number, shapes, kinds, extras. ARGV goes on with pairs of id
---          and blob.
--- returns: {0, outcome, next_at, last job, and where it is fired letters, numbers and others as enqueue
---          tells them}.
+-- tick: enqueue the jobs of ticks of a schedule, and move its next tick on.
+-- purpose: (nothing) to ready, scheduled or blocked, if the schedule is as the caller saw it; see enqueue.
+-- params:  given[4] the schedule
+--          given[5] next_at as the caller saw it, false for a schedule that is triggered by hand
+--          given[6] changed_at as the caller saw it, false likewise
+--          given[7] the new next_at
+--          given[8] whether its jobs may overlap
+--          given[9] how much later than its tick a job is due
+--          given[10] to given[13] number, shapes, kinds and extras of the jobs, as in enqueue
+--          ARGV[2] and on: pairs of id and blob
+-- returns: {0, outcome, next_at, last job}
+--          {0, 'fired', next_at, last job, letters, numbers, holders} the last three as in enqueue
 -- why:     everything is checked before the first write.
 -- include: frame
 -- include: row
@@ -18,7 +22,7 @@
 -- include: arrive
 -- include: schedule
 
--- As in enqueue: before the first write, whatever is not here must be known.
+-- As in enqueue: while a cluster moves the slot, the script fails here or not at all.
 redis.call('EXISTS', P .. 'scratch')
 
 local id, seen_at, seen_change, next_at, overlaps, delay, number = given[4], given[5], given[6],
@@ -31,15 +35,15 @@ local by_hand = not seen_at
 local repeated = by_hand and s.last_job == ARGV[2]
 if by_hand then next_at = s.next_at end
 
-local function told(outcome, ...)
+local function answer(outcome, ...)
     return {0, outcome, whole(s.next_at), s.last_job, ...}
 end
 
 if not by_hand then
     if s.next_at ~= seen_at or s.changed_at ~= seen_change or next_at <= s.next_at then
-        return told('late')
+        return answer('late')
     end
-    if s.paused then return told('paused') end
+    if s.paused then return answer('paused') end
 end
 if not overlaps and number > 0 and s.last_job and not repeated then
     local last = find_row(s.last_job)
@@ -49,14 +53,14 @@ if not overlaps and number > 0 and s.last_job and not repeated then
             s.passed = s.passed + number
             keep_schedule(s)
         end
-        return told('passed')
+        return answer('passed')
     end
 end
 
-local letters, numbers, others = {}, {}, {}
+local letters, numbers, holders = {}, {}, {}
 if number > 0 then
     local shapes, kinds = given[11], given[12]
-    letters, numbers, others = take_in({number = number, shapes = shapes, kinds = kinds,
+    letters, numbers, holders = take_in({number = number, shapes = shapes, kinds = kinds,
         extras = given[13], drains = ruled, texts = ARGV, first = 2})
     if not repeated then
         local taken = 0
@@ -74,4 +78,4 @@ end
 s.next_at = next_at
 keep_schedule(s)
 finish()
-return told('fired', table.concat(letters), numbers, others)
+return answer('fired', table.concat(letters), numbers, holders)

@@ -1,9 +1,11 @@
--- after: what follows when jobs have left running or reached a final state.
--- purpose: turns to the next in line, parents counted down, children of what is gone stopped.
+-- after: the consequences of jobs that left running or reached a final state.
+-- purpose: give turns to the next in line, count parents down, stop children of parents that are gone.
 -- params:  by name; :numbers and :ids are JSON lists. gone and waits_no_more take a number.
--- returns: bounded: a row if any queue has a concurrency; left: those of the jobs that others may
---          wait for, or that may have children; parents: of the ids, those that wait for children;
---          next_gone: a parent of which children may be left; unfinished: those children.
+-- returns: bounded: a row if any queue has a concurrency.
+--          left: those of the jobs that have a turn, a parent or children.
+--          parents: those of the ids that wait for children.
+--          next_gone: a parent that is gone and may still have children to stop.
+--          unfinished: those children.
 
 -- statement: bounded
 SELECT 1 FROM limpet_queue INDEXED BY limpet_queue_bounded WHERE concurrency IS NOT NULL LIMIT 1

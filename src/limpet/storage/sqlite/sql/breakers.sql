@@ -1,7 +1,9 @@
--- breakers: what holds the work of some tasks back.
+-- breakers: they hold back the work of some tasks.
 -- purpose: keep their rules and their state.
 -- params:  by name.
--- returns: names and bodies, or the body of one; attempt: the job that is tried, and its token.
+-- returns: find: the body of a breaker.
+--          all, not_closed: names and bodies.
+--          attempt: id and token of the job that is the probe.
 
 -- statement: find
 SELECT body FROM limpet_breaker WHERE name = :name

@@ -1,10 +1,12 @@
 -- cargo: jobs on their way to another store, or from one.
--- purpose: read them with all that is kept of them, or write them as they were.
+-- purpose: read them with everything about them, or write them as they were.
 -- params:  by name; :after is a number, :first and :last are those of a cargo. The insertions take a
 --          tuple in the order of their columns.
--- returns: sizes: numbers and how many bytes each job is; jobs: in the order of Parcel; events,
---          lines: in the order of CarriedEvent and CarriedLine; counts, queues and paused: what a
---          manifest tells.
+-- returns: sizes: numbers of jobs, and the bytes of each.
+--          jobs: columns in the order of Parcel.
+--          events, lines: columns in the order of CarriedEvent and CarriedLine.
+--          counts, queues: fields of a Manifest.
+--          some: number, queue and state of the first jobs.
 
 -- statement: sizes
 SELECT j.n,

@@ -1,13 +1,16 @@
 -- claim: take ready jobs for a session.
--- purpose: ready to running, with the next token; jobs whose task nobody knows to blocked.
--- params:  by name; :numbers is a JSON list of the jobs' numbers. Else tuples.
--- returns: queues: names of queues with ready jobs that are not paused, how many these are,
---          whether any queue has a weight, and what is said of the queue; tasks: those of a queue's
---          ready jobs, each found by one step in the index, and whether the pool can run it and
---          whether any live session knows it; candidates: two JSON lists, sort keys and numbers, in
---          order; taken: a JSON list of what the holder needs to run each, in the order of
---          ClaimedJob, without those whose payload has more than :most bytes or cannot be
---          listed, and how many there are in all; taken_alone: the same of one, texts as bytes.
+-- purpose: ready to running, with the next token; jobs whose task no live session knows to blocked.
+-- params:  by name; :numbers is a JSON list of the jobs' numbers. Others take tuples.
+-- returns: queues: for each queue that has ready jobs and is not paused: its name, the number of these
+--              jobs, whether any queue has a weight, and the queue's settings.
+--          tasks: for each task of a queue's ready jobs (found by one step in the index): its name,
+--              whether the pool can run it, and whether any live session knows it.
+--          candidates: two JSON lists, sort keys and numbers, in order.
+--          taken: a JSON list with what the holder needs to run each job, in the order of ClaimedJob,
+--              without jobs whose payload has more than :most bytes or cannot be listed; and the number
+--              of all jobs.
+--          taken_alone: the same columns for one job, texts as bytes.
+--          strangers: the numbers of jobs of a task that no live session knows.
 -- why:     a list in one row, because the interpreter's lock changes hands for each row.
 
 -- statement: queues

@@ -1,8 +1,9 @@
--- control: cancel, retry, repair, requeue and pause, on a person's word.
+-- control: cancel, retry, repair, requeue and pause, by a person's decision.
 -- purpose: waiting or quarantined to cancelled; running to cancel requested; final to ready;
 --          quarantined to ready; waiting to another queue.
 -- params:  by name; :ids is a JSON list. requeue takes the queue and the number.
--- returns: find: the job's row; movable: the jobs that can go to that queue.
+-- returns: find: the job's row.
+--          movable: the jobs that can go to that queue.
 
 -- statement: find
 SELECT n, state, queue, round, priority, token, session, claimed_at, finished_at,

@@ -1,10 +1,13 @@
 -- enqueue: write new jobs.
--- purpose: (nothing) to ready or scheduled, or blocked; an id that is there stays as it is.
--- params:  the insertions take a tuple in the order of their columns; known takes :ids, a JSON list
---          of ids; waiting takes :queue.
--- returns: last the highest number so far, whether the store is closed, and whether any queue is
---          drained; draining which ones; known one row for each id that is there; waiting the
---          length of the queue, with what committed flows have for it.
+-- purpose: (nothing) to ready, scheduled or blocked; a job whose id is there stays as it is.
+-- params:  the insertions: a tuple in the order of their columns.
+--          known: :ids, a JSON list of ids.
+--          waiting: :queue.
+-- returns: last: the highest number so far, the stage of a closed store, and whether any queue is
+--              drained.
+--          draining: the queues that are drained.
+--          known: one row for each id that is there.
+--          waiting: the number of jobs that wait in the queue, including those of committed flows.
 
 -- statement: insert_job
 INSERT INTO limpet_job (

@@ -1,7 +1,7 @@
 -- exchange: the frame around settle and claim.
--- purpose: the same seq gets the same answer.
+-- purpose: keep the answer, so that the same seq gets the same answer.
 -- params:  by name.
--- returns: answer: the kept answer's body.
+-- returns: answer: the body of the kept answer.
 
 -- statement: advance
 UPDATE limpet_session

@@ -1,10 +1,12 @@
 -- fence: which of the given leases still hold.
--- purpose: every write after a claim goes through here, in the same step as the write.
--- params:  :leases, a JSON list of [job id, token, what the holder wanted], for begin a JSON
---          object of job ids and tokens; :session.
--- returns: holding: for each lease that holds, its place in the list and the job's row;
---          verdict: for the others, the job's number (null when it is gone) and whether the
---          report was accepted before.
+-- purpose: every write after a claim is checked here, in the same step as the write.
+-- params:  :leases: a JSON list of [job id, token, what the holder wants]; for begin, a JSON object
+--              of job ids and tokens.
+--          :session.
+-- returns: holding: for each lease that holds, its place in the list and the job's row.
+--          verdict: for each lease, its place, the job's number (null when it is gone), and whether
+--              the report was accepted before.
+--          complained: a row if the timeline has this complaint already.
 
 -- statement: holding
 SELECT e.key, j.n, j.queue, j.sort_key, j.ready_at, j.failures, j.orphans, j.strikes, j.last_run,

@@ -1,10 +1,14 @@
 -- flow: many jobs that come into being at one moment.
 -- purpose: keep them aside, commit them in one small write, write them out a part at a time.
 -- params:  by name; :ids and :parents are JSON lists of ids.
--- returns: committed: a row if it is; places: how many of the first :chunks are there; asked: how many
---          jobs these have of each queue; next: the flow to be written out next, and its next part; there: parent, state, round and rules of
---          jobs; over: children that have been finished, of those parents; gone: the numbers of those
---          parents that failed or were cancelled; children: rows in the order that rows.py reads.
+-- returns: committed: a row if the flow is committed.
+--          places: how many of the first :chunks parts are there.
+--          by_queue: how many jobs these parts have for each queue.
+--          next: the flow to be written out next, and its next part.
+--          there: id, parent, state, round and rules of jobs.
+--          over: those children of the parents that have ever been finished.
+--          gone: the numbers of those parents that failed or were cancelled.
+--          children: rows in the order that rows.py reads.
 
 -- statement: committed
 SELECT 1 FROM limpet_flow WHERE flow = :flow
@@ -18,7 +22,7 @@ SET jobs = excluded.jobs, queues = excluded.queues, staged_at = excluded.staged_
 -- statement: places
 SELECT count(*) FROM limpet_staged WHERE flow = :flow AND place >= 0 AND place < :chunks
 
--- statement: asked
+-- statement: by_queue
 SELECT q.key, sum(q.value) FROM limpet_staged s CROSS JOIN json_each(
     CASE WHEN json_valid(s.queues) THEN s.queues ELSE '{}' END) q
 WHERE s.flow = :flow AND s.place >= 0 AND s.place < :chunks

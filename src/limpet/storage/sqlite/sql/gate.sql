@@ -1,12 +1,15 @@
--- gate: permits of a host, and for whom it is reserved.
--- purpose: what a claim, or a caller outside, may take beside what is taken already.
--- params:  by name; :since is the wall time before which permits show in what was measured, or a
---          reservation is none any more, as it is from :until on: that is of before the clock was set
---          back. Else tuples, in the order of the columns.
--- returns: taken: in the order of domain.permit.Taken; reserved: the job's number, or the caller's
---          session; there, caller_there: one row if another server is reserved for the same; ready_at,
---          asked_at: since when the job, or the caller, waits; permits and reservations: as the domain
---          has them; has: one row if the holder has one.
+-- gate: permits of a host, and its reservation.
+-- purpose: what a claim, or a caller outside of workers, may take beside what is taken already.
+-- params:  by name; give takes tuples, in the order of the columns.
+--          :since: for permits, those older than this wall time show in the measurement; for
+--              reservations, those confirmed before it are void.
+--          :until: reservations confirmed from this time on are void, because the clock was set back.
+-- returns: taken: columns in the order of domain.permit.Taken.
+--          reserved: the job's number, or the caller's session.
+--          there, caller_there: a row if another server is reserved for the same job or caller.
+--          ready_at, waits_since: since when the job, or the caller, waits.
+--          has: a row if the holder has a permit; any: a row if there is any permit.
+--          permits, reservations: columns in the order of the domain's records.
 
 -- statement: taken
 SELECT count(*), coalesce(sum(heavy), 0), coalesce(sum(cpu), 0), coalesce(sum(memory), 0),
@@ -36,7 +39,7 @@ SELECT ready_at FROM limpet_job WHERE n = :n
 SELECT 1 FROM limpet_reservation r
 WHERE r.session = :session AND r.n = 0 AND r.server <> :server AND r.at > :since AND r.at < :until
 
--- statement: asked_at
+-- statement: waits_since
 SELECT registered_at FROM limpet_session WHERE id = :session
 
 -- statement: reserve

@@ -1,7 +1,7 @@
--- hosts: what hosts say of themselves.
--- purpose: one row for each host, and samples of how it was doing.
+-- hosts: the reports of hosts.
+-- purpose: keep one report for each host, and its samples.
 -- params:  by name, or tuples in the order of the columns; times in microseconds.
--- returns: hosts, host and samples: as the contract has them.
+-- returns: hosts, host, samples: columns in the order of the domain's records.
 
 -- statement: publish
 INSERT INTO limpet_host (server, body, at, until) VALUES (:server, :body, :now, :until)

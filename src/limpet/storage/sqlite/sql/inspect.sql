@@ -1,7 +1,7 @@
--- inspect: what a person sees.
--- purpose: reads only.
+-- inspect: the statements behind the reading verbs.
+-- purpose: show jobs, events, queues, sessions and totals; they only read.
 -- params:  by name; a filter that is NULL lets everything pass.
--- returns: rows in the order that storage/sqlite/rows.py reads.
+-- returns: rows in the order that storage/sql/rows.py reads.
 
 -- statement: job
 SELECT * FROM limpet_job_view WHERE id = :id

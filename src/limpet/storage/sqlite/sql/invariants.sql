@@ -2,7 +2,7 @@
 -- purpose: each statement finds what breaks one rule; its name is the rule's name, and the
 --          comment under it is the sentence that fsck prints.
 -- params:  none.
--- returns: one text for each thing that is wrong, as an example.
+-- returns: one text for each violation, as an example.
 
 -- statement: file_is_sound
 -- the database file itself is sound
@@ -29,7 +29,7 @@ SELECT id FROM limpet_job
 WHERE (state IN ('succeeded', 'failed', 'cancelled')) <> (finished_at IS NOT NULL)
 
 -- statement: token_never_falls
--- no event carries a later token than its job, but for what a late holder claimed to have
+-- no event carries a later token than its job, except the complaints about late holders
 SELECT j.id FROM limpet_job j
 WHERE j.token < (SELECT max(v.token) FROM limpet_event v
                  WHERE v.n = j.n AND v.event <> 'lease_lost')
@@ -83,7 +83,7 @@ SELECT 'answer ' || session FROM limpet_answer
 WHERE session NOT IN (SELECT id FROM limpet_session)
 
 -- statement: blocked_has_reason
--- a job is blocked if and only if a reason is kept, and only one
+-- a job is blocked if and only if exactly one reason is kept
 SELECT j.id FROM limpet_job j
 WHERE j.state = 'blocked'
   AND (SELECT count(*) FROM limpet_blocked b WHERE b.n = j.n) + (j.turn = 2) + (j.pending > 0) <> 1
@@ -103,7 +103,7 @@ WHERE turn NOT IN (0, 1, 2) OR (turn > 0 AND key IS NULL)
    OR (turn = 2 AND state <> 'blocked')
 
 -- statement: turn_is_given
--- nobody waits for a key of which nobody has a turn, unless for its time
+-- no job waits for a key of which no job has a turn, unless the key waits for its time
 SELECT 'key ' || w.key FROM limpet_job w
 WHERE w.turn = 2
   AND NOT EXISTS (SELECT 1 FROM limpet_job t WHERE t.key = w.key AND t.turn = 1)
@@ -115,27 +115,27 @@ GROUP BY w.key
 SELECT id FROM limpet_job WHERE pending < 0 OR (pending > 0 AND state <> 'blocked')
 
 -- statement: unique_has_one
--- who may hold a unique names one (that no two do, an index sees to)
+-- a job that may hold a unique names one (an index ensures that no two hold the same)
 SELECT id FROM limpet_job WHERE sole NOT IN (0, 1) OR (sole = 1 AND unique_key IS NULL)
 
 -- statement: flow_is_whole
--- of a committed flow every part is there that is not written out
+-- every part of a committed flow that is not written out yet is there
 SELECT f.flow FROM limpet_flow f
 WHERE (f.whole = 1) <> (f.written = f.chunks) OR (f.whole = 0 AND f.chunks - f.written <> (
     SELECT count(*) FROM limpet_staged s
     WHERE s.flow = f.flow AND s.place >= f.written AND s.place < f.chunks))
 
 -- statement: gone_is_over
--- a parent whose children are to be cancelled has failed or was cancelled, or was opened again
+-- a parent whose children are to be cancelled failed or was cancelled, or was opened again since
 SELECT 'row ' || g.n FROM limpet_gone g LEFT JOIN limpet_job j ON j.n = g.n
 WHERE j.n IS NULL OR (j.round = 1 AND j.state NOT IN ('failed', 'cancelled'))
 
 -- statement: relaunch_is_of_failed
--- only a failed job is given another chance
+-- only a failed job waits for a relaunch
 SELECT id FROM limpet_job WHERE relaunch_at IS NOT NULL AND state <> 'failed'
 
--- statement: furniture_is_json
--- what is said of queues, keys, breakers, flows and rules is JSON
+-- statement: settings_are_json
+-- the settings of queues, keys and breakers, staged flows and rules of jobs are JSON
 SELECT 'queue ' || name FROM limpet_queue
 WHERE NOT json_valid(coalesce(declared, '0')) OR NOT json_valid(coalesce(adjusted, '0'))
 UNION ALL

@@ -1,11 +1,14 @@
--- keys: turns of keys, and the lines of those that wait for one.
--- purpose: ready or running only with a turn; who gives one back lets the next one have it.
+-- keys: turns of keys, and the lines of jobs that wait for one.
+-- purpose: ready or running only with a turn; a turn that is given back goes to the next in line.
 -- params:  by name; :keys and :numbers are JSON lists.
--- returns: state: for each key, whether anybody waits, how many have a turn, and what is said of
---          the key; heads: for each key in which somebody waits, the same, who comes first, and
---          the rules of who comes second; line: who waits for a key, in order, after the first :passed; due:
---          keys of which promote is to give turns; waiting: jobs that are to become ready; rules:
---          numbers and rules of jobs; limit_of: what was set for a key at run time.
+-- returns: state: for each key, whether any job waits, how many have a turn, and the key's settings.
+--          heads: for each key in which a job waits: how many have a turn, the key's settings, the first
+--              job in line, and the rules of the second.
+--          line: the jobs that wait for a key, in order, after the first :passed.
+--          due: keys whose turns promote can give now.
+--          waiting: jobs that are to become ready.
+--          rules: numbers and rules of jobs.
+--          limit_of: the limits that were set for a key at run time.
 
 -- statement: state
 SELECT e.value,

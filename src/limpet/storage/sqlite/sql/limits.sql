@@ -1,8 +1,8 @@
--- limits: what is said of queues.
--- purpose: keep it, and how much of it is used up.
+-- limits: the settings of queues.
+-- purpose: keep them, and how much of their limits is used up.
 -- params:  by name.
--- returns: rules: what is declared and what was set at run time, as JSON; most_served: how much
---          the queue has had that has had the most.
+-- returns: rules: the declared rules, and those set at run time, as JSON.
+--          most_served: the pace of the queue that has had the most.
 
 -- statement: rules
 SELECT declared, adjusted FROM limpet_queue WHERE name = :queue

@@ -1,9 +1,11 @@
 -- promote: let time take effect.
 -- purpose: scheduled to ready when due; waiting to cancelled or failed when too late; failed to
---          ready where another chance has come.
--- params:  :now, :limit; :n a job's number.
--- returns: due and late: the jobs; again: failed ones to be opened again, each after whether its
---          parent, if it has one, is not gone; next_due: when to come back.
+--          ready when a relaunch is due.
+-- params:  :now, :limit; :n: a job's number.
+-- returns: due, late: the jobs.
+--          again: failed jobs to be relaunched; the first column is false if the parent is gone.
+--          state: the state of a job.
+--          next_due: when promote is due next.
 
 -- statement: due
 SELECT n, queue, state, key, turn, sort_key FROM limpet_job INDEXED BY limpet_job_due

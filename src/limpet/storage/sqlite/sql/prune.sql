@@ -1,20 +1,24 @@
--- prune: remove what was finished long ago, a small step at a time.
--- purpose: a final state to (nothing), with everything told about the job.
--- params:  old: :state, :finished_before, :created_before, :now, :limit; finished: the place after which to
---          look (:finished_at, :n); old_of: :numbers, a JSON list; the deletions take the row's number.
--- returns: old: the jobs to remove; finished: number, queue and end of jobs, in the order of their ends;
---          old_of: those of the numbers that may be removed; old_sessions: dead sessions that nobody needs any
---          more.
+-- prune: remove jobs that finished long ago, and old dead sessions, a small step at a time.
+-- purpose: a final state to (nothing), with everything about the job.
+-- params:  old: :state, :finished_before, :created_before, :now, :limit.
+--          finished: :state, :finished_before, :limit, and the place after which to look (:finished_at,
+--              :n).
+--          old_of: :numbers, a JSON list; :created_before, :now.
+--          the deletions: the row's number.
+-- returns: old: the jobs to remove.
+--          finished: number, queue and end of jobs, in the order of their ends.
+--          old_of: those of the numbers that may be removed.
+--          old_sessions: dead sessions without running jobs.
 
 -- statement: old
 SELECT j.n, j.queue FROM limpet_job j INDEXED BY limpet_job_finished
 WHERE j.state = :state AND j.finished_at IS NOT NULL AND j.finished_at < :finished_before
   AND j.created_at < :created_before
-  -- A parent reads its children's results; and whoever is gone takes its children along first.
+  -- A parent reads its children's results; and a parent that is gone cancels its children first.
   AND (j.parent IS NULL OR NOT EXISTS (
       SELECT 1 FROM limpet_job o WHERE o.id = j.parent AND o.finished_at IS NULL))
   AND NOT EXISTS (SELECT 1 FROM limpet_gone g WHERE g.n = j.n)
-  -- Who holds its unique for a time does so for all of it.
+  -- A job that holds its unique for a time stays until that time is over.
   AND (j.sole = 0 OR NOT json_valid(j.rules) OR j.rules ->> 'unique_until' IS NOT 'time'
        OR j.created_at + (j.rules ->> 'unique_for') <= :now)
 ORDER BY j.finished_at
@@ -34,7 +38,7 @@ WHERE j.n IN (SELECT value FROM json_each(:numbers))
   AND (j.parent IS NULL OR NOT EXISTS (
       SELECT 1 FROM limpet_job o WHERE o.id = j.parent AND o.finished_at IS NULL))
   AND NOT EXISTS (SELECT 1 FROM limpet_gone g WHERE g.n = j.n)
-  -- Who holds its unique for a time does so for all of it.
+  -- A job that holds its unique for a time stays until that time is over.
   AND (j.sole = 0 OR NOT json_valid(j.rules) OR j.rules ->> 'unique_until' IS NOT 'time'
        OR j.created_at + (j.rules ->> 'unique_for') <= :now)
 
@@ -71,7 +75,7 @@ DELETE FROM limpet_answer WHERE session = ?
 -- statement: tasksets
 DELETE FROM limpet_taskset
 WHERE digest NOT IN (SELECT tasks FROM limpet_session)
-  -- Pools that cannot be read may name any.
+  -- Unreadable pools may name any set of tasks.
   AND NOT EXISTS (SELECT 1 FROM limpet_session s WHERE NOT json_valid(s.pools))
   AND digest NOT IN (
       SELECT p.value FROM limpet_session s,

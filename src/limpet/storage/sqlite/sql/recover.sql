@@ -1,11 +1,15 @@
 -- recover: mark sessions dead and take their jobs back.
 -- purpose: live or draining to dead when the moment is over or the boot is another; running to
 --          ready, failed or cancelled for the jobs of a dead session (moved by settle.sql).
--- params:  by name; longest is a lease in microseconds, NULL for no limit; a lease that nobody can
---          read counts as the default.
--- returns: overdue: sessions to mark; shorten: nothing, leases that were given by a clock that has been
---          set back since end one lease from now; widowed: dead sessions with jobs; orphans: their
---          jobs.
+-- params:  by name; :longest is a lease in microseconds, NULL for no limit; an unreadable lease counts
+--          as the default one.
+-- returns: overdue: sessions to mark dead.
+--          shorten: nothing; leases from a clock that has been set back since now end one lease from now.
+--          foreign: live sessions of other boots.
+--          widowed: dead sessions with running jobs.
+--          next_moment: when the next lease ends.
+--          dead: the cause of a dead session.
+--          orphans: the running jobs of a dead session.
 
 -- statement: overdue
 SELECT id, renewed_at FROM limpet_session

@@ -1,9 +1,10 @@
--- relocate: a store that moves to another place; see storage/relocation.py.
--- purpose: close a store for all that write, and open it again.
+-- relocate: a store that moves to another place; see storage/contract/relocation.py.
+-- purpose: close a store to all writers, and open it again.
 -- params:  by name.
--- returns: closed: the stage of a store that is closed; record: its part in a move and the cursor;
---          in_the_way: how many jobs run, with flows that are to be written out and parents whose
---          children are to be cancelled; how many jobs there are; how many sessions live.
+-- returns: closed: the stage of a closed store.
+--          record: the store's part in a move, and the cursor.
+--          in_the_way: the number of running jobs (plus flows that are still to be written out and
+--              parents whose children are still to be cancelled), of all jobs, and of live sessions.
 
 -- statement: closed
 SELECT closed FROM limpet_store

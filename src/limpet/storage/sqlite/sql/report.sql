@@ -1,6 +1,7 @@
--- report: what running attempts say of themselves (see fence.sql).
+-- report: the reports of running attempts (see fence.sql).
 -- purpose: keep the last progress and the last lines.
--- params:  progress a tuple in the order of its columns; line likewise; trim :n and :keep.
+-- params:  progress, line: a tuple in the order of the columns.
+--          trim: :n, and :keep, the number of lines to keep.
 -- returns: nothing.
 
 -- statement: progress

@@ -1,9 +1,10 @@
 -- schedule: jobs that are handed in again and again.
 -- purpose: (nothing) to a schedule and back; a tick moves next_at on, in the step that enqueues.
 -- params:  by name; every time is wall time.
--- returns: find, all, due:  in the order of `schedule_of` in storage/ticks.py; hold: the same, and nobody
---          else writes meanwhile; later: the first tick after that time; put and remove: the id,
---          where something changed.
+-- returns: find, all, due: columns in the order of `schedule_of` in storage/sql/schedules.py.
+--          hold: the same; here the transaction itself keeps other writers out.
+--          later: the first tick after that time.
+--          put, remove: the id, if something changed.
 
 -- statement: find
 SELECT id, definition, next_at, paused, last_at, last_job, fired, passed, changed_at

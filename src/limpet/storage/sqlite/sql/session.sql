@@ -1,7 +1,11 @@
 -- session: begin, look up, renew and end sessions.
 -- purpose: one row for each incarnation of a worker; its lease is one write.
 -- params:  by name; times in microseconds, :moment and :now_lease on the lease clock.
--- returns: find the session's row, and whether the store is closed; cancels and paused what a renewal tells; held what it holds.
+-- returns: find: the session's row, and the stage of a closed store.
+--          cancels: the session's jobs whose cancellation is requested.
+--          paused: the queues that are paused.
+--          held: the jobs that the session holds.
+--          unblock: jobs that are blocked for a task that the session knows.
 
 -- statement: insert
 INSERT INTO limpet_session (

@@ -1,12 +1,18 @@
 -- settle: apply the outcomes of attempts whose lease holds (see fence.sql).
--- purpose: running to succeeded, or to where an unhappy outcome takes the job.
--- params:  by name: :leases, a JSON object of job ids and tokens; :numbers, a JSON list of the jobs'
---          numbers; :values, a JSON object of job ids and results; :ids, a JSON list. Else tuples,
---          the job's number or id comes last.
--- returns: completing: of the leases that hold, by queue, how many, their numbers, the numbers
---          of those that may have left an error behind; tied: whether there are any jobs with a
---          key, and with a parent; turns: the keys of which these have a turn; queues: that of each job; options the job's options; request why its cancellation was
---          asked for; else nothing.
+-- purpose: running to succeeded, or to the target of any other outcome.
+-- params:  by name, otherwise tuples; in tuples the job's number or id comes last, but first in error.
+--          :leases: a JSON object of job ids and tokens.
+--          :numbers: a JSON list of the jobs' numbers.
+--          :values: a JSON object of job ids and results.
+--          :ids: a JSON list.
+-- returns: completing: for the leases that hold, by queue: how many, their numbers, and the numbers of
+--              those that may have an error from an earlier attempt.
+--          tied: whether any job has a turn of a key, and whether any has a parent.
+--          turns: the keys of which these jobs have a turn.
+--          queues: the queue of each job.
+--          options: the options of a job.
+--          request: the cause of its cancellation request.
+--          all others: nothing.
 
 -- statement: completing
 SELECT j.queue, count(*), json_group_array(j.n),

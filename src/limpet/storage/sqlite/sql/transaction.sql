@@ -1,4 +1,4 @@
--- transaction: what every verb writes beside its own rows.
+-- transaction: what verbs write beside their own rows.
 -- purpose: count jobs by state and moves by queue; keep the events of the timeline.
 -- params:  tuples, in the order of the columns.
 -- returns: nothing.

@@ -1,8 +1,8 @@
 -- unique: which job of a task holds a `unique`.
--- purpose: find it, and pass it on.
+-- purpose: find the holder, and pass the `unique` on.
 -- params:  by name; :pairs is a JSON list of [task, unique], :n a job's number.
--- returns: holders: for each pair the job that had it last, from `n` on as after.unfinished lists
---          it; other: the job that has that of this one instead.
+-- returns: holders: for each pair the job that had it last; columns from `n` on as in after.unfinished.
+--          other: another job that has the `unique` of this one.
 
 -- statement: holders
 SELECT j.task, j.unique_key, j.id, j.created_at, j.rules,

@@ -1,9 +1,9 @@
--- version: which version the file has, and whose it is.
+-- version: the version of the file, and the boots that have used it.
 -- purpose: check before the first use, stamp after a migration.
 -- params:  by name.
--- returns: before_release: a row if the store is of before the first release; versions: version of
---          the schema, oldest and newest version allowed; foreign: sessions of other boots that nobody
---          has marked dead.
+-- returns: before_release: a row if the store is from before the first release.
+--          versions: version of the schema, oldest and newest version that may use it.
+--          foreign: sessions of other boots that nobody has marked dead.
 
 -- statement: before_release
 SELECT name FROM pragma_table_info('limpet_store', 'main') WHERE name = 'schema_version'

@@ -1,16 +1,18 @@
--- admission: one claim at the gate of its host; see storage/gating.py. Needs gate.lua.
+-- admission: decides for one claim which jobs the gate of the host admits; see storage/contract/gating.py.
+--          Needs gate.lua.
 
--- `admitted`: what was let in, and what each of them weighs. `passed_over`: what was not, as
+-- `admitted`: the weight of each job that was admitted. `passed_over`: what was not, as
 -- domain.permit.PassedOver.
 local admission = {admitted = {}, passed_over = 0}
 do
 
--- What the holder said, nil without a gate; what is taken and reserved on its host, nil until it is asked.
-local room, weights, patience, lasts, taken, reserved, reservations
+-- The gate of the session's host, nil without one; then what is taken and reserved there, nil until it is looked
+-- up.
+local room, weights, reserve_after_us, lifetime_us, taken, reserved, reservations
 
--- `said`: {room, weights by task, patience, for how long a reservation holds}.
-function admission.open(said)
-    room, weights, patience, lasts = said[1], said[2], said[3], said[4]
+-- `gate`: {room, weights by task, reserve_after_us, lifetime_us of a reservation}.
+function admission.open(gate)
+    room, weights, reserve_after_us, lifetime_us = gate[1], gate[2], gate[3], gate[4]
 end
 
 -- What jobs of a task weigh; nil for light ones.
@@ -21,7 +23,7 @@ end
 local function look()
     local old
     taken = gates.taken_of(room)
-    reservations, old = gates.reservations(lasts)
+    reservations, old = gates.reservations(lifetime_us)
     gates.unreserve(old)
     reserved = gates.reserved_for(reservations[room[1]])
 end
@@ -29,10 +31,10 @@ end
 local function may_reserve(id)
     if gates.reserved_elsewhere(reservations, room[1], id) then return false end
     local row = redis.call('HGET', P .. 'row', id)
-    return row and struct.unpack(@row.ready_at.format, row, @row.ready_at) <= now - patience
+    return row and struct.unpack(@row.ready_at.format, row, @row.ready_at) <= now - reserve_after_us
 end
 
--- Whether this job may begin; from here on it counts as if it had.
+-- Whether this job may begin. If so, it counts as begun from here on.
 function admission.admits(id, weight)
     if not taken then look() end
     if (not reserved or reserved == id) and gates.fits(room, taken, weight) then
@@ -51,7 +53,7 @@ function admission.admits(id, weight)
     return false
 end
 
--- Write the permits of those that were taken: {id, session, task, weight} each.
+-- Write the permits of jobs that were claimed, each {id, session, task, weight}.
 function admission.keep(list)
     if #list == 0 then return end
     permits.give(room[1], list)

@@ -1,16 +1,16 @@
--- after: what follows from a job that has left running or come to its end, in the same step.
--- purpose: turns of keys go to those that wait for them; parents hear of their children, and
---          descendants of parents that are gone are cancelled. Needs keys.lua and moves.lua.
--- why:     moves.lua notes what was given back and who has ended; this works it off, before a claim or
---          at the end of the script, whatever verb it was.
+-- after: what follows when a job has left running or has ended, in the same step.
+-- purpose: turns of keys go to jobs that wait for them; parents learn of their children, and descendants of
+--          parents that are gone are cancelled. Needs keys.lua and moves.lua.
+-- why:     moves.lua notes which turns were given back and which jobs have ended; this file works that off,
+--          before a claim or at the end of the script, whatever the verb.
 
--- What one step may still do for others: turns given, descendants looked at.
+-- What one step may still do for other jobs: turns to give, descendants to look at.
 local turns_left, kin_left = 1000, 1000
 -- Jobs that got their turn in this step.
 local readied = {}
 
--- A turn for a job that says this of its key, or false: then it joins the line. Nobody overtakes those
--- that wait.
+-- Take a turn of a key for a job with these rules; or false, and the job joins the line. No job overtakes
+-- those that wait.
 local function turn_for(k, rules)
     local may, next_at = may_have_turn(k, rules)
     if may and k.lined and not k.joined then
@@ -21,16 +21,16 @@ local function turn_for(k, rules)
         return true
     end
     k.lined, k.joined = true, true
-    k.said = k.said or rules ~= NO_RULES
+    k.own_rules = k.own_rules or rules ~= NO_RULES
     if may or next_at then freed[k.name] = true end
     return false
 end
 
--- From a state that was left to ready, or to blocked until it has a turn of its key. Who needs a turn
--- asks when all that the step does to others is done: then the order is that of the line.
+-- From a state that was left to ready, or to blocked until the job has a turn of its key. Turns are given when
+-- all that the step does to other jobs is done: then their order is that of the line.
 local function become_ready(r, move, source)
     if flagged(r.flags, KEYED) and not flagged(r.flags, TURN) then
-        asks[r.id] = {r = r, move = move, source = source}
+        turn_requests[r.id] = {r = r, move = move, source = source}
         return
     end
     r.state = READY
@@ -38,13 +38,13 @@ local function become_ready(r, move, source)
     count_moves(r.queue, move, source, READY, 1)
 end
 
-local function let_ask()
+local function serve_requests()
     local list = {}
-    -- Not those of which something else has become in the same step.
-    for _, each in pairs(asks) do list[#list + 1] = each end
+    -- A job that went to another state in the same step is no longer among them.
+    for _, request in pairs(turn_requests) do list[#list + 1] = request end
     table.sort(list, function(a, b) return comes_before(a.r, b.r) end)
-    for _, each in ipairs(list) do
-        local r, move, extra = each.r, each.move, extra_of(each.r)
+    for _, request in ipairs(list) do
+        local r, move, extra = request.r, request.move, extra_of(request.r)
         if turn_for(key_of(extra.key), extra.rules) then
             r.flags = r.flags + TURN
             r.state = READY
@@ -54,11 +54,11 @@ local function let_ask()
             enter(r, 'key:' .. extra.key)
             if move == 'unblock' then move = 'block' end
         end
-        count_moves(r.queue, move, each.source, r.state, 1)
+        count_moves(r.queue, move, request.source, r.state, 1)
     end
 end
 
--- Blocked to ready for those whose turn it is, who have left their lines. Their rows change in two bytes.
+-- Blocked to ready for jobs that got their turn and have left their lines. Two bytes of their rows change.
 local function make_ready(ids, places, scores)
     if #ids == 0 then return end
     local rows, lines = redis.call('HMGET', P .. 'row', unpack(ids)), {}
@@ -89,12 +89,12 @@ local function make_ready(ids, places, scores)
     end
 end
 
--- Where nothing is said of a key there is one turn of it, and who is first gets it.
-local function let_first()
+-- A key without any rules has one turn, and the first job in its line gets it.
+local function serve_plain_keys()
     local ids, places, scores = {}, {}, {}
     for name in pairs(freed) do
         local k = key_of(name)
-        if not (k.said or k.limit or k.rate) then
+        if not (k.own_rules or k.limit or k.rate) then
             freed[name] = nil
             if k.lined and k.count == 0 and turns_left > 0 then
                 local first = redis.call('ZPOPMIN', P .. 'waits/' .. name)
@@ -113,9 +113,9 @@ local function let_first()
     make_ready(ids, places, scores)
 end
 
--- Turns of one key are given in order, as many as its limits allow: the first that may have none stops
--- the line. Promote goes on when a rate lets it, or where this step has done enough.
-local function let_some(k)
+-- Turns of one key are given in order, as many as its limits allow: the first job that may have none stops
+-- the line. Promote goes on when a rate allows it, or where this step has done enough.
+local function serve_key(k)
     local ids, places, scores = {}, {}, {}
     while k.lined do
         local first = redis.call('ZRANGE', P .. 'waits/' .. k.name, #ids, #ids, 'WITHSCORES')
@@ -124,7 +124,7 @@ local function let_some(k)
             break
         end
         local head = {id = string.sub(first[1], @place.id)}
-        local rules = k.said and extra_of(head).rules or NO_RULES
+        local rules = k.own_rules and extra_of(head).rules or NO_RULES
         local may, next_at = may_have_turn(k, rules)
         if not may or turns_left == 0 then
             if may then next_at = now end
@@ -142,10 +142,10 @@ local function let_some(k)
     end
 end
 
-local function let_next()
-    let_ask()
-    let_first()
-    for name in pairs(freed) do let_some(key_of(name)) end
+local function serve_keys()
+    serve_requests()
+    serve_plain_keys()
+    for name in pairs(freed) do serve_key(key_of(name)) end
     freed = {}
     for _, k in pairs(keys) do k.joined = nil end
 end
@@ -161,7 +161,7 @@ local function cancel_waiting(r, cause)
     count_moves(r.queue, 'cancel', source, CANCELLED, 1)
 end
 
--- Running to running with cancellation requested, until its holder confirms.
+-- Running to running with cancellation requested, until the holder confirms it.
 local function request_cancel(r, cause)
     if r.requested_at ~= NONE then return end
     r.requested_at = now
@@ -174,7 +174,7 @@ local function request_cancel(r, cause)
     rings.cancel = true
 end
 
--- Whether a job still holds its `unique`, judged by its state or its age.
+-- Whether a job still holds its `unique`: its rules tell whether by state or by age.
 local function holds_unique(r)
     local rules = extra_of(r).rules
     if rules.unique_until == 'started' then return r.state <= BLOCKED end
@@ -182,11 +182,11 @@ local function holds_unique(r)
     return r.state < SUCCEEDED
 end
 
--- Who holds the `unique` of a task now, or nil.
+-- The job that holds the `unique` of a task now, or nil.
 local function unique_holder(task, unique)
     local id = redis.call('HGET', P .. 'unique', task .. '/' .. unique)
     local r = id and find_row(id)
     return r and holds_unique(r) and r or nil
 end
 
-closers[#closers + 1] = let_next
+closers[#closers + 1] = serve_keys

@@ -1,19 +1,26 @@
--- arrive: jobs that come into being, by enqueue or with a flow. Needs family.lua, flows.lua.
--- purpose: (nothing) to ready, scheduled or blocked; an id that is there stays as it is.
--- params:  a batch: number, shapes, kinds (the shape of each, or false where there is one), extras of
---          those that have a key, a unique, a parent or rules (place, flags, msgpack), texts and
---          `first`, where their pairs of id and blob begin; caps by queue or false, all_or_none,
---          `drains` (whether queues that are drained refuse), `flow` (whether they are written out). A
---          shape is what jobs have in common: the row from suspect to priority, line, priority,
---          scheduled_for or false, lapses_at or false.
--- returns: letters (r, s, b for a new job that is ready, scheduled, blocked; c for one that was
---          replaced at once; f for one over the cap, with how many wait ahead of it; d for one whose
---          queue is drained; u for one whose unique is held, with who holds it; and the state as a
---          digit of one that was there), those numbers, those jobs, whether one letter stands for all;
---          or nil, a job and its parent that is not there.
+-- arrive: writes new jobs, by enqueue or with a flow. Needs family.lua, flows.lua.
+-- purpose: (nothing) to ready, scheduled or blocked; a job whose id is there stays as it is.
+-- params:  a batch, a table of:
+--          number: how many jobs
+--          shapes: what jobs have in common, each a list: 1 the row from suspect to priority, 2 line,
+--                  3 priority, 4 scheduled_for or false, 5 lapses_at or false
+--          kinds: the shape of each job, or false where there is only one shape
+--          extras: of jobs with a key, a unique, a parent or rules {place, flags, msgpack}
+--          texts, first: pairs of id and blob, and where in `texts` they begin
+--          caps: by queue, or false
+--          all_or_none: whether one refused job refuses all
+--          drains: whether drained queues refuse jobs
+--          flow: whether these are jobs of a flow that is written out
+-- returns: letters, numbers, holders, alike; or nil, a job and its parent that is not there
+--          letters, one for each job: r, s, b a new job that is ready, scheduled, blocked; c a new job that was
+--                  replaced at once; f the queue is full; d the queue is drained; u its unique is held; a
+--                  digit: the state of a job that was there
+--          numbers: how many jobs wait ahead of each job with the letter f
+--          holders: {job, state} of who holds the unique of each job with the letter u
+--          alike: whether the first letter is that of all jobs
 -- why:     everything is checked before the first write.
 
--- A script has room for 200 names of its own: only these are seen outside.
+-- Lua allows 200 local names in a script: only these are seen outside.
 local take_in
 do
 
@@ -26,8 +33,8 @@ local function shape_up(shape)
     shape.before = struct.pack(@row.state:finished_at, shape.state, 0, 0, 0, 0, NONE, NONE)
         .. shape[1] .. struct.pack(@row.ready_at:created_at, ready_at, now)
     shape.after = '\0' .. shape[2]
-    shape.score = whole(later and ready_at or ready_at - shape[3] * MINUTE)
-    shape.place = ready_at - shape[3] * MINUTE
+    shape.score = whole(later and ready_at or ready_at - shape[3] * MINUTE_US)
+    shape.place = ready_at - shape[3] * MINUTE_US
     shape.key = P .. (later and 'scheduled' or 'ready/' .. shape[2])
     shape.queue, shape.task = split(shape[2])
 end
@@ -48,8 +55,8 @@ local function add_pair(list, one, two)
     list[n + 2] = two
 end
 
--- Who holds the unique of a new job, another of the same call or of the store; and whether that one is
--- in its way, rather than to be replaced.
+-- The job that holds the unique of a new one, from the same call or from the store; whether it is in the way,
+-- and not to be replaced; whether it waits.
 local function rival_of(b, task, held)
     local of_call = held[task .. '/' .. b.extra.unique]
     if of_call then return of_call, not b.extra.rules.replaces, true end
@@ -58,18 +65,18 @@ local function rival_of(b, task, held)
     return other.id, not b.extra.rules.replaces, other.state <= BLOCKED
 end
 
--- A parent must come along, or wait for children; those of a flow may come in any order.
+-- A parent must be new in the same call, or wait for children; jobs of a flow may come in any order.
 local function lacks_parent(batch, parent, of_call)
     if batch.flow or of_call[parent] then return false end
     return redis.call('HEXISTS', P .. 'pending', parent) == 0
 end
 
--- Letters of those that are not to be written, before anything is.
+-- Decide the letter of each job, before anything is written.
 local function judge(batch, ids, there, shape_of)
-    local verdict = {letters = {}, wait_of = {}, others = {}, replaced = {}, beside = {}, held = {},
+    local verdict = {letters = {}, wait_of = {}, holders = {}, replaced = {}, beside = {}, held = {},
         plain = not batch.caps, fresh = 0}
     local letters, waiting, of_call, draining, refused = verdict.letters, {}, {}, {}, false
-    -- A child that is refused would leave its parent waiting, and a parent its children alone.
+    -- A refused child would leave its parent waiting, and a refused parent would leave its children alone.
     local as_one = batch.all_or_none
     for _, extra in ipairs(batch.extras) do
         local text = extra[3]
@@ -125,12 +132,12 @@ local function judge(batch, ids, there, shape_of)
             end
         else
             verdict.plain = false
-            if letters[place] == 'u' then verdict.others[place] = rival end
+            if letters[place] == 'u' then verdict.holders[place] = rival end
         end
     end
     for place, b in pairs(verdict.beside) do
         local above = b.extra.parent and of_call[b.extra.parent]
-        -- One that is a duplicate will not wait for its children, but in a flow.
+        -- A parent that is a duplicate does not wait for these children, except in a flow.
         if above and letters[above] == 'u' and not batch.flow
             and (letters[place] == 'r' or letters[place] == 's') then
             return nil, ids[place], b.extra.parent
@@ -152,7 +159,7 @@ local function judge(batch, ids, there, shape_of)
     return verdict
 end
 
--- What a job that is not plain has beside; the answer is its state, its reason and its flags.
+-- What a job that is not plain has beside its row; returns its state and its flags.
 local function beside_of(b, id, number, shape, out)
     local extra, flags, state = b.extra, b.flags, shape.state
     local children = extra.rules.children or 0
@@ -188,7 +195,7 @@ local function write_beside(out)
     for key, list in pairs(out.waits) do redis.call('ZADD', P .. 'waits/' .. key, unpack(list)) end
 end
 
--- Turns of keys are asked for in order: where priorities differ, that is not the order of the call.
+-- Turns of keys are taken in the order of the line: where priorities differ, that is not the order of the call.
 local function in_order(numbers, shape_of)
     local places = {}
     for place in pairs(numbers) do places[#places + 1] = place end
@@ -279,7 +286,7 @@ local function write_new(batch, ids, verdict, shape_of)
     if #batch.extras > 0 then write_beside(out) end
 end
 
--- What new jobs mean for others: those that they replace, their parents, their children.
+-- What new jobs change for other jobs: those that they replace, their parents, their children.
 local function introduce(batch, ids, verdict, there)
     local fresh = {}
     for place, id in ipairs(ids) do
@@ -294,10 +301,10 @@ local function introduce(batch, ids, verdict, there)
         local b = verdict.beside[place]
         local parent = b and b.extra.parent
         if parent and not fresh[id] and (batch.flow or fresh[parent]) then
-            -- One that is not written, or has ended before, is not waited for.
+            -- A parent does not wait for a child that is not written, or that has ended before.
             local r = there[place] and find_row(id)
             if not r or r.state >= SUCCEEDED or extra_of(r).parent ~= parent then
-                tell_parent(parent, nil)
+                notify_parent(parent, nil)
             end
         elseif parent and batch.flow and redis.call('HEXISTS', P .. 'pending', parent) == 0
             and redis.call('HEXISTS', P .. 'row', parent) == 1 then
@@ -306,7 +313,7 @@ local function introduce(batch, ids, verdict, there)
     end
     for place, id in ipairs(ids) do
         local b = verdict.beside[place]
-        if batch.flow and fresh[id] and b and (b.extra.rules.children or 0) > 0 then hear_ahead(id) end
+        if batch.flow and fresh[id] and b and (b.extra.rules.children or 0) > 0 then apply_ahead(id) end
     end
 end
 
@@ -328,16 +335,16 @@ function take_in(batch)
         introduce(batch, ids, verdict, there)
     end
     settle_rest()
-    local letters, numbers, others = verdict.letters, {}, {}
-    if verdict.plain then return letters, numbers, others, not kinds end
+    local letters, numbers, holders = verdict.letters, {}, {}
+    if verdict.plain then return letters, numbers, holders, not kinds end
     for place, id in ipairs(ids) do
         if letters[place] == 'f' then numbers[#numbers + 1] = verdict.wait_of[place] end
         if letters[place] == 'u' then
-            local holder = find_row(verdict.others[place])
-            others[#others + 1] = {verdict.others[place], holder and holder.state or 0}
+            local holder = find_row(verdict.holders[place])
+            holders[#holders + 1] = {verdict.holders[place], holder and holder.state or 0}
         end
     end
-    -- What became of some in the same step.
+    -- Some jobs went on to another state in the same step.
     if #verdict.replaced > 0 or next(readied) then
         for place, id in ipairs(ids) do
             if letters[place] == 'r' or letters[place] == 's' or letters[place] == 'b' then
@@ -346,7 +353,7 @@ function take_in(batch)
             end
         end
     end
-    return letters, numbers, others, false
+    return letters, numbers, holders, false
 end
 
 end

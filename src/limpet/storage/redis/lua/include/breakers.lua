@@ -1,13 +1,13 @@
 -- breakers: what holds the work of some tasks back; the arithmetic is that of domain/breaker.py.
--- why:     rules are JSON as the app gave them; the state is msgpack: state, succeeded, failed,
---          window_at, opened_at, probe_at (false where there is none), tries (job, token). `tripped` has
---          those that are not closed, so that a claim looks at no others.
+-- layout:  rules are JSON, as the app declared them. The state is a msgpack list: state, succeeded, failed,
+--          window_at, opened_at, probe_at (false where there is none), tries {job, token}.
+-- why:     the set `tripped` has the breakers that are not closed, so that a claim looks at no others.
 
 local breakers = {MOST_TRIES = 100, given = {}}
 
 breakers.STATES = {closed = true, open = true, probing = true}
 
--- Rules as the app gave them; nil where they cannot be read, and the breaker is as if it were not there.
+-- The rules that the app declared; nil where they cannot be read: then the breaker counts as not there.
 function breakers.rules_in(text)
     local rules = stored.json(text)
     if not rules or type(rules.tasks) ~= 'table' or type(rules.failure_rate) ~= 'number'
@@ -46,19 +46,21 @@ function breakers.shut(b)
     rings.ready = true
 end
 
--- Of one that is not closed only tries are heard; `attempts`: job, token, whether it succeeded.
+-- For a breaker that is not closed only tries count; `attempts`: job, token, whether it succeeded.
 function breakers.observe_tries(b, attempts)
     local ended, left, failed = {}, {}, false
-    for _, each in ipairs(attempts) do ended[each[1] .. '/' .. whole(each[2])] = each[3] and 1 or 0 end
-    for _, each in ipairs(b.tries) do
-        local how = ended[each[1] .. '/' .. whole(each[2])]
+    for _, attempt in ipairs(attempts) do
+        ended[attempt[1] .. '/' .. whole(attempt[2])] = attempt[3] and 1 or 0
+    end
+    for _, try in ipairs(b.tries) do
+        local how = ended[try[1] .. '/' .. whole(try[2])]
         if how == 1 then
             breakers.shut(b)
             return
         elseif how == 0 then
             failed = true
         else
-            left[#left + 1] = each
+            left[#left + 1] = try
         end
     end
     if failed then
@@ -85,12 +87,13 @@ function breakers.observe(b, succeeded, failed, attempts)
     end
 end
 
--- What holders saw: name, succeeded, failed, attempts (msgpack, seldom needed). Of a breaker that nobody declared nothing is kept.
-function breakers.hear(observed)
-    for _, said in ipairs(observed) do
-        local b = breakers.find(said[1])
+-- What holders saw, a list for each breaker: name, succeeded, failed, attempts (msgpack, seldom needed). Nothing is
+-- kept of a breaker that nobody declared.
+function breakers.observe_all(observed)
+    for _, seen in ipairs(observed) do
+        local b = breakers.find(seen[1])
         if b then
-            breakers.observe(b, said[2], said[3], said[4])
+            breakers.observe(b, seen[2], seen[3], seen[4])
             breakers.keep(b)
         end
     end
@@ -110,7 +113,7 @@ function breakers.by_task()
     return of_task
 end
 
--- One job is tried; the next may be one `probe_after` from now.
+-- Try one job; the next may be tried `probe_after` from now.
 function breakers.probe(b, id)
     b.state, b.probe_at = 'probing', now + b.rules.probe_after
     table.insert(breakers.given, {b, id})
@@ -118,9 +121,9 @@ end
 
 -- Keep which attempts are tried, once their jobs are taken and have their tokens.
 function breakers.keep_tries()
-    for _, each in ipairs(breakers.given) do
-        local b, row = each[1], redis.call('HGET', P .. 'row', each[2])
-        if row then table.insert(b.tries, {each[2], (struct.unpack(@row.token.format, row, @row.token))}) end
+    for _, try in ipairs(breakers.given) do
+        local b, row = try[1], redis.call('HGET', P .. 'row', try[2])
+        if row then table.insert(b.tries, {try[2], (struct.unpack(@row.token.format, row, @row.token))}) end
         if #b.tries > breakers.MOST_TRIES then table.remove(b.tries, 1) end
         breakers.keep(b)
     end

@@ -1,4 +1,4 @@
--- broken: what is found wrong, by rule, with the first example.
+-- broken: counts broken rules, each with its first example.
 
 local broken, order = {}, {}
 
@@ -11,7 +11,7 @@ local function wrong(rule, example)
 end
 
 local function found_wrong()
-    local told = {}
-    for _, rule in ipairs(order) do told[#told + 1] = broken[rule] end
-    return told
+    local list = {}
+    for _, rule in ipairs(order) do list[#list + 1] = broken[rule] end
+    return list
 end

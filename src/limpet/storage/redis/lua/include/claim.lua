@@ -1,43 +1,44 @@
--- claim: ready to running, as far as the session has room.
+-- claim: ready to running, as far as the session has free places.
 -- purpose: lines (queue and task, suspects apart) are sorted sets; only the heads of those that a
 --          pool can run are read, so that neither what waits nor what is finished costs anything.
 
--- A script has room for 200 names of its own: only these are seen outside.
-local claim, claimed_before, told_list
+-- Lua allows 200 local names in a script: only these are seen outside.
+local claim, claimed_before, claimed_list
 do
 
 local CHUNK = 1000
--- At how many heads of lines one claim looks.
+-- How many lines one claim reads at most.
 local MOST_HEADS = 1000
 local FRESH_MIDDLE = '\1\1\147\0\0\0\194\194'
-local TOLD = '\157\147'
-local TOLD_26 = TOLD .. string.char(160 + 26)
+-- How msgpack begins a ClaimedJob and its lease; and, with the next text, one whose id has 26 letters.
+local LEASE_HEAD = '\157\147'
+local LEASE_HEAD_26 = LEASE_HEAD .. string.char(160 + 26)
 
 local function packed_text(text)
     if #text < 32 then return string.char(160 + #text) .. text end
     return cmsgpack.pack(text)
 end
 
--- What a plain job and others of its token and line have in common, worked out once: how its row
--- begins, how it is held, what its holder is told between its id and its payload.
-local function common_of(who, token, line)
-    local of_token = who[token]
+-- What plain jobs of one token and line have in common, worked out once: the head of the row, the text in the
+-- hash of what is held, and what the answer has between id and payload.
+local function common_of(holder, token, line)
+    local of_token = holder[token]
     if not of_token then
         of_token = {}
-        who[token] = of_token
+        holder[token] = of_token
     end
     local common = of_token[line]
     if not common then
         local queue, task = split(line)
         local fence = struct.pack(@row.token.format, token)
         common = {count = 0, queue = queue, task = task,
-            head = @state.running.byte .. '\0' .. fence .. who.stamp,
-            tail = who.mine .. line, held = '\0\0' .. fence .. line, odd = '\1\0' .. fence .. line,
+            head = @state.running.byte .. '\0' .. fence .. holder.stamp,
+            tail = holder.mine .. line, held = '\0\0' .. fence .. line, odd = '\1\0' .. fence .. line,
             keyed = '\2\0' .. fence .. line .. '\0',
-            told = who.name .. cmsgpack.pack(token) .. packed_text(task) .. packed_text(queue)}
-        common.plain = common.told .. FRESH_MIDDLE
+            lease = holder.name .. cmsgpack.pack(token) .. packed_text(task) .. packed_text(queue)}
+        common.plain = common.lease .. FRESH_MIDDLE
         of_token[line] = common
-        who.commons[#who.commons + 1] = common
+        holder.commons[#holder.commons + 1] = common
     end
     return common
 end
@@ -47,37 +48,37 @@ local function holder_of(session, seq, pool)
         stamp = struct.pack(@row.seq:finished_at, seq, pool, now, NONE)}
 end
 
--- What the holder needs to run a job, as msgpack in the order of ClaimedJob; added in pieces, because
--- every new text costs. A payload ends with the `nil` of a job without a deadline.
-local function tell(parts, common, id, row, blob, plain)
+-- Add a ClaimedJob to the answer, as msgpack in the order of its fields; in pieces, because every new text costs.
+-- A payload ends with the `nil` of a job without a deadline.
+local function add_claimed(parts, common, id, row, blob, plain)
     local n = #parts
     local middle = common.plain
     if not plain then
         local suspect, last_run, _, round, failures, orphans, strikes, _, deadline_at =
             struct.unpack(@row.suspect:deadline_at, row, @row.suspect)
-        middle = common.told .. cmsgpack.pack(failures + orphans + 1, round,
+        middle = common.lease .. cmsgpack.pack(failures + orphans + 1, round,
             {failures, orphans, strikes}, suspect == 1, last_run == 1)
         if deadline_at ~= NONE then
             blob = string.sub(blob, 1, -2) .. cmsgpack.pack(deadline_at)
         end
     end
     if #id == 26 then
-        parts[n + 1] = TOLD_26
+        parts[n + 1] = LEASE_HEAD_26
         parts[n + 2] = id
     else
-        parts[n + 1] = TOLD
+        parts[n + 1] = LEASE_HEAD
         parts[n + 2] = packed_text(id)
     end
     parts[n + 3] = middle
     parts[n + 4] = blob
 end
 
--- A msgpack list of what was told, four pieces each.
-function told_list(parts)
+-- A msgpack list of the claimed jobs, which have four pieces each.
+function claimed_list(parts)
     return '\220' .. struct.pack('>I2', #parts / 4) .. table.concat(parts)
 end
 
--- Ready to blocked for jobs whose task no live session knows, so that nobody spins on them.
+-- Ready to blocked for jobs whose task no live session knows, so that claims do not look at them again and again.
 local function block_strangers(line, task, limit)
     local strangers = redis.call('ZRANGE', P .. line, 0, limit - 1)
     for _, place in ipairs(strangers) do
@@ -104,7 +105,7 @@ local function take_out(sources)
     end
 end
 
--- Of too many lines some, at each moment others, so that none waits for ever.
+-- Where there are too many lines: some of them, others at each moment, so that no line waits for ever.
 local function some_of(lines)
     if #lines <= MOST_HEADS then return lines end
     local start, some = now % #lines, {}
@@ -112,18 +113,18 @@ local function some_of(lines)
     return some
 end
 
--- The lines from which a pool may take; jobs of tasks that nobody knows are blocked on the way.
--- `bounds` is what is said of queues and breakers, false where nothing is.
-local function lines_for(pool, limits, per_queue, paused, room, bounds)
+-- The lines from which a pool may take; jobs of tasks that no session knows are blocked on the way. `bounds`: rules
+-- of queues and breakers that are not closed, false where there are none.
+local function lines_for(pool, limits, per_queue, paused, free, bounds)
     local sources, lines = {}, {}
     local tasks, slots, suspects = pool[1], pool[4], pool[3]
     local strangers = CHUNK
-    -- Of each task: whether the pool can run it, whether anybody can; there are more lines than tasks.
+    -- By task: whether the pool can run it, whether any session can; there are more lines than tasks.
     local runs, known = {}, {}
     for _, line in ipairs(redis.call('SMEMBERS', P .. 'lines')) do
         local queue, task = split(string.sub(line, 7))
         local limit = slots[queue] and slots[queue] - (per_queue[queue] or 0) or slots['*'] or 0
-        limit = math.min(limit, room)
+        limit = math.min(limit, free)
         if limit > 0 and not paused[queue] then
             if runs[task] == nil then
                 runs[task] = redis.call('SISMEMBER', P .. 'tasks/' .. tasks, task) == 1
@@ -134,7 +135,7 @@ local function lines_for(pool, limits, per_queue, paused, room, bounds)
                 limit = bounded(bounds, line, queue, task, limit, per_queue[queue] or 0)
             end
             if limit < 1 then
-                -- Kept back for now.
+                -- The line is kept back for now.
             elseif runs[task] then
                 limits[queue] = limit
                 if suspects > 0 or string.sub(line, 1, 1) ~= 'a' then lines[#lines + 1] = line end
@@ -167,21 +168,21 @@ local function is_fresh(row)
         and string.sub(row, @row.suspect, @row.last_run.last) == '\0\0'
 end
 
--- Rows of a session's jobs as they become when it takes them, and what it is told. `line` is that of
--- all of them, or nil.
+-- Claim the picked jobs: write their rows and what the session holds, and add them to the answer. `line` is that
+-- of all of them, or nil.
 local function run(session, seq, pool, ids, line, parts, per_queue)
     local rows = redis.call('HMGET', P .. 'row', unpack(ids))
     local blobs = redis.call('HMGET', P .. 'job', unpack(ids))
-    local who, admitted = holder_of(session, seq, pool), admission.admitted
+    local holder, admitted = holder_of(session, seq, pool), admission.admitted
     local changed, held, limited, keyed, spots, permitted = {}, {}, {}, {}, {}, {}
     for place = 1, #ids do
         local id, row, blob = ids[place], rows[place], blobs[place]
-        -- A job without its row cannot run; fsck finds it. One without its payload is put aside.
+        -- A job without its row cannot run; fsck finds it. A job without its payload is quarantined later.
         if row then
             blob = blob or ''
             local token = struct.unpack(@row.token.format, row, @row.token)
             token = (token > base and token or base) + 1
-            local common = common_of(who, token,
+            local common = common_of(holder, token,
                 line or string.sub(row, @row.session + string.byte(row, @row.session_length)))
             local kept, plain, weight = common.held, is_plain(row), admitted[id]
             if not plain then
@@ -190,7 +191,7 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
                 if not plain and string.sub(row, @row.expires_at, @row.deadline_at.last) ~= NO_LIMITS then
                     limited[#limited + 1] = id
                 end
-                -- One that failed before left an error behind.
+                -- A job that failed before has an error, which its success must remove.
                 if flagged(flags, FAMILY) or (not plain
                     and string.sub(row, @row.failures, @row.orphans.last) ~= UNHURT) then
                     kept = common.odd
@@ -211,7 +212,7 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
             held[n + 1] = id
             held[n + 2] = kept
             common.count = common.count + 1
-            tell(parts, common, id, row, blob, plain)
+            add_claimed(parts, common, id, row, blob, plain)
             hold(id, token)
         end
     end
@@ -225,14 +226,14 @@ local function run(session, seq, pool, ids, line, parts, per_queue)
     redis.call('HSET', P .. 'held/' .. session, unpack(held))
     if #limited > 0 then redis.call('ZREM', P .. 'lapse', unpack(limited)) end
     admission.keep(permitted)
-    for _, common in ipairs(who.commons) do
+    for _, common in ipairs(holder.commons) do
         per_queue[common.queue] = (per_queue[common.queue] or 0) + common.count
         count_moves(common.queue, 'claim', READY, RUNNING, common.count)
     end
 end
 
--- Take jobs for the session; what it is told of each is added to `parts`. The answer is when more may
--- be had of what was kept back, or nil.
+-- Claim jobs for the session and add them to `parts`. Returns when more may be claimed of what was kept back, or
+-- nil.
 function claim(session, seq, pools, gate, parts)
     local paused, per_queue = {}, {}
     if gate then admission.open(gate) end
@@ -240,16 +241,16 @@ function claim(session, seq, pools, gate, parts)
     for _, queue in ipairs(redis.call('SMEMBERS', P .. 'paused')) do paused[queue] = true end
     local lapsed = redis.call('ZCOUNT', P .. 'lapse', '-inf', whole(now)) > 0
     for place, pool in ipairs(pools) do
-        local room = math.min(pool[2], CHUNK)
-        if room > 0 then
+        local free = math.min(pool[2], CHUNK)
+        if free > 0 then
             local limits = {}
-            local sources = lines_for(pool, limits, per_queue, paused, room, bounds)
+            local sources = lines_for(pool, limits, per_queue, paused, free, bounds)
             if #sources > 0 then
                 local ids
                 if bounds and bounds.weighted and #sources > 1 then
-                    ids = pick_by_weight(sources, limits, room, pool[3], lapsed, bounds.rules)
+                    ids = pick_by_weight(sources, limits, free, pool[3], lapsed, bounds.rules)
                 else
-                    ids = pick(sources, limits, room, pool[3], lapsed)
+                    ids = pick(sources, limits, free, pool[3], lapsed)
                 end
                 take_out(sources)
                 local line = #sources == 1 and string.sub(sources[1].line, 7) or nil
@@ -261,7 +262,7 @@ function claim(session, seq, pools, gate, parts)
     return bounds and take_from_bounds(bounds, per_queue)
 end
 
--- What the session was given by an exchange, as far as it still has it, in the same order.
+-- The jobs that an exchange of the session claimed, as far as it still holds them, in the same order.
 function claimed_before(session, seq)
     local found, parts = {}, {}
     for _, id in ipairs(held_by(session)) do
@@ -276,10 +277,10 @@ function claimed_before(session, seq)
         if a.pool ~= b.pool then return a.pool < b.pool end
         return comes_before(a, b)
     end)
-    local who = holder_of(session, seq, 0)
+    local holder = holder_of(session, seq, 0)
     for _, r in ipairs(found) do
         local blob = redis.call('HGET', P .. 'job', r.id)
-        tell(parts, common_of(who, r.token, r.line), r.id, r.text, blob, is_plain(r.text))
+        add_claimed(parts, common_of(holder, r.token, r.line), r.id, r.text, blob, is_plain(r.text))
     end
     return parts
 end

@@ -1,4 +1,4 @@
--- digest: what a session holds, summed up; see domain/lease.py, which does the same.
+-- digest: the digest of what a session holds; see domain/lease.py, which computes the same.
 -- why:     numbers stay below 2^53, where Lua's are exact.
 
 local MODULUS = 281474976710656

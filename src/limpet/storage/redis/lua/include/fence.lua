@@ -1,12 +1,12 @@
--- fence: what is said to a holder whose lease does not hold.
+-- fence: the answer to a holder whose lease does not hold, and what a valid lease may still do.
 
--- `gone`, `already` or `lost`; the timeline tells a loss, once for each lost lease. The name told is
--- the caller's: a lease that it made up may carry somebody else's. A word that is older than the last
--- hundred events is forgotten: then the holder is told `lost`, and the timeline tells it again.
+-- `gone`, `already` or `lost`. The timeline records a loss, once for each lost lease, under the session of the
+-- caller: a lease that the caller made up may name another one. A settlement that is older than the last hundred
+-- events is forgotten: then the answer is `lost`, and the timeline records it again.
 local function verdict(session, id, token, mine, tried)
     local r = find_row(id)
     if not r then return 'gone' end
-    local complained = false
+    local recorded_before = false
     if mine and tried == 'complete' and r.state == SUCCEEDED and r.session == session
         and r.token == token then
         return 'already'
@@ -14,36 +14,37 @@ local function verdict(session, id, token, mine, tried)
     for _, event in ipairs(last_events_of(id)) do
         if event[3] == session and event[4] == token then
             if mine and event[7] == tried then return 'already' end
-            complained = complained or event[2] == 'lease_lost'
+            recorded_before = recorded_before or event[2] == 'lease_lost'
         end
     end
-    if not complained then
+    if not recorded_before then
         local cause = '{"kind":"LateHolder","tried":' .. cjson.encode(tried) .. '}'
         record(r, 'lease_lost', session, token, cause)
     end
     return 'lost'
 end
 
--- Whether an attempt (job, session, token) may hand in jobs. Stricter than for a settlement: past its
--- moment the job may start elsewhere any time now.
-local function may_hand_in(fence)
+-- Whether an attempt (job, session, token) may enqueue jobs. This is stricter than for a settlement: once the lease
+-- is over, the job may start elsewhere at any time.
+local function may_enqueue(fence)
     local s = find_session(fence[2])
     local where = s and standing(s)
     return holds(find_row(fence[1]), fence[2], fence[3]) and (where == LIVE or where == DRAINING)
 end
 
-local function refuse_to_take(fence)
+-- Record the lost lease of an attempt that must not enqueue.
+local function refuse_enqueue(fence)
     verdict(fence[2], fence[1], fence[3], true, 'enqueue jobs from')
     finish()
 end
 
--- Add a lease that does not hold to those that are told, with its place among what was said.
+-- Add a lease that does not hold to the rejected ones, with its place among the settlements.
 local function reject(rejected, place, session, id, holder, token, tried)
     local answer = verdict(session, id, token, holder == session, tried)
     rejected[#rejected + 1] = {place, id, holder, token, answer}
 end
 
--- Keep which held jobs have started; of others nothing is said.
+-- Keep which held jobs have started; jobs that are not held are left out.
 local function mark_begun(session, begun)
     local key = P .. 'held/' .. session
     for start = 1, #begun, 1000 do

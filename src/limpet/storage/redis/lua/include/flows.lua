@@ -20,27 +20,27 @@ local function commit_flow(flow, chunks)
     end
 end
 
--- Add how many jobs of each queue some parts of a flow have.
-local function add_asked(asked, flow, from, chunks)
+-- Add the number of jobs for each queue in some parts of a flow.
+local function add_queued(queued, flow, from, chunks)
     for place = from, chunks - 1 do
         local queues = stored.packed(redis.call('HGET', P .. 'flow/' .. flow, 'queues/' .. place))
         for queue, number in pairs(queues or {}) do
-            asked[queue] = (asked[queue] or 0) + (stored.number(number, 0) or 0)
+            queued[queue] = (queued[queue] or 0) + (stored.number(number, 0) or 0)
         end
     end
 end
 
--- How many wait in a queue, with those of committed flows that are to be written out.
+-- How many jobs wait in a queue, with those of committed flows that are still to be written out.
 local function waiting_in(queue)
-    local sum, asked = 0, {}
+    local sum, queued = 0, {}
     for _, state in ipairs({'/ready', '/scheduled', '/blocked'}) do
         sum = sum + tonumber(redis.call('HGET', P .. 'gauge', queue .. state) or 0)
     end
     for _, flow in ipairs(redis.call('ZRANGE', P .. 'flows', 0, -1)) do
         local kept = redis.call('HMGET', P .. 'flow/' .. flow, 'at', 'chunks')
-        add_asked(asked, flow, tonumber(kept[1]) or 0, tonumber(kept[2]) or 0)
+        add_queued(queued, flow, tonumber(kept[1]) or 0, tonumber(kept[2]) or 0)
     end
-    return sum + (asked[queue] or 0)
+    return sum + (queued[queue] or 0)
 end
 
 local function drop_flow(flow)

@@ -1,7 +1,7 @@
--- forget: everything that is kept of jobs that go, but for their places in the collections of their
---          states and what is counted. Needs keys.lua.
+-- forget: removes everything that is kept of some jobs, but for their places in the collections of their
+--          states and the counts. Needs keys.lua.
 
--- What others keep of a job.
+-- Remove what is kept of a job under its unique and its parent.
 local function forget_beside(r)
     if not flagged(r.flags, UNIQUE + FAMILY) then return end
     local extra = extra_of(r)
@@ -14,7 +14,7 @@ local function forget_beside(r)
     if extra.parent then redis.call('ZREM', P .. 'children/' .. extra.parent, r.id) end
 end
 
--- At most a thousand.
+-- Remove what is kept under the ids of jobs, at most a thousand.
 local function forget(ids)
     local keys = {}
     for _, id in ipairs(ids) do

@@ -1,7 +1,7 @@
 -- gate: whether a host can carry one more; the arithmetic is that of domain/permit.py. Needs permits.lua.
 -- room:    {server, cpu, memory, free_cpu, free_memory (false where that is not known), calm, unseen}.
--- reserved: `reserved` has for each server a text, see layout.py; CALLER is the token of no job, and stands
---          before the session of a caller.
+-- reserved: the hash `reserved` has one text for each server, see layout.py. CALLER stands for the token of a
+--          job where the holder is the session of a caller outside.
 
 local gates = {CALLER = string.rep('\255', 8)}
 
@@ -18,7 +18,7 @@ function gates.count(taken, cpu, memory, heavy, unseen)
     end
 end
 
--- What the permits of a host take together, and of that what was not measured yet.
+-- What the permits of a host take together, and the part of it that was not measured yet.
 function gates.taken_of(room)
     local taken = {permits = 0, heavy = false, cpu = 0, memory = 0, unseen_cpu = 0, unseen_memory = 0}
     for _, p in ipairs(permits.of(room[1])) do
@@ -37,21 +37,21 @@ function gates.fits(room, taken, weight)
     return not (memory > 0 and free_memory and taken.unseen_memory + memory > free_memory)
 end
 
--- Whether what does not fit might once the permits of others are gone.
+-- Whether a weight that does not fit might do so once the permits of others are gone.
 function gates.helped_by_an_end(room, taken, weight)
     if taken.permits == 0 or not gates.carries(room, weight) then return false end
     if weight[1] > 0 and room[4] and room[4] + taken.cpu - taken.unseen_cpu <= 0 then return false end
     return not room[5] or room[5] + taken.memory - taken.unseen_memory >= weight[2]
 end
 
--- What holds, by server; `old` are the servers whose reservation does not: nobody has confirmed it for `lasts`,
--- or the clock was set back after somebody had.
-function gates.reservations(lasts)
+-- The reservations that hold, by server; and the servers whose reservation holds no more: it was not confirmed for
+-- `lifetime_us`, or the clock was set back after it was.
+function gates.reservations(lifetime_us)
     local found, old = {}, {}
     local kept = redis.call('HGETALL', P .. 'reserved')
     for at = 1, #kept, 2 do
         local confirmed = struct.unpack(@reservation.at.format, kept[at + 1])
-        if math.abs(confirmed - now) < lasts then
+        if math.abs(confirmed - now) < lifetime_us then
             found[kept[at]] = {at = confirmed, holder = string.sub(kept[at + 1], @reservation.holder),
                 token = string.sub(kept[at + 1], @reservation.token, @reservation.token.last)}
         else
@@ -72,17 +72,17 @@ local function waits(reservation)
         and string.sub(row, @row.token, @row.token.last) == reservation.token
 end
 
--- For whom a server is reserved: a job while it is ready, a caller until it has a permit; or nil.
+-- The holder for whom a server is reserved: a job while it is ready, a caller until it has a permit; or nil.
 function gates.reserved_for(reservation)
     return reservation and waits(reservation) and reservation.holder or nil
 end
 
--- Take away what holds no more, so that it does not again when a clock that was set back gets there.
+-- Remove reservations that hold no more; else they would hold again when a clock that was set back gets there.
 function gates.unreserve(old)
     for _, server in ipairs(old) do redis.call('HDEL', P .. 'reserved', server) end
 end
 
--- Whether another server is reserved for the same.
+-- Whether another server is reserved for the same holder.
 function gates.reserved_elsewhere(reservations, server, holder)
     for other, reservation in pairs(reservations) do
         if other ~= server and gates.reserved_for(reservation) == holder then return true end
@@ -90,7 +90,7 @@ function gates.reserved_elsewhere(reservations, server, holder)
     return false
 end
 
--- Reserve a server, or confirm that; `token` is that of the job, or CALLER.
+-- Reserve a server, or confirm its reservation; `token` is that of the job, or CALLER.
 function gates.reserve(server, token, holder)
     redis.call('HSET', P .. 'reserved', server, struct.pack(@reservation.at.format, now) .. token .. holder)
 end

@@ -1,9 +1,9 @@
--- keys: how many turns of a key are taken, and what bounds them; see storage/shaping.py.
+-- keys: how many turns of a key are taken, and what limits them; see storage/contract/shaping.py.
 -- why:     a turn is a flag on the row of the job that has it, and `turns` counts them by key, so that
 --          nothing is lost with a worker. What a script changes is written once, at its end.
--- turns:   four times the number of turns that are taken; one more where jobs may wait for one, two more
---          where some of those may say something of the key. Jobs that leave a line do not tell: who
---          finds it empty does.
+-- turns:   four times the number of turns that are taken; one more where jobs may wait for a turn, two more
+--          where some of those may have rules of their own for the key. A job that leaves a line does not
+--          change the number: the script that finds the line empty does.
 
 -- A rate is {count, period, burst}; the arithmetic is that of domain/rate.py.
 local rates = {}
@@ -13,7 +13,8 @@ function rates.step(rate)
     return (sum - math.fmod(sum, rate[1])) / rate[1]
 end
 
-function rates.room(rate, given_until)
+-- How many jobs may begin now.
+function rates.allowed(rate, given_until)
     local step = rates.step(rate)
     return math.floor((now + rate[3] * step - math.max(given_until, now)) / step)
 end
@@ -28,7 +29,7 @@ end
 
 local NO_RULES = {}
 
--- What is not plain about a job.
+-- The extra of a job: key, unique, parent and rules.
 local function read_extra(text)
     local e = stored.packed(text) or {}
     return {key = e[1], unique = e[2], parent = e[3], rules = e[6] or NO_RULES}
@@ -46,7 +47,7 @@ local function extra_of(r)
     return r.extra
 end
 
--- Keys that this script has looked at, and those of which somebody may get a turn now.
+-- Keys that this script has read, and the names of keys that may have a turn to give now.
 local keys, freed = {}, {}
 local keys_are_ruled
 
@@ -65,7 +66,7 @@ local function load_keys(wanted)
         local was = tonumber(count or 0)
         local waits = was % 4
         local k = {name = names[place], was = was, count = (was - waits) / 4, lined = waits % 2 == 1,
-            said = waits > 1}
+            own_rules = waits > 1}
         if rules and rules[place] then
             local set = stored.json(rules[place]) or {}
             k.limit, k.rate = stored.number(set.limit, 1), stored.rate(set.rate)
@@ -86,11 +87,11 @@ local function given_until(k)
     return k.given
 end
 
--- Whether the key can give a turn to a job that says this of it; otherwise, where only time can, when.
+-- Whether the key has a turn for a job with these rules; if only time can give one, also when.
 local function may_have_turn(k, rules)
     if k.count >= (k.limit or rules.key_limit or 1) then return false end
     local rate = k.rate or rules.key_rate
-    if not rate or rates.room(rate, given_until(k)) > 0 then return true end
+    if not rate or rates.allowed(rate, given_until(k)) > 0 then return true end
     return false, rates.next_at(rate, k.given)
 end
 
@@ -109,7 +110,7 @@ end
 local function write_keys()
     local set, gone = {}, {}
     for name, k in pairs(keys) do
-        local value = 4 * k.count + (k.lined and 1 or 0) + (k.lined and k.said and 2 or 0)
+        local value = 4 * k.count + (k.lined and 1 or 0) + (k.lined and k.own_rules and 2 or 0)
         if value ~= k.was then
             if value > 0 then
                 set[#set + 1] = name

@@ -1,4 +1,4 @@
--- many: a command with a list of any length; Lua can hand over some thousand words at once.
+-- many: a command with a list of any length; Lua can pass only some thousand words at once.
 
 local function many(command, key, words)
     for start = 1, #words, 1000 do

@@ -1,21 +1,21 @@
 -- moves: from one state to another, with everything that depends on the state.
--- purpose: each state has a collection of its jobs; leave and enter keep them right. What a script
---          counted, recorded and rings is written once, at its end. Who comes to a state in which it
---          may have no turn of its key gives it back here, whatever brought it there.
+-- purpose: each state has a collection of its jobs; leave and enter keep these right. What a script counts,
+--          records and rings is written once, at its end. A job that enters a state in which it may have no
+--          turn of its key gives the turn back here, whatever brought it there.
 
 local gauges, totals, rings = {}, {}, {}
 local recorded = 0
--- What is to be done before the end of a script (include/after.lua), and jobs of flows that have ended.
+-- Functions that run before the end of a script (include/after.lua), and jobs of flows that have ended.
 local closers, ended = {}, {}
--- Jobs that ask for a turn in this step and are in no state meanwhile, by id.
-local asks = {}
+-- Jobs that need a turn in this step and are in no state meanwhile, by id.
+local turn_requests = {}
 -- How many jobs became ready; whether a family was changed, so that promote may have to go on.
 local made_ready, family_moved = 0, false
-local ring_for_room  -- in include/bounds.lua
--- Of a job that comes back for ever the first events are kept and the last; some more may be there,
--- so that not every one more is followed by a tidying up.
+local ring_for_places  -- in include/bounds.lua
+-- Of a job that comes back for ever the first and the last events are kept. Spare ones may be there, so that not
+-- every new event tidies up.
 local MOST_EVENTS, FIRST_EVENTS, SPARE_EVENTS = 1000, 10, 100
--- How many of the last are looked at for what was said to a holder, or by one.
+-- How many of the last events are searched for a settlement, or for a request to cancel.
 local LAST_EVENTS = 100
 
 local function gauge(queue, state, count)
@@ -63,7 +63,7 @@ local function line_of(r)
     return (r.suspect == 1 and 'alone/' or 'ready/') .. r.line
 end
 
--- A line without jobs is not looked at any more.
+-- Claims look at a line without jobs no more.
 local function drop_empty(line)
     if redis.call('EXISTS', P .. line) == 0 then redis.call('SREM', P .. 'lines', line) end
 end
@@ -80,7 +80,7 @@ local function leave(r)
         local key = reason and string.match(reason, '^key:(.*)$')
         if key then
             redis.call('ZREM', P .. 'waits/' .. key, place_of(r))
-            -- It may have been the one that stopped the line.
+            -- This job may have been the one that stopped the line.
             freed[key] = true
         elseif reason then
             redis.call('ZREM', P .. 'needs/' .. reason, r.id)
@@ -101,14 +101,14 @@ local function keeps_turn(r)
         and extra_of(r).rules.key_strict)
 end
 
--- The row must be as it is to be kept; `reason` is for a job that is blocked.
+-- Enter the state of the row, and write the row; `reason` is for a job that is blocked.
 local function enter(r, reason)
     if flagged(r.flags, TURN) and not keeps_turn(r) then
         r.flags = r.flags - TURN
         give_back(extra_of(r).key)
     end
     if r.state >= SUCCEEDED and flagged(r.flags, FAMILY) then ended[#ended + 1] = r end
-    asks[r.id] = nil
+    turn_requests[r.id] = nil
     if r.state == SCHEDULED then
         redis.call('ZADD', P .. 'scheduled', whole(r.ready_at), r.id)
     elseif r.state == READY then
@@ -134,17 +134,17 @@ local function enter(r, reason)
     redis.call('HSET', P .. 'row', r.id, row_text(r))
 end
 
--- Work off what follows from what was done so far.
+-- Work off what follows from all that was done so far.
 local function settle_rest()
     for _, close in ipairs(closers) do close() end
 end
 
--- Write what was counted and ring; the last thing that a script does. Everything is written by then:
--- that somebody may not ring any more must not look as if nothing was.
+-- Write what was counted, and ring; a script does this last. All else is written by then: a user that lost the
+-- right to publish must not get an answer as if nothing was written.
 local function finish()
     settle_rest()
     write_keys()
-    if ruled and ring_for_room then ring_for_room() end
+    if ruled and ring_for_places then ring_for_places() end
     for field, count in pairs(gauges) do
         if count ~= 0 then redis.call('HINCRBY', P .. 'gauge', field, count) end
     end

@@ -1,10 +1,10 @@
 -- outcome: what becomes of a job whose attempt is over, but for a plain success.
--- purpose: running to where an unhappy outcome takes it; who pays is decided as in
+-- purpose: running to where an unhappy outcome takes it; which counter it costs is decided as in
 --          domain/transition.py (after_loss). Needs permits.lua.
 
 local MOST_ORPHANS, MOST_STRIKES = 10, 3
 
--- What has left running, whose permits are to be taken away: before a claim, or at the end.
+-- Jobs that have left running; their permits are taken back before a claim, or at the end.
 local left_running = {}
 
 closers[#closers + 1] = function()
@@ -12,8 +12,8 @@ closers[#closers + 1] = function()
     left_running = {}
 end
 
--- How: {move, target, event, cause, ready_at, accepted, settled, started, keep_error, ran_alone, reason}.
--- `settled` is the word that was accepted, where that is not the move; `reason` is for a blocked one.
+-- `how`: {move, target, event, cause, ready_at, accepted, settled, started, keep_error, ran_alone, reason}.
+-- `settled` is the settlement that was accepted, where it is not the move; `reason` is for a blocked job.
 local function leave_running(r, how)
     local session = r.session
     leave(r)
@@ -25,7 +25,7 @@ local function leave_running(r, how)
     r.state = how.target
     r.begun = 0
     r.finished_at = how.target >= SUCCEEDED and now or NONE
-    -- A dead holder loses its name on the row, so that it is never answered `already`.
+    -- The row forgets a dead holder, so that the holder never gets the answer `already`.
     if not how.accepted then r.session = '' end
     enter(r, how.reason)
     count_moves(r.queue, how.move, RUNNING, how.target, 1)
@@ -34,18 +34,18 @@ local function leave_running(r, how)
     if how.cause and how.keep_error then redis.call('HSET', P .. 'error', r.id, how.cause) end
 end
 
--- Why somebody asked for the cancellation, in their words.
-local function request(id)
-    local asked = '{"kind":"Requested","reason":""}'
+-- The cause of the request to cancel a job, with the reason that the user gave.
+local function request_cause(id)
+    local cause = '{"kind":"Requested","reason":""}'
     for _, event in ipairs(last_events_of(id)) do
-        if event[2] == 'cancel_requested' and event[5] then asked = event[5] end
+        if event[2] == 'cancel_requested' and event[5] then cause = event[5] end
     end
-    return asked
+    return cause
 end
 
 local function cancel_running(r, move, cause, accepted, settled)
     leave_running(r, {move = move, target = CANCELLED, event = 'cancelled',
-        cause = cause or request(r.id), accepted = accepted, settled = settled, keep_error = true,
+        cause = cause or request_cause(r.id), accepted = accepted, settled = settled, keep_error = true,
         ran_alone = move == 'retry' or move == 'snooze' or move == 'fan_out'})
 end
 
@@ -55,7 +55,7 @@ local function release_one(r, cause)
         accepted = true})
 end
 
--- `alone` is nil when the whole worker was lost: then nobody is suspected.
+-- `alone` is nil when the whole worker was lost: then no job is suspected.
 local function lose_one(r, move, cause, begun, charged, alone, accepted)
     if r.requested_at ~= NONE then
         cancel_running(r, move, cause, accepted)
@@ -77,13 +77,13 @@ local function lose_one(r, move, cause, begun, charged, alone, accepted)
         capped = '{"kind":"TooManyOrphans","count":' .. r.orphans .. '}'
     end
     if capped and (not flagged(r.flags, HOOK) or r.last_run == 1) then
-        -- The loss first, then what it led to, so that the timeline lists every cause.
+        -- First the loss, then what it led to, so that the timeline lists every cause.
         record(r, event, r.session, r.token, cause, r.claimed_at, accepted and move)
         how.target, how.event, how.cause, how.keep_error = FAILED, 'failed', capped, true
     else
         r.last_run = capped and 1 or 0
     end
-    -- Whoever was under suspicion stays so until it has been seen to run alone.
+    -- A suspect stays one until it has run alone to an end.
     if alone ~= nil then r.suspect = 1 end
     leave_running(r, how)
     return how.target
@@ -104,14 +104,14 @@ local function again(r, move, at, cause)
     leave_running(r, how)
 end
 
--- Running to blocked until the children of a staged flow are finished; they are committed here.
+-- Running to blocked until the children of a staged flow are finished; the flow is committed here.
 local function fan_out(r, flow, chunks, children, incomplete)
     if r.requested_at ~= NONE then
         drop_flow(flow)
         return cancel_running(r, 'fan_out', nil, true)
     end
     if not is_whole(flow, chunks) then
-        -- Said again for ever it would never be there.
+        -- However often the fan-out is repeated, the missing part would never be there.
         r.failures = r.failures + 1
         return leave_running(r, {move = 'fail', target = FAILED, event = 'failed', cause = incomplete,
             accepted = true, settled = 'fan_out', keep_error = true})
@@ -125,7 +125,7 @@ local function fan_out(r, flow, chunks, children, incomplete)
     if children < 1 then count_down(r, 1) end
 end
 
--- What a job counted is added to the totals of its queue; what is more than a number can hold is not.
+-- Add what a job counted to the totals of its queue, unless a total would be too large for a number.
 local function add_counts(queue, counts)
     for _, pair in ipairs(counts) do
         redis.pcall('HINCRBY', P .. 'total', queue .. '/count:' .. pair[1], whole(pair[2]))
@@ -145,32 +145,32 @@ local function complete_one(r, result, secrets)
 end
 
 -- One settlement as settle.py lists it: place, move, job, token, holder, then what the move needs.
-local function apply(r, said)
-    local move = said[2]
+local function apply(r, settlement)
+    local move = settlement[2]
     if move == 'complete' then
-        complete_one(r, said[6], said[7])
-        if said[8] then add_counts(r.queue, said[8]) end
+        complete_one(r, settlement[6], settlement[7])
+        if settlement[8] then add_counts(r.queue, settlement[8]) end
     elseif move == 'retry' or move == 'snooze' then
-        if said[8] then hold_queue(r.queue, said[6]) end
-        again(r, move, said[6], said[7])
+        if settlement[8] then hold_queue(r.queue, settlement[6]) end
+        again(r, move, settlement[6], settlement[7])
     elseif move == 'fan_out' then
-        fan_out(r, said[6], said[7], said[8], said[9])
+        fan_out(r, settlement[6], settlement[7], settlement[8], settlement[9])
     elseif move == 'fail' then
         r.failures = r.failures + 1
-        if said[7] and r.requested_at == NONE then
-            redis.call('ZADD', P .. 'relaunch', whole(said[7]), r.id)
+        if settlement[7] and r.requested_at == NONE then
+            redis.call('ZADD', P .. 'relaunch', whole(settlement[7]), r.id)
         end
-        leave_running(r, {move = move, target = FAILED, event = 'failed', cause = said[6],
+        leave_running(r, {move = move, target = FAILED, event = 'failed', cause = settlement[6],
             accepted = true, keep_error = true})
     elseif move == 'quarantine' and r.requested_at == NONE then
         leave_running(r, {move = move, target = QUARANTINED, event = 'quarantined',
-            cause = said[6], accepted = true, keep_error = true})
+            cause = settlement[6], accepted = true, keep_error = true})
     elseif move == 'quarantine' or move == 'cancel' then
         -- Nobody would repair a job that is not wanted; it would wait for ever.
         cancel_running(r, 'cancel', nil, true, move)
     elseif move == 'release' then
-        release_one(r, said[6])
+        release_one(r, settlement[6])
     else
-        lose_one(r, 'orphan', said[6], said[8], said[7], said[9], true)
+        lose_one(r, 'orphan', settlement[6], settlement[8], settlement[7], settlement[9], true)
     end
 end

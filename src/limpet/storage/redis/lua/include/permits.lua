@@ -1,12 +1,12 @@
--- permits: what hosts have given away of themselves; see storage/gating.py.
--- layout:  a permit is one text: the length of the server's name in two bytes, that name, then msgpack of
---          its number among all that were ever given, when, its holder, the session, what that is for,
---          thousandths of a core, bytes, whether it is heavy. The holder is a job, or the session itself
---          for a caller outside. permits.py reads the same.
+-- permits: what hosts have given away of themselves; see storage/contract/gating.py.
+-- layout:  a permit is one text: the length of the server's name in two bytes, that name, then a msgpack list of
+--          its number among all permits, when it was given, its holder, the session, the task or name, thousandths
+--          of a core, bytes, whether it is heavy. The holder is a job, or the session itself for a caller
+--          outside. permits.py reads the same.
 -- why:     `permits` has these texts as one sorted set, so that those of a server are found together and
---          nothing is looked up of the others; `permit_of` finds the one of a holder.
+--          those of others are not read; `permit_of` finds the permit of a holder.
 
--- A script has room for 200 names of its own: hence a table.
+-- Lua allows 200 local names in a script: hence a table.
 local permits = {}
 
 function permits.head_of(server)
@@ -15,7 +15,7 @@ end
 
 function permits.read(text)
     local p = stored.packed(string.sub(text, 3 + struct.unpack('>I2', text)))
-    -- Of one that cannot be read nobody knows what it weighs; it holds no room.
+    -- The weight of a permit that cannot be read is not known; it takes no room.
     if not p or type(p[6]) ~= 'number' or type(p[7]) ~= 'number' or type(p[2]) ~= 'number' then
         return nil
     end
@@ -34,18 +34,18 @@ end
 -- Give permits on a server: {holder, session, what, weight} each; a weight is {cpu, memory, heavy}.
 function permits.give(server, list)
     local number = redis.call('HINCRBY', KEYS[1], 'permitted', #list) - #list
-    for place, each in ipairs(list) do
-        local weight = each[4]
-        local text = permits.head_of(server) .. cmsgpack.pack({number + place, now, each[1], each[2],
-            each[3], weight[1], weight[2], weight[3]})
+    for place, permit in ipairs(list) do
+        local weight = permit[4]
+        local text = permits.head_of(server) .. cmsgpack.pack({number + place, now, permit[1], permit[2],
+            permit[3], weight[1], weight[2], weight[3]})
         redis.call('ZADD', P .. 'permits', 0, text)
-        redis.call('HSET', P .. 'permit_of', each[1], text)
+        redis.call('HSET', P .. 'permit_of', permit[1], text)
     end
 end
 
--- Take away the permits of those that have one; whether any had.
+-- Take back the permits of these holders; true if any had one.
 function permits.take_back(holders)
-    -- A store without permits is not to pay for them.
+    -- A store without permits must not pay for them.
     if #holders == 0 or redis.call('EXISTS', P .. 'permit_of') == 0 then return false end
     local texts, gone = {}, {}
     for place, text in ipairs(redis.call('HMGET', P .. 'permit_of', unpack(holders))) do

@@ -1,4 +1,4 @@
--- permits_held: whether who has a permit is there. Needs permits.lua, row.lua and session.lua.
+-- permits_held: whether the holder of a permit is there. Needs permits.lua, row.lua and session.lua.
 
 function permits.is_held(p)
     if p.holder == p.session then

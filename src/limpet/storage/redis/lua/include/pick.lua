@@ -1,8 +1,8 @@
 -- pick: which of the jobs in some lines come first.
--- purpose: lines are sorted sets; only their heads are read, as far as there is room. What has lapsed is
---          passed over. A source is a line with what was read of it.
+-- purpose: lines are sorted sets; only their heads are read, as far as the session has free places. Jobs that
+--          have lapsed are passed over. A source is a line with what was read of it.
 
--- A script has room for 200 names of its own: only these are seen outside.
+-- Lua allows 200 local names in a script: only these are seen outside.
 local pick, pick_by_weight, may_probe
 do
 
@@ -25,8 +25,8 @@ local function ends_of(found, step)
     return ends
 end
 
--- Read on in a line; what has lapsed is passed over, and then the line is no longer taken from its
--- head alone.
+-- Read on in a line. Jobs that have lapsed are passed over, and then the jobs that are taken are not only the head
+-- of the line.
 local function read_on(source, number, lapsed, scored)
     local step = scored and 2 or 1
     local last = source.seen + number - 1
@@ -53,7 +53,7 @@ local function read_on(source, number, lapsed, scored)
     if passed >= MOST_PASSED then source.ended = true end
 end
 
--- The next of a line, or nil when there is none.
+-- The next job of a line, or nil when there is none.
 local function head_of(source, lapsed)
     while source.at > #source.places and not source.ended do
         read_on(source, source.step, lapsed, true)
@@ -68,7 +68,7 @@ local function earlier(a, b)
     return a.places[a.at] < b.places[b.at]
 end
 
--- Put a line in its place in a heap whose first is the earliest.
+-- Move a line to its place in a heap, whose first line has the earliest head.
 local function sift(heap, at, size)
     while 2 * at <= size do
         local child = 2 * at
@@ -79,7 +79,7 @@ local function sift(heap, at, size)
     end
 end
 
--- Whether breakers that are not closed let one attempt be tried; then not another for a while.
+-- Whether all these breakers, which are not closed, let one attempt be tried now.
 function may_probe(tripped)
     for _, b in ipairs(tripped) do
         if now < b.probe_at then return false end
@@ -91,19 +91,19 @@ local function use_probes(tripped, id)
     for _, b in ipairs(tripped) do breakers.probe(b, id) end
 end
 
--- Whether the host can carry the first of a line; from here on it counts as if it had begun.
+-- Whether the host can carry the head of a line. If so, the job counts as begun from here on.
 local function may_begin(source)
     return not source.weight
         or admission.admits(string.sub(source.places[source.at], @place.id), source.weight)
 end
 
--- The first of all lines together, no more suspects than can run alone, none that the host cannot carry.
-function pick(sources, limits, room, suspects, lapsed)
+-- The first jobs of all lines together, no more suspects than can run alone, none that the host cannot carry.
+function pick(sources, limits, free, suspects, lapsed)
     local picked = {}
     if #sources == 1 and not sources[1].weight then
         local source = sources[1]
-        local most = math.min(limits[source.queue], room, source.alone and suspects or room,
-            source.probes and 1 or room)
+        local most = math.min(limits[source.queue], free, source.alone and suspects or free,
+            source.probes and 1 or free)
         local step = lapsed and math.max(most, 200) or most
         while #source.places < most and not source.ended do read_on(source, step, lapsed) end
         source.at = math.min(#source.places, most) + 1
@@ -113,17 +113,17 @@ function pick(sources, limits, room, suspects, lapsed)
     end
     local heap, size, taken = {}, 0, {}
     for _, source in ipairs(sources) do
-        source.step = math.ceil(1.5 * room / #sources) + 1
+        source.step = math.ceil(1.5 * free / #sources) + 1
         if head_of(source, lapsed) then
             size = size + 1
             heap[size] = source
         end
     end
     for at = math.floor(size / 2), 1, -1 do sift(heap, at, size) end
-    while size > 0 and #picked < room do
+    while size > 0 and #picked < free do
         local first = heap[1]
         local queue = first.queue
-        -- A queue that is full, a place for suspects and a host do not open again in this claim.
+        -- A full queue, a taken place for suspects and a full host do not open again in this claim.
         local open = (taken[queue] or 0) < limits[queue] and (not first.alone or suspects > 0)
             and (not first.probes or may_probe(first.probes)) and may_begin(first)
         if open then
@@ -143,13 +143,13 @@ function pick(sources, limits, room, suspects, lapsed)
     return picked
 end
 
--- As `pick`, but where several queues have jobs each gets its share: the one whose share is used up
--- least comes next. `served` keeps how far each has got, and under no name how far all have, so that
--- who was away does not catch up on it.
-function pick_by_weight(sources, limits, room, suspects, lapsed, rules)
+-- As `pick`, but where several queues have jobs, each gets its share: the queue that has used up the least of its
+-- share comes next. `served` keeps how far each queue has got, and under no name how far all have, so that a queue
+-- that was empty does not catch up on it.
+function pick_by_weight(sources, limits, free, suspects, lapsed, rules)
     local lanes, picked = {}, {}
     local clock = tonumber(redis.call('ZSCORE', P .. 'served', '') or 0)
-    -- The first of a queue; looked for again only when something of it was taken, or a place is used up.
+    -- Find the first job of a queue; again only when a job of it was taken, or a place is used up.
     local function look(lane)
         lane.first = nil
         for _, source in ipairs(lane.sources) do
@@ -162,7 +162,7 @@ function pick_by_weight(sources, limits, room, suspects, lapsed, rules)
         end
     end
     for _, source in ipairs(sources) do
-        source.step = math.ceil(1.5 * room / #sources) + 1
+        source.step = math.ceil(1.5 * free / #sources) + 1
         local lane = lanes[source.queue]
         if not lane then
             local used = tonumber(redis.call('ZSCORE', P .. 'served', source.queue) or 0)
@@ -173,7 +173,7 @@ function pick_by_weight(sources, limits, room, suspects, lapsed, rules)
         table.insert(lane.sources, source)
     end
     for _, lane in pairs(lanes) do look(lane) end
-    while #picked < room do
+    while #picked < free do
         local best = nil
         for _, lane in pairs(lanes) do
             if lane.first and lane.taken < limits[lane.queue] and (not best or lane.at < best.at

@@ -1,6 +1,6 @@
 -- reopen: a new round of a finished job. Needs after.lua.
 
--- The job that holds the unique of this one instead of it, or nil.
+-- Another job that holds the unique of this one, or nil.
 local function unique_taken(r)
     local unique = extra_of(r).unique
     local other = unique and unique_holder(r.task, unique)
@@ -10,7 +10,7 @@ end
 local function reopen(r, event)
     local source = r.state
     if source == SUCCEEDED then
-        -- It wrote no event when it happened, and the row is about to forget it.
+        -- The success wrote no event, and the row is about to forget it.
         record(r, 'succeeded', r.session, r.token, nil, r.claimed_at, 'complete', r.finished_at)
     end
     leave(r)

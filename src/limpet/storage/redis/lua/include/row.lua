@@ -1,11 +1,10 @@
--- row: a job's row, everything about it that changes. What stands where in it, and in what is held, says
---          layout.py; `@row.token` is the number of the first byte of its token, see there.
--- held:    what a session holds is a hash of its own, id to kind, begun, token and line. A field without a
+-- row:     everything about a job that changes. layout.py describes its fields, and those of what a session
+--          holds; `@row.token` is the number of the first byte of its token, see there.
+-- held:    what a session holds is a hash of its own: id to kind, begun, token and line. A field without a
 --          name, of 65 bytes, is always there.
--- why:     the hot path changes a few bytes of a row and copies the rest; a success only leaves the
---          hash of what is held, whose values are few and short, and the row still says `running`:
---          `present` tells what it means. A hash of short values only is a list to Redis, slow to
---          search: hence the long one.
+-- why:     the hot path changes a few bytes of a row and copies the rest. A success only leaves the hash of
+--          what is held, whose values are few and short, and its row stays `running`: `present` tells
+--          what it means. Redis keeps a hash of short values as a list, slow to search: hence the long one.
 
 local SCHEDULED, READY, BLOCKED, RUNNING = @state.scheduled, @state.ready, @state.blocked, @state.running
 local QUARANTINED, SUCCEEDED = @state.quarantined, @state.succeeded
@@ -13,10 +12,10 @@ local FAILED, CANCELLED = @state.failed, @state.cancelled
 local STATES = {'scheduled', 'ready', 'blocked', 'running', 'quarantined', 'succeeded', 'failed',
     'cancelled'}
 local NONE = -1
--- From `suspect` to `requested_at` of a job that has been through nothing and has no limits: round 1.
+-- The fields from `suspect` to `requested_at` of a plain job: nothing happened to it yet, it has no limits: round 1.
 local PLAIN = struct.pack(@row.suspect:requested_at, 0, 0, 0, 1, 0, 0, 0, NONE, NONE, NONE)
 local ROW = @row.state:number
-local MINUTE = 60000000
+local MINUTE_US = 60000000
 local HOOK, FAMILY, KEYED, TURN = @flag.hook, @flag.family, @flag.keyed, @flag.turn
 local RULED, LOOSE, UNIQUE = @flag.ruled, @flag.loose, @flag.unique
 
@@ -46,7 +45,7 @@ local function read_row(id, text)
     return r
 end
 
--- A row as it is meant: one that says `running` has succeeded if nobody holds the job.
+-- A row with its true state: a job whose row is `running` has succeeded if no session holds it.
 local function present(id, text)
     if string.byte(text, @row.state) ~= RUNNING then return text end
     local session = string.sub(text, @row.session, line_at(text) - 1)
@@ -78,7 +77,7 @@ local function row_text(r)
 end
 
 local function sort_key(r)
-    return r.ready_at - r.priority * MINUTE
+    return r.ready_at - r.priority * MINUTE_US
 end
 
 local function comes_before(a, b)
@@ -86,19 +85,19 @@ local function comes_before(a, b)
     return a.number < b.number
 end
 
--- A job in its line: of equals the one that came first is first.
+-- A job as a member of its line: of jobs with the same score the one that came first is first.
 local function place_of(r)
     return struct.pack(@place.number.format, r.number) .. r.id
 end
 
--- While it waits: when it may no longer start, or NONE.
+-- When a waiting job may no longer start, or NONE.
 local function lapses_at(r)
     if r.expires_at == NONE then return r.deadline_at end
     if r.deadline_at == NONE then return r.expires_at end
     return math.min(r.expires_at, r.deadline_at)
 end
 
--- The ids of what a session holds.
+-- The ids of the jobs that a session holds.
 local function held_by(session)
     local ids = {}
     for _, id in ipairs(redis.call('HKEYS', P .. 'held/' .. session)) do

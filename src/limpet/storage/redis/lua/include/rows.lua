@@ -1,7 +1,7 @@
 -- rows: every job of the store in one script, some at a time.
--- why:     Lua keeps each text once and finds it by some of its bytes only: thousands of rows that differ in
---          the others are all compared with each other, and 10,000 of them took seconds. So those that
---          were looked at are thrown away before the next.
+-- why:     Lua keeps each text once, and hashes only some of its bytes: it compares thousands of rows that
+--          differ in the others with each other, and 10,000 of them took seconds. So the rows that were
+--          looked at are thrown away before the next are read.
 
 local function each_row(look)
     local start = 0

@@ -1,13 +1,13 @@
--- schedule: what is kept of one, and when it ticks.
+-- schedule: what is kept of a schedule, and when it ticks.
 -- layout:  a msgpack list in the hash `schedules`: timing, definition, next_at, paused, last_at,
---          last_job, fired, passed, changed_at; what is not set is false. Those that are not paused
---          are in the sorted set `ticks` by next_at.
+--          last_job, fired, passed, changed_at; a part that is not set is false. Schedules that are not
+--          paused are in the sorted set `ticks` by next_at.
 
 local function find_schedule(id)
     local text = redis.call('HGET', P .. 'schedules', id)
     if not text then return nil end
     local kept = stored.packed(text) or {}
-    -- One that cannot be read is as if it were not there: put anew it is.
+    -- A schedule that cannot be read counts as not there: it can be put anew.
     if type(kept[1]) ~= 'string' or type(kept[2]) ~= 'string' or type(kept[4]) ~= 'boolean' then
         return nil
     end

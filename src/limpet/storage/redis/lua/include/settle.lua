@@ -1,17 +1,16 @@
 -- settle: running to succeeded, many at once, while their leases hold.
--- purpose: the hot path; everything else that may become of an attempt is in outcome.lua.
+-- purpose: the hot path; all other ends of an attempt are in outcome.lua.
 
--- What has succeeded leaves the hash of what is held after others have come to it: a table that is
--- nearly emptied is made small, and large again.
+-- Jobs that have succeeded leave the hash of what is held after new jobs have entered it: Redis shrinks a table that
+-- is nearly empty, and would have to grow it again.
 local settled = {}
 
 local function let_settled_go(session)
     if #settled > 0 then redis.call('HDEL', P .. 'held/' .. session, unpack(settled)) end
 end
 
--- The completes stand in ARGV: ids from 2, then their tokens as one text (one for all where they are
--- the same), then pairs of id and result where that is not null. `places` are their places among all
--- settlements.
+-- Settle plain successes. ARGV[2] and on: their ids, then their tokens as one text (one for all where they are the
+-- same), then pairs of id and result where that is not null. `places` are their places among all settlements.
 local function complete_many(session, number, places, rejected)
     if number == 0 then return end
     local key = P .. 'held/' .. session
@@ -23,30 +22,31 @@ local function complete_many(session, number, places, rejected)
     for place = 1, number do
         local id, kept = ARGV[1 + place], held[place]
         local token = same and tokens or string.sub(tokens, 8 * place - 7, 8 * place)
-        -- Records of a batch are alike: what one says is worked out once.
-        local said = kept and plain[kept]
+        -- Texts of a batch are alike: each is read once.
+        local fields = kept and plain[kept]
         local key
-        if kept and not said then
+        if kept and not fields then
             local kind = string.byte(kept, @held.kind)
-            -- Those with a key differ in it alone.
+            -- Texts with a key differ in the key alone.
             if kind == 2 then
                 local zero = string.find(kept, '\0', @held.line, true)
                 key = string.sub(kept, zero + 1)
                 kept = '\0\0' .. string.sub(kept, @held.token, zero - 1)
-                said = plain[kept]
+                fields = plain[kept]
             end
-            if not said then
+            if not fields then
                 local slash = string.find(kept, '/', @held.line, true)
-                said = {string.sub(kept, @held.token, @held.token.last), kind ~= 1,
+                -- token as text, whether it is plain, token, queue
+                fields = {string.sub(kept, @held.token, @held.token.last), kind ~= 1,
                     (struct.unpack(@held.token.format, kept, @held.token)),
                     string.sub(kept, @held.line, slash - 1)}
-                plain[kept] = said
+                plain[kept] = fields
             end
         end
-        if said and said[1] == token then
-            let_go(id, said[3])
-            if said[2] then
-                counts[said[4]] = (counts[said[4]] or 0) + 1
+        if fields and fields[1] == token then
+            let_go(id, fields[3])
+            if fields[2] then
+                counts[fields[4]] = (counts[fields[4]] or 0) + 1
                 if key then backs[#backs + 1] = key end
                 ids[#ids + 1] = id
                 over[#over + 1] = at
@@ -84,16 +84,16 @@ local function complete_many(session, number, places, rejected)
     end
 end
 
--- Settlements of any kind, one after the other, so that of two words on one lease the first counts.
+-- Settlements of any kind, one after the other, so that of two settlements of one lease the first counts.
 local function settle_each(session, alive, settlements, rejected)
-    for _, said in ipairs(settlements) do
-        local id, token, holder = said[3], said[4], said[5]
+    for _, settlement in ipairs(settlements) do
+        local id, token, holder = settlement[3], settlement[4], settlement[5]
         local r = alive and holder == session and find_row(id)
         if r and holds(r, session, token) then
             let_go(id, token)
-            apply(r, said)
+            apply(r, settlement)
         else
-            reject(rejected, said[1], session, id, holder, token, said[2])
+            reject(rejected, settlement[1], session, id, holder, token, settlement[2])
         end
     end
 end

@@ -1,4 +1,4 @@
--- unclosed: refuse where nothing is written any more, or not yet, because the store moves.
--- returns: {-2}; the caller asks why.
+-- unclosed: refuses a write while the store moves, because it is no longer written, or not yet.
+-- returns: {-2}; the caller reads why.
 
 if closed and closed ~= 'closing' then return {-2} end

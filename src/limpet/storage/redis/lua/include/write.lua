@@ -1,19 +1,19 @@
--- write: what every script that writes has, but for enqueue.
+-- write: the beginning of every script that writes, but for enqueue.
 -- purpose: pass when the server is at its memory limit, and notice that it is another server.
--- why:     a script whose first write takes something away may go on at the limit; renewals,
---          settles and recovery must. A server process that has not written here before may have
---          older data than the last one: tokens then go on from the time of day, which is above
---          all that were ever given. Nobody is expired for one lease of its own, and nothing is
---          claimed for the longest lease of the workers that are known: a job that is ready in the
---          older data may run in a session that has not noticed yet, and by then that session has
---          stopped it. Permits and once-keys run no jobs, and their leases do not count.
+-- why:     a script whose first write takes something away may go on at the limit; renewals, settles and
+--          recovery must. A server process that has not written here before may have older data than the
+--          last one: tokens then go on from the time of day, which is above all that were ever given. No
+--          session is expired for one lease of its own, and nothing is claimed for the longest lease of the
+--          known workers: a job that is ready in the older data may run in a session that has not noticed
+--          yet, and by then that session has stopped it. Permits and once-keys run no jobs, and their
+--          leases do not count.
 
 local base = tonumber(meta[3] or 0)
 local moved_at = tonumber(meta[4] or 0)
 local quiet = tonumber(meta[5] or 0)
 redis.call('DEL', P .. 'scratch')
 
--- Go on above every token that may have been given, quietly at first.
+-- Go on above every token that may have been given, and claim nothing at first.
 local function take_over()
     base = math.max(now, base + 1000000)
     moved_at = now_lease
@@ -41,9 +41,9 @@ local function is_quiet(lease)
     return moved_at > 0 and now_lease < moved_at + math.max(quiet, lease)
 end
 
--- A session that is forgotten, wholly or in part, shows that the data are older than they were, though
--- the server process is the same: it may have copied them from a replica. (With a clock of a test's
--- own a session may be made up, and nothing is forgotten.)
+-- A session that is forgotten, wholly or in part, shows that the data are older than they were, though the server
+-- process is the same: it may have copied them from a replica. (With the clock of a test a session may be made
+-- up, and nothing is forgotten.)
 local function admit_older_data()
     if not given[1] and not is_quiet(0) then take_over() end
 end

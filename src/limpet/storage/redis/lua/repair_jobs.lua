@@ -1,9 +1,10 @@
--- mend_jobs: put jobs where their rows say that they are, for some of them.
--- purpose: the row is what holds; a place in a collection that is lacking or wrong is written anew. A
---          blocked job that waits for nothing becomes scheduled, so that promote lets it become
---          ready as any other. Nothing goes into or out of a final state, and nothing is removed.
--- params:  cursor of the scan, how many to look at.
--- returns: {0, next cursor, list of rule and how often it was mended}.
+-- repair_jobs: put jobs where their rows say that they are, for some of them.
+-- purpose: the row decides; a place in a collection that is missing or wrong is written anew. A blocked job
+--          without a reason becomes scheduled, so that promote makes it ready as any other. No job enters or
+--          leaves a final state, and nothing is removed.
+-- params:  given[4] cursor of the scan
+--          given[5] how many jobs to look at
+-- returns: {0, next cursor, list of {rule, how often it was repaired, example}}
 -- include: frame
 -- include: unclosed
 -- include: row
@@ -23,7 +24,7 @@ local function put(rule, key, right, member)
     wrong(rule, member)
 end
 
--- What it waits for, as far as that is known: the reason, and where it waits.
+-- Where a blocked job waits: collection, score and member.
 local function place_of_reason(r, reason)
     local key = string.match(reason, '^key:(.*)$')
     if key then return 'waits/' .. key, sort_key(r), place_of(r) end
@@ -60,7 +61,7 @@ local function mend_blocked(r)
     to_scheduled(r)
 end
 
--- A turn is a flag of the row; `turns` is counted anew by mend_store.
+-- A turn is a flag of the row; `turns` is counted anew by repair_store.
 local function mend_turn(r)
     local before = r.flags
     if flagged(r.flags, KEYED) and not extra_of(r).key then r.flags = r.flags - KEYED end
@@ -119,7 +120,7 @@ for at = 1, #answer[2], 2 do
         mend_relaunch(r)
     end
 end
-local told = found_wrong()
-for _, each in ipairs(told) do totals['*/mend:' .. each[1]] = each[2] end
+local repaired = found_wrong()
+for _, rule in ipairs(repaired) do totals['*/mend:' .. rule[1]] = rule[2] end
 finish()
-return {0, answer[1], told}
+return {0, answer[1], repaired}

@@ -1,9 +1,9 @@
-"""Puts right what can be told from the jobs themselves; each rule in a step of its own."""
+"""Corrects what follows from the jobs themselves; each rule in a step of its own."""
 
 from collections.abc import Callable
 
 from limpet.storage.assets import script
-from limpet.storage.contract.answers import Mended
+from limpet.storage.contract.answers import Repaired
 from limpet.storage.contract.store import ANY_QUEUE
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.invariants import HOLDINGS, invariants, wrong_holdings
@@ -13,15 +13,15 @@ from limpet.storage.sqlite.transaction import PACKAGE, Transaction
 _GAUGES = "gauges_are_right"
 
 
-def mend(db: Database) -> tuple[Mended, ...]:
-    """Mend what does not hold; see `AdminVerbs.mend`."""
-    broken = {each.invariant for each in db.read(invariants)}
-    # Last, because what is mended before may move jobs from state to state.
+def repair_store(db: Database) -> tuple[Repaired, ...]:
+    """Repair what does not hold; see `AdminVerbs.repair_store`."""
+    broken = {finding.invariant for finding in db.read(invariants)}
+    # The gauges last, because the other repairs may move jobs from state to state.
     rules = sorted(broken, key=lambda rule: rule == _GAUGES)
     if rules and _GAUGES not in broken:
         rules.append(_GAUGES)
-    told = ((rule, db.write(_step(rule))) for rule in rules)
-    return tuple(Mended(rule, count) for rule, count in told if count and rule in broken)
+    repaired = ((rule, db.write(_step(rule))) for rule in rules)
+    return tuple(Repaired(rule, count) for rule, count in repaired if count and rule in broken)
 
 
 def _step(rule: str) -> Callable[[Transaction], int]:
@@ -36,12 +36,14 @@ def _step(rule: str) -> Callable[[Transaction], int]:
 
 
 def _run(tx: Transaction, rule: str) -> int:
-    known = script(PACKAGE, "sql", "mend").statements
+    known = script(PACKAGE, "sql", "repair_store").statements
     steps = (name for name in known if name == rule or name.startswith(f"{rule}_"))
-    return sum(len(tx.run("mend", name, now=tx.now)) for name in steps)
+    return sum(len(tx.run("repair_store", name, now=tx.now)) for name in steps)
 
 
 def _holdings(tx: Transaction) -> int:
     wrong = wrong_holdings(tx)
-    tx.many("mend", HOLDINGS, [(session, real.count, real.total) for session, _, real in wrong])
+    tx.many(
+        "repair_store", HOLDINGS, [(session, real.count, real.total) for session, _, real in wrong]
+    )
     return len(wrong)

@@ -1,4 +1,4 @@
-"""Before something is done to many jobs a person is asked; after it, the person is told."""
+"""Changes of many jobs: ask the person for consent before, report the result after."""
 
 import sys
 from collections.abc import Callable
@@ -7,17 +7,19 @@ from typing import Annotated
 
 import typer
 
-from limpet.cli.output import note, say, say_json
+from limpet.cli.output import note, print_json, print_line
 from limpet.cli.progress import ProgressLine
 from limpet.domain.errors import InvalidOption
-from limpet.ops.bulk import BulkAnswer, Tally, Tell
+from limpet.ops.bulk import BulkAnswer, OnProgress, Tally
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """The options of whatever is done to many jobs."""
+    """The options of every command that changes many jobs."""
 
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="say how many, and do nothing")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="count the jobs, change nothing")] = (
+        False
+    )
     yes: Annotated[bool, typer.Option("--yes", help="do it without asking")] = False
 
 
@@ -25,11 +27,11 @@ def carry_out(
     consent: Consent,
     what: str,
     done: str,
-    do: Callable[[bool, Tell], BulkAnswer],
+    do: Callable[[bool, OnProgress], BulkAnswer],
     *,
     json: bool,
 ) -> int:
-    """Look, ask, do, report; `what` and `done` are words such as "retry" and "retried"."""
+    """Count, ask, do, report; `what` and `done` are words such as "retry" and "retried"."""
     if consent.dry_run:
         return _report(f"would be {done}", _do(do, True), json)
     expected = 0
@@ -39,14 +41,16 @@ def carry_out(
         if not expected:
             return _report(f"would be {done}", would, json)
         if not _agreed(what, would, json):
-            say("nothing was done")
+            print_line("nothing was done")
             return 1
     return _report(done, _do(do, False, expected), json)
 
 
-def _do(do: Callable[[bool, Tell], BulkAnswer], dry_run: bool, expected: int = 0) -> BulkAnswer:
+def _do(
+    do: Callable[[bool, OnProgress], BulkAnswer], dry_run: bool, expected: int = 0
+) -> BulkAnswer:
     with ProgressLine() as progress:
-        return do(dry_run, _tell(progress, expected))
+        return do(dry_run, _tally_printer(progress, expected))
 
 
 def _agreed(what: str, would: BulkAnswer, json: bool) -> bool:
@@ -61,16 +65,16 @@ def _agreed(what: str, would: BulkAnswer, json: bool) -> bool:
 
 def _report(done: str, answer: BulkAnswer, json: bool) -> int:
     if json:
-        say_json(answer)
+        print_json(answer)
         return 1 if answer.refused else 0
     if not answer.matched:
-        say("no job matches")
+        print_line("no job matches")
         return 0
-    say(", ".join(_parts(done, answer)))
+    print_line(", ".join(_parts(done, answer)))
     for job in answer.refusals:
-        say(f"  {job.id}  {job.why}")
+        print_line(f"  {job.id}  {job.why}")
     if (more := answer.refused - len(answer.refusals)) > 0:
-        say(f"  … and {more} more")
+        print_line(f"  … and {more} more")
     return 1 if answer.refused else 0
 
 
@@ -89,11 +93,11 @@ def _jobs(count: int, kind: str = "") -> str:
     return f"{count:,} {kind}{'job' if count == 1 else 'jobs'}"
 
 
-def _tell(progress: ProgressLine, expected: int) -> Tell:
-    def tell(tally: Tally) -> None:
+def _tally_printer(progress: ProgressLine, expected: int) -> OnProgress:
+    def update(tally: Tally) -> None:
         total = 0 if tally.dry_run else expected
         of = f" of {total:,}" if total else ""
         word = "looked at" if tally.dry_run else "done"
-        progress.tell(f"{tally.matched:,}{of} jobs {word}", tally.matched, total)
+        progress.update(f"{tally.matched:,}{of} jobs {word}", tally.matched, total)
 
-    return tell
+    return update

@@ -1,7 +1,7 @@
--- furniture: what the store has beside jobs, on its way to another store or from one.
--- purpose: read it, forget it, set what is not set by the verbs.
+-- moved_settings: the settings of the store, on their way to another store or from one.
+-- purpose: read them, remove them, set those that no verb sets.
 -- params:  by name.
--- returns: queues and keys: what is said of each, in the order of the pieces in storage/furniture.py.
+-- returns: queues, keys: the settings of each, in the order of the fields in records/store_settings.py.
 
 -- statement: queues
 SELECT name, declared, adjusted, held_until, given_until, draining FROM limpet_queue

@@ -1,9 +1,10 @@
--- mend: put right what can be told from the jobs themselves.
--- purpose: each statement mends one rule of invariants.sql, where it is broken, and changes nothing where
+-- repair_store: repair what can be derived from the jobs themselves.
+-- purpose: each statement repairs one rule of invariants.sql, where it is broken, and changes nothing where
 --          it holds; a name that ends in a number is a further step of the same rule. No job is
 --          removed, and none goes into or out of a final state.
--- params:  none; alone: the name of the lock; total: rule and count.
--- returns: one row for each thing that was mended; in a first step, for what it locks, none.
+-- params:  none, but for: alone: lock: the name of the lock.
+--          total: rule, count.
+-- returns: one row for each thing that was repaired; in a first step, for what it locks, none.
 
 -- statement: alone
 SELECT pg_advisory_xact_lock(hashtextextended(%(lock)s, 0))
@@ -18,7 +19,7 @@ WHERE sort_key <> ready_at - priority * 60000000::bigint
 RETURNING id
 
 -- statement: place_in_line_2
--- What waits for its key has its place there too, and is left.
+-- Left out: jobs that wait for their key have their place in `what` too.
 UPDATE limpet.parked SET sort_key = ready_at - priority * 60000000::bigint
 WHERE sort_key <> ready_at - priority * 60000000::bigint AND reason IS DISTINCT FROM 'key'
 RETURNING id
@@ -45,7 +46,7 @@ WHERE state = 'blocked' AND pending > 0
 RETURNING id
 
 -- statement: blocked_has_reason_3
--- Scheduled, because promote lets it become ready as any other: with a turn of its key.
+-- To scheduled, because promote then makes the job ready as any other: with a turn of its key.
 UPDATE limpet.parked SET state = 'scheduled', reason = NULL, what = NULL, since = NULL
 WHERE state = 'blocked' AND (reason IS NULL OR what IS NULL OR since IS NULL)
 RETURNING id
@@ -81,7 +82,7 @@ WHERE j.id = b.id AND b.turn AND (b.state <> 'scheduled' OR j.key IS NULL)
 RETURNING b.id
 
 -- statement: turn_is_given
--- Promote reads the note, and gives what there is.
+-- Promote reads the note, and gives the free turns.
 INSERT INTO limpet.note (kind, what)
 SELECT 'key', split_part(b.what, E'\x1e', 1) FROM limpet.parked b
 LEFT JOIN limpet.key k ON k.name = split_part(b.what, E'\x1e', 1)
@@ -92,7 +93,7 @@ GROUP BY 2
 RETURNING what
 
 -- statement: turns_are_counted
--- Nobody takes or gives back a turn while its key is locked; counted in the next step.
+-- No turn is taken or given back while its key is locked; the next step counts.
 SELECT NULL FROM limpet.v1_keys(ARRAY(
     SELECT k.name FROM limpet.key k
     UNION
@@ -113,13 +114,13 @@ WHERE r.name = k.name AND k.held <> r.there
 RETURNING k.name
 
 -- statement: turns_are_counted_3
--- Where there are fewer than was thought, promote gives the others.
+-- Where fewer turns are taken than was counted, promote gives the others.
 INSERT INTO limpet.note (kind, what)
 SELECT DISTINCT 'key', split_part(b.what, E'\x1e', 1) FROM limpet.parked b
 WHERE b.state = 'blocked' AND b.reason = 'key'
 
 -- statement: holdings
--- Nobody claims or settles for a session while its row is locked; counted in the next step.
+-- No session claims or settles while its row is locked; the next step counts.
 SELECT NULL FROM limpet.hold ORDER BY session FOR UPDATE
 
 -- statement: holdings_2

@@ -1,10 +1,9 @@
--- mend_store: count anew what is counted, and list anew what is listed.
--- purpose: counts of jobs, turns of keys, digests of sessions, the dead that wait for recovery, lines,
---          permits.
---          Rows and what sessions hold are what holds. Of a store of very many jobs only what does not
---          need all of them.
--- params:  most rows to look at.
--- returns: {0, list of rule and how often it was mended}.
+-- repair_store: count anew what is counted, and list anew what is listed.
+-- purpose: counts of jobs, turns of keys, digests of sessions, dead sessions that wait for recovery, lines,
+--          permits. Rows and what sessions hold decide. In a store of very many jobs only what does not need
+--          all of them is repaired.
+-- params:  given[4] most rows to look at
+-- returns: {0, list of {rule, how often it was repaired, example}}
 -- include: frame
 -- include: unclosed
 -- include: row
@@ -44,7 +43,7 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
     end
 end
 
--- A hash of counts as it is to be; what is no longer counted becomes `none`, or goes.
+-- Set a hash of counts to `right`; a field that is no longer counted becomes `none`, or is removed without it.
 local function count_anew(rule, hash, right, none)
     local kept = redis.call('HGETALL', P .. hash)
     for at = 1, #kept, 2 do
@@ -87,8 +86,8 @@ if redis.call('HLEN', P .. 'row') <= given[4] then
     for key in pairs(names) do
         local k, right = key_of(key), turns[key] or 0
         if k.count ~= right or (waiting[key] and not k.lined) then
-            k.count, k.lined, k.said = right, k.lined or waiting[key], k.said or waiting[key]
-            -- Those that wait may have what is free, and promote gives it.
+            k.count, k.lined, k.own_rules = right, k.lined or waiting[key], k.own_rules or waiting[key]
+            -- A turn may be free for the jobs that wait: promote gives it.
             if waiting[key] then redis.call('ZADD', P .. 'key_due', whole(now), key) end
             wrong('turns_are_counted', key)
         end
@@ -111,7 +110,7 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'ticks', 0, -1)) do
     end
 end
 
--- A permit of who is there stays; the others go, and there is room again.
+-- A permit whose holder is there stays; the others are removed, and there is room again.
 local has_room = false
 for _, text in ipairs(redis.call('ZRANGE', P .. 'permits', 0, -1)) do
     local p = permits.read(text)
@@ -140,7 +139,9 @@ for at = 1, #by_holder, 2 do
     end
 end
 
-local told = found_wrong()
-for _, each in ipairs(told) do redis.call('HINCRBY', P .. 'total', '*/mend:' .. each[1], each[2]) end
+local repaired = found_wrong()
+for _, rule in ipairs(repaired) do
+    redis.call('HINCRBY', P .. 'total', '*/mend:' .. rule[1], rule[2])
+end
 if has_room then redis.pcall('PUBLISH', P .. 'ready', 'ready') end
-return {0, told}
+return {0, repaired}

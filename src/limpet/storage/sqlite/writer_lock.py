@@ -1,15 +1,15 @@
-"""Fair turns among the processes that write to one file, renewals first.
+"""A fair lock among the processes that write to one file, with priority for renewals.
 
-SQLite's own waiting is a sleep and a dice: with four writers one waited almost three seconds, and
-a renewal that waits like that is a lost lease. Here a writer goes through three locks:
+SQLite's own waiting sleeps for random times: with four writers, one waited almost three seconds,
+and a renewal that waits so long loses its lease. Here a writer goes through three file locks:
 
     next ──► urgent ──► turn
 
-An ordinary writer takes `next`, then `urgent`, then `turn`, letting each go when it has the one
-after. So at any time one writes, one is certain to be the following one, and one ordinary
-writer waits behind it; whoever has just written starts again at the back. A renewal skips `next`
-and so competes with at most one ordinary writer, however many there are. The kernel frees the
-locks of a process that dies.
+An ordinary writer takes `next`, then `urgent`, then `turn`, and releases each when it has the one
+after. So at any time one process writes, one is certain to be the next, and one ordinary writer
+waits behind that one; a process that has just written starts again at the back. A renewal skips
+`next`, so it competes with at most one ordinary writer, however many there are. The kernel frees
+the locks of a process that dies.
 """
 
 import fcntl
@@ -18,14 +18,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from limpet.domain.errors import StoreUnavailable
-from limpet.storage.sqlite.failures import said_of_system, why_not
+from limpet.storage.sqlite.failures import store_error_of_os, why_not
 from limpet.storage.sqlite.rights import make_folder, open_beside
 
 _NEXT, _URGENT, _TURN = "next", "urgent", "turn"
 
 
-class Turns:
-    """The turns at one database file."""
+class WriterLock:
+    """The writer lock of one database file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -33,13 +33,13 @@ class Turns:
 
     @contextmanager
     def take(self, *, urgent: bool) -> Iterator[None]:
-        """Hold the turn; blocks until it is free."""
+        """Hold the lock; blocks until it is free."""
         with self._steps(urgent, fcntl.LOCK_EX):
             yield
 
     @contextmanager
     def take_if_free(self, *, urgent: bool) -> Iterator[bool]:
-        """Hold the turn if nobody has it or stands in line for it; tells whether that is so."""
+        """Hold the lock if nobody has it or waits for it; yields whether it is held."""
         with ExitStack() as held:
             try:
                 held.enter_context(self._steps(urgent, fcntl.LOCK_EX | fcntl.LOCK_NB))
@@ -76,10 +76,10 @@ class Turns:
                 self._files[name] = open_beside(self._path, name, os.O_RDWR)
         except OSError as error:
             self.close()
-            raise said_of_system(error, self._path) from error
+            raise store_error_of_os(error, self._path) from error
 
     def close(self) -> None:
-        """Close the files; in a forked child this leaves the parent's locks to the parent."""
+        """Close the files. In a forked child this leaves the parent's locks as they are."""
         files, self._files = self._files, {}
         for descriptor in files.values():
             os.close(descriptor)

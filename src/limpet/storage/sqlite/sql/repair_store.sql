@@ -1,9 +1,10 @@
--- mend: put right what can be told from the jobs themselves.
--- purpose: each statement mends one rule of invariants.sql, where it is broken, and changes nothing where
---          it holds; a name that ends in a number is a further step of the same rule. No job is
+-- repair_store: correct what follows from the jobs themselves.
+-- purpose: each statement repairs one rule of invariants.sql where it is broken, and changes nothing
+--          where it holds; a name that ends in a number is a further step of the same rule. No job is
 --          removed, and none goes into or out of a final state.
--- params:  :now; holdings: session, how many it holds, the total of their digest.
--- returns: one row for each thing that was mended.
+-- params:  :now.
+--          holdings: session, the number of its jobs, the total of their digest.
+-- returns: one row for each repair.
 
 -- statement: place_in_line
 UPDATE limpet_job SET sort_key = ready_at - priority * 60000000
@@ -29,7 +30,7 @@ WHERE NOT EXISTS (SELECT 1 FROM limpet_job j WHERE j.n = limpet_blocked.n AND j.
 RETURNING n
 
 -- statement: blocked_has_reason_2
--- Scheduled, because `promote` lets it become ready as any other: with a turn of its key.
+-- Scheduled, because `promote` lets it become ready like any other: with a turn of its key.
 UPDATE limpet_job SET state = 'scheduled'
 WHERE state = 'blocked' AND turn <> 2 AND pending = 0
   AND NOT EXISTS (SELECT 1 FROM limpet_blocked b WHERE b.n = limpet_job.n)
@@ -49,7 +50,7 @@ WHERE key IS NOT NULL AND state = 'ready' AND turn <> 1
 RETURNING id
 
 -- statement: turn_is_used
--- Whoever waits for what they give back is served by `promote`.
+-- `promote` gives the turns that these jobs give back to the jobs that wait.
 INSERT INTO limpet_key (key, next_at)
 SELECT DISTINCT key, :now FROM limpet_job
 WHERE key IS NOT NULL AND turn = 1 AND state NOT IN ('ready', 'running', 'scheduled')

@@ -1,4 +1,4 @@
-"""Sessions, events and lines of a job's log, from what the scripts tell of them."""
+"""Sessions, events and lines of a job's log, from what the scripts return."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -15,8 +15,8 @@ from limpet.storage.sql.rows import lease_of, lock_in, schedules_in
 
 
 def session_of(id_: bytes, fields: Sequence[bytes], now_lease: int) -> Session:
-    """A session from the fields of its hash; one that cannot be read says as little as can be, but
-    that it is there.
+    """A session from the fields of its hash; a field that cannot be read has its default and is
+    listed as unreadable.
     """
     name = word(id_)
     kept = dict(zip(fields[::2], map(word, fields[1::2]), strict=True))
@@ -27,12 +27,12 @@ def session_of(id_: bytes, fields: Sequence[bytes], now_lease: int) -> Session:
         text = kept.get(field.encode())
         return or_else("session", name, field, _number, text, otherwise, faults)
 
-    said = kept.get(b"state", ""), kept.get(b"kind", "")
-    state = or_else("session", name, "state", SessionState, said[0], SessionState.LIVE, faults)
+    state_, kind = kept.get(b"state", ""), kept.get(b"kind", "")
+    state = or_else("session", name, "state", SessionState, state_, SessionState.LIVE, faults)
     moment = number("moment")
     return Session(
         id=name,
-        kind=or_else("session", name, "kind", SessionKind, said[1], SessionKind.WORKER, faults),
+        kind=or_else("session", name, "kind", SessionKind, kind, SessionKind.WORKER, faults),
         name=kept.get(b"name", ""),
         host=kept.get(b"host", ""),
         pid=number("pid"),
@@ -67,7 +67,7 @@ def event_of(job: str, entry: bytes) -> Event:
 
 
 def _event(job: str, entry: Any) -> Event:
-    # What is not set is false.
+    # A field that is not set is false.
     at, event, session, token, cause, claimed_at = msgspec.convert(entry[:6], _Event)
     return Event(
         int(at),

@@ -1,4 +1,4 @@
-"""What a store has beside jobs, as it is carried: read from the scripts, written by them."""
+"""The settings of a store as a move carries them: read from the scripts, written by them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,15 +13,15 @@ from limpet.storage.records.store_settings import (
     read,
 )
 from limpet.storage.records.unreadable import readable
-from limpet.storage.redis.limits import breaker_of, key_text, rules_of, said
+from limpet.storage.redis.limits import breaker_of, key_text, rules_of, rules_text
 from limpet.storage.redis.link import as_text, packed
 from limpet.storage.redis.rows import pairs_of
 from limpet.storage.redis.schedule import kept_of, schedules_of
 
-Furniture = tuple[tuple[str, str, str], ...]
+Settings = tuple[tuple[str, str, str], ...]
 
 
-def furniture_of(kept: Sequence[Any]) -> Furniture:
+def settings_of(kept: Sequence[Any]) -> Settings:
     """All pieces, sorted; `kept` is what the script `manifest` lists after the jobs."""
     declared, adjusted, holds, given, draining, keys, breakers, states, schedules = kept
     paced = _times(given)
@@ -36,8 +36,8 @@ def furniture_of(kept: Sequence[Any]) -> Furniture:
         piece = KeyPiece(limit.limit, limit.rate, paced.get(f"key:{name}", 0))
         pieces.append(("key", name, piece.text()))
     state_of = dict(pairs_of(states))
-    told = [(name.encode(), rules, state_of.get(name)) for name, rules in pairs_of(breakers)]
-    for breaker in readable(told, lambda each: breaker_of(*each)):
+    kept_ = [(name.encode(), rules, state_of.get(name)) for name, rules in pairs_of(breakers)]
+    for breaker in readable(kept_, lambda parts: breaker_of(*parts)):
         pieces.append(("breaker", breaker.rules.name, BreakerPiece.of(breaker).text()))
     for schedule in schedules_of(schedules):
         pieces.append(("schedule", schedule.id, SchedulePiece.of(schedule).text()))
@@ -51,14 +51,14 @@ def _queues(
     paced: dict[str, int],
     draining: Iterable[bytes],
 ) -> Iterable[tuple[str, QueuePiece]]:
-    said_, set_, held = dict(pairs_of(declared)), dict(pairs_of(adjusted)), _times(holds)
+    declared_, set_, held = dict(pairs_of(declared)), dict(pairs_of(adjusted)), _times(holds)
     drained = {name.decode() for name in draining}
     of_queues = {name.removeprefix("queue:") for name in paced if name.startswith("queue:")}
-    for name in said_.keys() | set_.keys() | held.keys() | drained | of_queues:
+    for name in declared_.keys() | set_.keys() | held.keys() | drained | of_queues:
         yield (
             name,
             QueuePiece(
-                rules_of(name, said_.get(name), "declared rules"),
+                rules_of(name, declared_.get(name), "declared rules"),
                 rules_of(name, set_.get(name), "adjusted rules"),
                 held.get(name, 0),
                 paced.get(f"queue:{name}", 0),
@@ -71,19 +71,19 @@ def _times(scored: Sequence[bytes]) -> dict[str, int]:
     return {name: int(float(at)) for name, at in pairs_of(scored)}
 
 
-def writes_of(furniture: Furniture) -> list[tuple[str, str, list[Any]]]:
+def writes_of(settings: Settings) -> list[tuple[str, str, list[Any]]]:
     """The commands, keys and words that write the pieces anew."""
     words: dict[tuple[str, str], list[Any]] = {}
 
     def put(command: str, key: str, *some: Any) -> None:
         words.setdefault((command, key), []).extend(some)
 
-    for kind, name, text in furniture:
+    for kind, name, text in settings:
         if kind == "queue":
             queue = read(QueuePiece, text)
             for key, rules in (("declared", queue.declared), ("adjusted", queue.adjusted)):
                 if rules != NO_QUEUE_RULES:
-                    put("HSET", key, name, said(rules))
+                    put("HSET", key, name, rules_text(rules))
             if queue.held_until:
                 put("ZADD", "holds", str(queue.held_until), name)
             if queue.given_until:
@@ -103,13 +103,13 @@ def writes_of(furniture: Furniture) -> list[tuple[str, str, list[Any]]]:
             if breaker.state != "closed":
                 put("SADD", "tripped", name)
     written = [(command, key, some) for (command, key), some in words.items()]
-    return written + _writes_of_schedules(furniture)
+    return written + _writes_of_schedules(settings)
 
 
-def _writes_of_schedules(furniture: Furniture) -> list[tuple[str, str, list[Any]]]:
+def _writes_of_schedules(settings: Settings) -> list[tuple[str, str, list[Any]]]:
     kept: list[Any] = []
     ticks: list[Any] = []
-    for kind, name, text in furniture:
+    for kind, name, text in settings:
         if kind == "schedule":
             schedule = read(SchedulePiece, text)
             kept += (name, as_text(packed(kept_of(schedule, name))))

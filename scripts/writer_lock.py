@@ -1,7 +1,7 @@
 """Four processes claim, settle and enqueue on one SQLite file while each renews every 100 ms.
 
-Run by hand: `python scripts/turns.py --seconds 20`. With `--bypass` the processes leave their turns
-to SQLite's own busy handler, which shows what the turns are for.
+Run by hand: `python scripts/writer_lock.py --seconds 20`. With `--bypass` the processes wait by
+SQLite's own busy handler instead of the writer lock, which shows why there is one.
 """
 
 import argparse
@@ -75,7 +75,7 @@ class Result:
     def renewals(self) -> int:
         return sum(len(share.waits) for share in self.shares)
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """The figures as one sentence."""
         return (
             f"{sum(self.jobs)} jobs in {self.seconds:.0f} s, shares {self.jobs} (ratio "
@@ -114,7 +114,7 @@ def run(
 def work(url: str, share_file: str, seconds: float, barrier: Barrier, bypass: bool) -> None:
     """One process: claims, settles and enqueues until the time is up, and tells what it did."""
     if bypass:
-        bypass_turns()
+        bypass_writer_lock()
     share = Share()
     with contextlib.closing(SqliteStore(url)) as store:
         store.info()
@@ -199,20 +199,20 @@ def _judge(store: SqliteStore, shares: list[Share]) -> Iterator[str]:
     yield from (str(broken) for broken in store.invariants())
 
 
-def bypass_turns() -> None:
-    """In this process, wait for the write lock with SQLite's busy handler instead of a turn."""
+def bypass_writer_lock() -> None:
+    """In this process, wait for SQLite's write lock with its busy handler, not the writer lock."""
     from limpet.storage.sqlite.database import Database
-    from limpet.storage.sqlite.turns import Turns
+    from limpet.storage.sqlite.writer_lock import WriterLock
 
     @contextlib.contextmanager
-    def at_once(_self: Turns, *, urgent: bool) -> Iterator[None]:
+    def at_once(_self: WriterLock, *, urgent: bool) -> Iterator[None]:
         yield
 
     def begin(_self: Database, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(30_000)
         connection.execute("BEGIN IMMEDIATE")
 
-    setattr(Turns, "take", at_once)  # noqa: B010
+    setattr(WriterLock, "take", at_once)  # noqa: B010
     setattr(Database, "_begin", begin)  # noqa: B010
 
 
@@ -224,7 +224,7 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = run(Path(folder), given.seconds, bypass=given.bypass, processes=given.processes)
-    print(result.said())
+    print(result.summary())
     for trouble in result.troubles[:10]:
         print(trouble)
     good = (

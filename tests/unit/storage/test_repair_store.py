@@ -1,4 +1,4 @@
-"""What is broken and can be told from the jobs is mended, and no job goes."""
+"""What is broken and can be derived from the jobs is repaired, and no job goes."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -78,26 +78,26 @@ def corrupt_postgres(url: str, rule: str) -> None:
         raw.execute((HERE / "corruptions_postgres" / f"{rule}.sql").read_bytes())
 
 
-def assert_mended(store: Store, rule: str, corrupt: Callable[[], None]) -> None:
+def assert_repaired(store: Store, rule: str, corrupt: Callable[[], None]) -> None:
     before = {job.id for job in store.jobs(JobFilter(), limit=1000).jobs}
     corrupt()
     assert rule in {each.invariant for each in store.invariants()}
-    mended = {each.invariant: each.count for each in store.mend()}
-    assert mended[rule] >= 1
+    repaired = {each.invariant: each.count for each in store.repair_store()}
+    assert repaired[rule] >= 1
     store.promote()
     assert store.invariants() == ()
-    assert store.mend() == ()
+    assert store.repair_store() == ()
     assert {job.id for job in store.jobs(JobFilter(), limit=1000).jobs} == before
     counted = {each.move: each.count for each in store.totals() if each.queue == "*"}
-    assert counted[f"mend:{rule}"] == mended[rule]
+    assert counted[f"mend:{rule}"] == repaired[rule]
 
 
 @pytest.mark.parametrize("rule", OF_SQLITE)
-def test_sqlite_mends_what_jobs_tell(tmp_path: Path, rule: str) -> None:
+def test_sqlite_repairs_what_the_jobs_show(tmp_path: Path, rule: str) -> None:
     path = tmp_path / "jobs.db"
     with closing(open_store(f"sqlite:///{path}")) as store:
         furnish(store)
-        assert_mended(store, rule, lambda: corrupt_sqlite(path, rule))
+        assert_repaired(store, rule, lambda: corrupt_sqlite(path, rule))
 
 
 @pytest.fixture
@@ -106,15 +106,15 @@ def redis_url(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("rule", OF_REDIS)
-def test_redis_mends_what_jobs_tell(redis_url: str, rule: str) -> None:
+def test_redis_repairs_what_the_jobs_show(redis_url: str, rule: str) -> None:
     with closing(open_store(redis_url)) as store:
         furnish(store)
-        assert_mended(store, rule, lambda: corrupt_redis(redis_url, rule))
+        assert_repaired(store, rule, lambda: corrupt_redis(redis_url, rule))
 
 
 @pytest.mark.parametrize("rule", OF_POSTGRES)
-def test_postgres_mends_what_jobs_tell(tmp_path: Path, rule: str) -> None:
+def test_postgres_repairs_what_the_jobs_show(tmp_path: Path, rule: str) -> None:
     url = EVERY_BACKEND["postgres"](tmp_path)
     with closing(open_store(url)) as store:
         furnish(store)
-        assert_mended(store, rule, lambda: corrupt_postgres(url, rule))
+        assert_repaired(store, rule, lambda: corrupt_postgres(url, rule))

@@ -1,4 +1,4 @@
-"""What the store has beside jobs, on its way to another store or from one."""
+"""The settings of the store, on their way to another store or from one."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,11 @@ Piece = tuple[str, str, str]
 
 
 def pieces(tx: Transaction) -> tuple[Piece, ...]:
-    """All of it that says something, as a manifest tells it."""
+    """All settings that differ from the defaults, as a manifest lists them."""
     found: list[Piece] = [("breaker", name, body) for name, body in tx.run("breakers", "all")]
-    found += [("queue", row[0], _queue(row).text()) for row in tx.run("furniture", "queues")]
-    found += [("key", row[0], _key(row).text()) for row in tx.run("furniture", "keys")]
-    found += schedules.furniture(tx)
+    found += [("queue", row[0], _queue(row).text()) for row in tx.run("moved_settings", "queues")]
+    found += [("key", row[0], _key(row).text()) for row in tx.run("moved_settings", "keys")]
+    found += schedules.settings(tx)
     return tuple(sorted(piece for piece in found if piece[2] != "{}"))
 
 
@@ -34,7 +34,7 @@ def _key(row: Row) -> KeyPiece:
 
 
 def place(tx: Transaction, found: Sequence[Piece]) -> None:
-    """Set what a manifest tells, instead of what there is."""
+    """Replace the settings by those of a manifest."""
     forget(tx)
     tx.many("schedule", "adopt", schedules.rows(found))
     for kind, name, text in found:
@@ -48,14 +48,14 @@ def place(tx: Transaction, found: Sequence[Piece]) -> None:
             key = read(KeyPiece, text)
             rate = to_json(key.rate) if key.rate else None
             tx.run("keys", "limit", key=name, most=key.limit, rate=rate)
-            tx.run("furniture", "given", key=name, given_until=key.given_until)
+            tx.run("moved_settings", "given", key=name, given_until=key.given_until)
         elif kind == "breaker":
             write(tx, read(BreakerPiece, text).breaker(name))
 
 
 def forget(tx: Transaction) -> None:
-    """Forget all of it, but for who waits for a key."""
-    tx.run("furniture", "forget_queues")
-    tx.run("furniture", "forget_breakers")
-    tx.run("furniture", "forget_keys")
+    """Remove all settings; the lines of jobs that wait for keys stay."""
+    tx.run("moved_settings", "forget_queues")
+    tx.run("moved_settings", "forget_breakers")
+    tx.run("moved_settings", "forget_keys")
     tx.run("schedule", "remove_all")

@@ -1,10 +1,12 @@
--- room: what is asked before jobs are written into queues with a cap.
--- purpose: which jobs are there, and how long the queues are.
--- params:  columns of ids and of queues.
--- returns: one row: the jobs that are there, as JSON of ids and states, and how many jobs wait in each
---          queue, with those of committed flows, as JSON of names and numbers.
+-- queue_lengths: read before jobs are written into queues with a cap.
+-- purpose: find which jobs exist, and how many wait in the queues.
+-- params:  p_ids, p_queues: columns of ids and of queues.
+-- returns: one row.
+--          known: the jobs that exist, as JSON of ids and states.
+--          waiting: how many jobs wait in each queue, with those of committed flows, as JSON of names and
+--          numbers.
 
-CREATE OR REPLACE FUNCTION limpet.v1_room(
+CREATE OR REPLACE FUNCTION limpet.v1_queue_lengths(
     p_ids text, p_queues text, OUT known json, OUT waiting json)
 LANGUAGE sql VOLATILE AS $$
     SELECT (SELECT json_object_agg(p.id, p.state) FROM limpet.placed p
