@@ -4,6 +4,7 @@ python limpet_jobs.py COMMAND WORD    hands in jobs; the commands are in feeding
 
 BENCH_STORE is the store's URL; BENCH_KIND is `async` or `sync`, the kind of the tasks. BENCH_KEYS:
 `own` gives every job of a bulk a key of its own, a number shares so many keys among them.
+BENCH_QUEUES: the jobs of a bulk go to these queues in turn, separated by commas.
 """
 
 import os
@@ -64,7 +65,12 @@ def main() -> None:
         [noop.using(key=f"key:{number}") for number in range(int(keys))] if keys.isdigit() else ()
     )
 
+    queues = os.environ.get("BENCH_QUEUES", "")
+    in_queues = [noop.using(queue=queue) for queue in queues.split(",") if queue]
+
     def task_for(number: int) -> Any:
+        if in_queues:
+            return in_queues[number % len(in_queues)]
         if keys == "own":
             return noop.using(key=f"key:{number}")
         return shared[number % len(shared)] if shared else noop

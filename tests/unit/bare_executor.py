@@ -62,7 +62,7 @@ class Bare:
             SessionScope(plan, SESSION, page, line, self.ledger),
             {"task": TaskFacts("task", False, False, False)},
             self.executors,
-            Placement(self.executors, plan, 1_000),
+            Placement(self.executors, plan, 1_000, self.ledger),
             Demand(),
             requests,
         )

@@ -249,6 +249,7 @@ class Claimer:
         if not self._claiming:
             return None
         pools = []
+        gate = self._gate()
         for kind, digest in self._digests.items():
             used, free, takes_ahead = self._placement.free_places(kind)
             rate = self._demand.throughput[kind]
@@ -258,14 +259,18 @@ class Claimer:
             # Do not claim one by one while much is under way: a batch costs hardly more than one.
             if total <= 0 or (total < ahead // 4 and used > 0):
                 continue
-            slots = self._slots(max(0, free), total)
+            slots = self._slots(max(0, free), total, weighed=gate is not None)
             if slots:
                 suspects = self._placement.suspect_places() if kind == LOOP else max(0, free)
                 pools.append(Pool(digest, slots, total, suspects))
-        return Want(tuple(pools), self._gate()) if pools else None
+        return Want(tuple(pools), gate) if pools else None
 
-    def _slots(self, free: int, total: int) -> Mapping[str, int]:
-        """Queue → how many jobs to claim; of a queue with a limit none is claimed ahead."""
+    def _slots(self, free: int, total: int, *, weighed: bool) -> Mapping[str, int]:
+        """Queue → how many jobs to claim.
+
+        None is claimed ahead of a queue with limits in the cluster. Of a queue with a limit in this
+        worker none is claimed ahead on a host with a gate, where a job that waits has a permit.
+        """
         if not self._plan.settings.queues:
             bounded = dict.fromkeys(self._bounded, free) if free < total else {}
             return {ANY_QUEUE: total, **bounded}
@@ -273,7 +278,9 @@ class Claimer:
         for queue, limit in self._plan.settings.queues.items():
             most = free if queue in self._bounded else total
             if limit is not None:
-                most = min(free, limit - self._ledger.per_queue[queue])
+                ahead = queue not in self._bounded and not weighed
+                wanted = self._placement.queues.wanted(queue, limit, ahead=ahead)
+                most = min(total if ahead else free, wanted)
             if most > 0:
                 slots[queue] = most
         return slots

@@ -84,12 +84,26 @@ class Dispatcher:
                 continue
             if hold.is_limited:
                 self._limits.watch(hold)
-            kind = LANE if facts.in_lane else LOOP
-            if hold.claimed.suspect and kind == LOOP:
-                self._placement.give_alone(hold)
-            else:
-                self._placement.waiting[kind].append(hold)
+            if not self._placement.queues.enter(hold):
+                self._place(hold)
+        self._fill_free_places()
         self._placement.place()
+
+    def _place(self, hold: Hold) -> None:
+        kind = LANE if self._tasks[hold.claimed.task].in_lane else LOOP
+        if hold.claimed.suspect and kind == LOOP:
+            self._placement.give_alone(hold)
+        else:
+            self._placement.waiting[kind].append(hold)
+
+    def _fill_free_places(self) -> None:
+        """Start the jobs that waited for a place of their queue and have one now."""
+        started = False
+        for hold in self._placement.queues.started():
+            self._place(hold)
+            started = True
+        if started:
+            self._placement.place()
 
     # -- frames
 
@@ -211,6 +225,7 @@ class Dispatcher:
         if not count:
             return
         executor.jobs += count
+        self._fill_free_places()
         self._suspicion.worked(executor)
         self._demand.finished(executor.pool, count)
         most = self._plan.settings.max_jobs
@@ -297,6 +312,10 @@ class Dispatcher:
                 self._blame.look(executor, moment)
         for kind in (LOOP, LANE):
             self._look_for_waiting(kind, moment)
+        self._fill_free_places()
+        self._hand_back(
+            list(self._placement.queues.overdue()), "the jobs of its queue before it go on"
+        )
         self._limits.tick()
         return fresh
 
@@ -361,6 +380,7 @@ class Dispatcher:
         why = "the worker was asked to stop"
         for executor in self._executors.by_number.values():
             self._hand_back(executor.take_back(), why)
+        self._hand_back(list(self._placement.queues.empty()), why)
         for waiting in self._placement.waiting.values():
             self._hand_back(waiting, why)
             waiting.clear()
@@ -388,11 +408,14 @@ class Dispatcher:
             return
         if executor is not None:
             self._placement.waiting[executor.pool].extend(executor.take_back())
+        waits = self._placement.queues.remove(hold)
         for waiting in self._placement.waiting.values():
             if hold in waiting:
                 waiting.remove(hold)
-                self._limits.forget(hold)
-                self._ledger.settle(hold, Cancel(hold.lease))
+                waits = True
+        if waits:
+            self._limits.forget(hold)
+            self._ledger.settle(hold, Cancel(hold.lease))
         self._placement.place()
         self._demand.wake()
 

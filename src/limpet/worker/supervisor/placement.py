@@ -9,7 +9,8 @@ from typing import NamedTuple
 from limpet import log
 from limpet.worker.supervisor.executor_link import Executor
 from limpet.worker.supervisor.executors import Executors
-from limpet.worker.supervisor.ledger import Hold
+from limpet.worker.supervisor.ledger import Hold, Ledger
+from limpet.worker.supervisor.queue_places import QueuePlaces
 from limpet.worker.wire.frames import LANE, LOOP
 from limpet.worker.wire.plan import Plan
 
@@ -36,13 +37,14 @@ class FreePlaces(NamedTuple):
 class Placement:
     """The jobs that wait for an executor, and how many executors may run."""
 
-    def __init__(self, executors: Executors, plan: Plan, files: int) -> None:
+    def __init__(self, executors: Executors, plan: Plan, files: int, ledger: Ledger) -> None:
         """`files`: how many files the supervisor may have open."""
         self._executors = executors
         self.wanted_lanes = _lanes_of(plan)
         lanes = min(self.wanted_lanes, max(1, (files - _OTHER_FILES) // _FILES_EACH))
         self.most = {LOOP: plan.settings.async_jobs, LANE: lanes}
         self.waiting: dict[str, deque[Hold]] = {LOOP: deque(), LANE: deque()}
+        self.queues = QueuePlaces(plan.settings.queues, ledger)
         self.may_start = True  # executors can be started just now
         self._pause_seconds = _FIRST_PAUSE_SECONDS
 
@@ -137,7 +139,7 @@ class Placement:
             for executor in self._executors.of_kind(LANE)
             if executor.for_suspect and executor.holds
         )
-        return max(0, _SUSPECT_LANES - busy)
+        return max(0, _SUSPECT_LANES - busy - self.queues.waiting_suspects)
 
     def _startable(self, lanes: list[Executor]) -> int:
         alive = sum(1 for executor in lanes if executor.is_alive)

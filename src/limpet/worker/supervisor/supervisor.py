@@ -167,7 +167,7 @@ class Supervisor:
         executors, parts = self._executors, self._parts
         tasks = {facts.name: facts for facts in catalog.tasks}
         self._services = Services(scope, parts)
-        self._placement = Placement(executors, self._plan, files)
+        self._placement = Placement(executors, self._plan, files, scope.ledger)
         lanes, wanted = self._placement.most[LANE], self._placement.wanted_lanes
         if lanes < wanted:
             log.emit("few_files", lanes=lanes, wanted=wanted, files=files, session=self._session)

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from limpet.domain.worker_settings import WorkerSettings
+from limpet.worker.supervisor.ledger import Ledger
 from limpet.worker.supervisor.placement import Placement
 from limpet.worker.wire.frames import LANE, LOOP
 from limpet.worker.wire.plan import Plan
@@ -22,7 +23,10 @@ def placement(*executors: Any, lanes: int = 2) -> Placement:
         of_kind=lambda kind: [each for each in executors if each.kind == kind],
     )
     return Placement(
-        stub, Plan("app:app", settings=WorkerSettings(lanes=lanes, async_jobs=10)), files=1_000
+        stub,
+        Plan("app:app", settings=WorkerSettings(lanes=lanes, async_jobs=10)),
+        files=1_000,
+        ledger=Ledger(),
     )
 
 
