@@ -58,7 +58,7 @@ class Tree(Limpet):
 
     @contextmanager
     def counting(self, place: Place) -> Iterator[Callable[[], int]]:
-        # Not asked: the store may be of an older schema than the code of this process can read.
+        # Not options: the store may be of an older schema than the code of this process can read.
         yield lambda: 0
 
 
@@ -166,17 +166,17 @@ def main() -> int:
     parser.add_argument("--pick-ups", type=int, default=40, help="of the async workers; 0 for none")
     parser.add_argument("--only", default="", help="only rows whose name has this in it")
     parser.add_argument("--keys", action="store_true", help="also jobs with keys")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     processes.leave_in_order()
     figures = Figures()
-    with checked_out(asked.revision) as other:
-        rows = contenders(other, asked.revision, asked.only, keys=asked.keys)
-        for figures.run in range(asked.runs):
+    with checked_out(options.revision) as other:
+        rows = contenders(other, options.revision, options.only, keys=options.keys)
+        for figures.run in range(options.runs):
             for tree, base in rows:
                 pair = [tree, base] if tree.name.endswith("this tree") else [tree]
                 for each in pair if figures.run % 2 else pair[::-1]:
-                    pick_ups = asked.pick_ups if each.kind == "async" else 0
-                    measure(each, asked.jobs, pick_ups, figures)
+                    pick_ups = options.pick_ups if each.kind == "async" else 0
+                    measure(each, options.jobs, pick_ups, figures)
     print("\n".join(report(figures, rows)))
     for what in figures.troubles:
         print(what)

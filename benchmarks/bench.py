@@ -52,7 +52,7 @@ CHECKED = [
 
 
 def main() -> int:
-    chosen = scale.asked(__doc__)
+    chosen = scale.from_command_line(__doc__)
     processes.leave_in_order()
     for engine in (SQLITE, REDIS, POSTGRES):
         print(engine.missing() or f"{engine.version()}: {engine.program() or 'a file'}", flush=True)
@@ -142,8 +142,8 @@ def settings() -> list[str]:
 def _node() -> str:
     if bullmq_missing():
         return "(not there)"
-    said = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True)
-    return said.stdout.strip().removeprefix("v")
+    printed = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True)
+    return printed.stdout.strip().removeprefix("v")
 
 
 if __name__ == "__main__":

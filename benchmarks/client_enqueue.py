@@ -37,7 +37,7 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
 
 def measure_enqueue(contender: Contender, scale: Scale, figures: Figures) -> None:
     rates, others = processes.quietest(
-        lambda: enqueue(contender, scale), scale.tries, scale.patience_seconds
+        lambda: enqueue(contender, scale), scale.tries, scale.quiet_timeout_seconds
     )
     for what, rate in rates.items():
         figures.add(contender.name, what, rate)
@@ -83,13 +83,13 @@ def report(figures: Figures) -> list[str]:
 
 
 def _goals(figures: Figures, limpet: Contender) -> str:
-    said = []
+    goals = []
     for what, peer, times in GOALS[limpet.engine.name]:
         by = ratios(figures.of(limpet.name, what), figures.of(peer.name, what))
         way = what.partition(",")[0]
         good = reached(at_least(by, times))
-        said.append(f"{way} ≥ {times:g} times {peer.system}: {spread(by)}, {good}")
-    return "; ".join(said)
+        goals.append(f"{way} ≥ {times:g} times {peer.system}: {spread(by)}, {good}")
+    return "; ".join(goals)
 
 
 PART = Part("enqueue", measures, report)

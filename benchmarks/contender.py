@@ -16,7 +16,7 @@ from typing import Self
 import processes
 import tally
 from engines import Engine
-from peers.asked import STORE
+from peers.environment import STORE
 
 HERE = Path(__file__).parent
 
@@ -73,8 +73,8 @@ class Place:
 
     def must_run(self, worker: "subprocess.Popen[bytes]") -> None:
         if worker.poll() is not None:
-            said = self.last_words(worker)
-            raise Trouble(f"the worker ended with {worker.poll()}: {said}")
+            printed = self.last_words(worker)
+            raise Trouble(f"the worker ended with {worker.poll()}: {printed}")
 
     def last_words(self, process: "subprocess.Popen[bytes]") -> str:
         text = (self.folder / f"log-{self.started.index(process)}").read_text(errors="replace")

@@ -107,8 +107,8 @@ class Redis(Engine):
         return None
 
     def version(self) -> str:
-        said = subprocess.run([_redis(), "--version"], capture_output=True, text=True, check=True)
-        number = said.stdout.partition("v=")[2].split()[0]
+        printed = subprocess.run([_redis(), "--version"], capture_output=True, text=True, check=True)
+        number = printed.stdout.partition("v=")[2].split()[0]
         how = f"`appendfsync {self.appendfsync}`" if self.appendfsync else "no persistence"
         return f"Redis {number}, {how}"
 
@@ -165,7 +165,7 @@ class Postgres(Engine):
         return None
 
     def version(self) -> str:
-        said = subprocess.run(
+        printed = subprocess.run(
             [self.program(), "--version"], capture_output=True, text=True, check=True
         )
         how = ", ".join(f"`{name} {value}`" for name, value in DURABLE.items())

@@ -37,7 +37,7 @@ RESULTS = HERE / "results"
 LIMIT = 2_000_000_000
 MEGABYTES, CPU_SECONDS = 500, 2.0
 WORKERS, LANES = 4, 2
-PATIENCE_SECONDS = 300.0
+TIMEOUT_SECONDS = 300.0
 SAMPLE_SECONDS = 0.05
 # What a program beside the late ones holds.
 BESIDE_MEGABYTES = 400
@@ -127,7 +127,7 @@ def measure(task: str, jobs: int) -> Run:
             watch = _Watch(group, began)
             try:
                 _hand_in(url, task, jobs)
-                _wait(lambda: _over(store) == jobs, PATIENCE_SECONDS, "the jobs did not end")
+                _wait(lambda: _over(store) == jobs, TIMEOUT_SECONDS, "the jobs did not end")
                 run.seconds = time.monotonic() - began
             finally:
                 run.memory = watch.stop()
@@ -225,13 +225,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=8)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     processes.leave_in_order()
     runs = []
     try:
-        for _ in range(asked.runs):
+        for _ in range(options.runs):
             for task in WAYS:
-                runs.append(measure(task, asked.jobs))
+                runs.append(measure(task, options.jobs))
                 done = runs[-1]
                 print(
                     f"{task}: {done.seconds:.1f} s, {done.attempts} attempts, {done.failed} failed",
@@ -243,7 +243,7 @@ def main() -> int:
     lines = [
         "# Heavy jobs under a limit of memory",
         "",
-        f"Written by `python benchmarks/gate.py`, {asked.runs} runs of each, in turn. {asked.jobs} "
+        f"Written by `python benchmarks/gate.py`, {options.runs} runs of each, in turn. {options.jobs} "
         f"jobs of {MEGABYTES} MB and {CPU_SECONDS:g} s of a core each; {WORKERS} workers with "
         f"{LANES} lanes each in one control group of {LIMIT / 1e9:g} GB, on {os.cpu_count()} "
         f"cores; SQLite. Python {platform.python_version()}, Linux {platform.release()}.",

@@ -116,7 +116,7 @@ class Others:
         return max(0.0, others / (time.monotonic() - began))
 
 
-def quietest(take: Callable[[], T], tries: int, patience_seconds: float) -> tuple[T, float]:
+def quietest(take: Callable[[], T], tries: int, quiet_timeout_seconds: float) -> tuple[T, float]:
     """What `take` answered while others used least of the machine, and how many cores that was.
 
     A busy minute spoils a figure, so it is taken again, a few times at most. Which one counts is
@@ -124,7 +124,7 @@ def quietest(take: Callable[[], T], tries: int, patience_seconds: float) -> tupl
     """
     taken: list[tuple[T, float]] = []
     while True:
-        wait_for_quiet(patience_seconds)
+        wait_for_quiet(quiet_timeout_seconds)
         others = Others()
         figure = take()
         taken.append((figure, others.cores()))

@@ -75,7 +75,7 @@ class Watch:
         used = self._server.info("cpu")
         return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
 
-    def told(self, what: str, jobs: int) -> float:
+    def print_row(self, what: str, jobs: int) -> float:
         wall, own = time.perf_counter() - self._wall, time.process_time() - self._own
         server = self._server_seconds() - self._cpu
         costs = f"{server * 1e6 / jobs:.2f} | {own * 1e6 / jobs:.2f}"
@@ -96,7 +96,7 @@ def drain(store: RedisStore, server: "redis.Redis", what: str, batch: int, jobs:
     settled = 0
     while holder.held:
         settled += holder.exchange(batch)
-    watch.told(what, settled)
+    watch.print_row(what, settled)
 
 
 def claim_time(store: RedisStore) -> float:
@@ -145,7 +145,7 @@ def main() -> None:
         watch = Watch(server)
         for chunk in chunks:
             store.enqueue(chunk)
-        watch.told("bulk enqueue, 1,000 at once", jobs)
+        watch.print_row("bulk enqueue, 1,000 at once", jobs)
         server.flushdb()
         for batch in (100, 300, 500):
             drain(store, server, f"exchange, batch {batch}", batch, jobs)
@@ -160,7 +160,7 @@ def main() -> None:
             watch = Watch(server)
             for _ in range(500):
                 store.renew(holder.session)
-            watch.told(f"renewals with {held:,} jobs held", 500)
+            watch.print_row(f"renewals with {held:,} jobs held", 500)
         server.flushdb()
         print("\n| exchange of 100 | µs |\n|---|---:|")
         fill(store, 10_000)

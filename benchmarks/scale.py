@@ -13,7 +13,7 @@ class Scale:
     `single_jobs`: handed in one by one, and by callers that come together. `pick_ups`: jobs that an
     idle worker is given in one run. `kills`: for each cause of a recovery, on each store;
     `peer_kills`: of a peer that was set to recover soon. `recovery_seconds`: the longest wait for
-    one. `deep`: jobs that wait, and as many that are finished. `patience_seconds`, `tries`: how
+    one. `deep`: jobs that wait, and as many that are finished. `quiet_timeout_seconds`, `tries`: how
     long to wait for a quiet machine before a figure, and how often to take it where the machine did
     not stay quiet. `only`: those whose name has this in it.
     """
@@ -29,7 +29,7 @@ class Scale:
     deep: int
     seconds: float
     idle_seconds: float
-    patience_seconds: float
+    quiet_timeout_seconds: float
     tries: int
     only: str = ""
 
@@ -46,7 +46,7 @@ FULL = Scale(
     deep=1_000_000,
     seconds=2,
     idle_seconds=5,
-    patience_seconds=20,
+    quiet_timeout_seconds=20,
     tries=3,
 )
 QUICK = Scale(
@@ -61,14 +61,14 @@ QUICK = Scale(
     deep=5_000,
     seconds=0.2,
     idle_seconds=1,
-    patience_seconds=0,
+    quiet_timeout_seconds=0,
     tries=1,
 )
 
 
-def asked(said: str | None) -> Scale:
+def from_command_line(description: str | None) -> Scale:
     """What the command line asks for."""
-    parser = argparse.ArgumentParser(description=said)
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="a smoke run; writes nothing")
     parser.add_argument("--only", default="", help="only rows whose name has this in it")
     given = parser.parse_args()

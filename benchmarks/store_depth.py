@@ -90,8 +90,8 @@ def report(figures: Figures) -> list[str]:
             cells += [figures.cell(each.name, what) for what in (shallow(batch), deep(batch))]
             cells.append(spread(slower))
             good.append(reached(at_most(slower, GOAL_TIMES)))
-        said = "; ".join(f"batch {batch}: {one}" for batch, one in zip(BATCHES, good, strict=True))
-        rows.append([f"Limpet on {each.engine.name}", *cells, f"≤ {GOAL_TIMES} times: {said}"])
+        goal = "; ".join(f"batch {batch}: {one}" for batch, one in zip(BATCHES, good, strict=True))
+        rows.append([f"Limpet on {each.engine.name}", *cells, f"≤ {GOAL_TIMES} times: {goal}"])
     head = [what for batch in BATCHES for what in (shallow(batch), deep(batch), times(batch))]
     return [
         "## Claim at a depth",

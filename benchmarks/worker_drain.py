@@ -47,7 +47,7 @@ def size(contender: Contender, scale: Scale) -> int:
 
 def measure_drain(contender: Contender, scale: Scale, figures: Figures) -> None:
     rates, others = processes.quietest(
-        lambda: drain(contender, size(contender, scale)), scale.tries, scale.patience_seconds
+        lambda: drain(contender, size(contender, scale)), scale.tries, scale.quiet_timeout_seconds
     )
     for what, rate in rates.items():
         figures.add(contender.name, what, rate)
@@ -121,11 +121,11 @@ def report(figures: Figures) -> list[str]:
 
 def _goals(figures: Figures, limpet: Contender) -> str:
     rate = figures.of(limpet.name, RATE)
-    said = []
+    goals = []
     for whom, peers, times in GOALS[limpet.engine.name]:
         by = ratios(rate, best(figures.of(each.name, RATE) for each in peers))
-        said.append(f"≥ {times:g} times {whom}: {spread(by)}, {reached(at_least(by, times))}")
-    return "; ".join(said)
+        goals.append(f"≥ {times:g} times {whom}: {spread(by)}, {reached(at_least(by, times))}")
+    return "; ".join(goals)
 
 
 PART = Part("drain", measures, report)

@@ -201,19 +201,20 @@ def _judge(store: SqliteStore, shares: list[Share]) -> Iterator[str]:
 
 def bypass_writer_lock() -> None:
     """In this process, wait for SQLite's write lock with its busy handler, not the writer lock."""
-    from limpet.storage.sqlite.database import Database
+    from limpet.storage.sqlite import database
     from limpet.storage.sqlite.writer_lock import WriterLock
 
     @contextlib.contextmanager
-    def at_once(_self: WriterLock, *, urgent: bool) -> Iterator[None]:
-        yield
+    def at_once(_self: WriterLock, *, urgent: bool) -> Iterator[bool]:
+        yield True
 
-    def begin(_self: Database, connection: apsw.Connection) -> None:
+    def begin(connection: apsw.Connection) -> None:
         connection.set_busy_timeout(30_000)
         connection.execute("BEGIN IMMEDIATE")
 
-    setattr(WriterLock, "take", at_once)  # noqa: B010
-    setattr(Database, "_begin", begin)  # noqa: B010
+    for name in ("take", "take_if_free"):
+        setattr(WriterLock, name, at_once)
+    setattr(database, "begin", begin)  # noqa: B010
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ import pacing
 import psycopg
 from contender import Contender, Place
 from engines import Engine
-from peers import asked
+from peers import environment
 from peers.installed import bullmq_missing, python_missing, venv
 
 HERE = Path(__file__).parent
@@ -67,7 +67,7 @@ class Peer(Contender):
 
     def environment(self) -> dict[str, str]:
         return {
-            asked.SETTING: self.setting,
+            environment.SETTING: self.setting,
             "BENCH_LEAST_PAUSE": str(pacing.LEAST_PAUSE_SECONDS),
             "BENCH_MOST_PAUSE": str(pacing.MOST_PAUSE_SECONDS),
             "NODE_ENV": "production",
@@ -88,7 +88,7 @@ class Peer(Contender):
             yield left
 
     def set_to(self, setting: str) -> Self:
-        """The same with another setting of `asked`."""
+        """The same with another setting of `environment`."""
         other = self.on(self.engine)
         other.setting = setting
         other._work = self._plain

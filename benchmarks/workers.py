@@ -20,7 +20,7 @@ from limpet.domain.job import Job
 from limpet.domain.session import SessionState
 from limpet.storage.registry import open_store
 
-PATIENCE_SECONDS = 40
+TIMEOUT_SECONDS = 40
 AGAIN = {EventName.ORPHANED, EventName.RECOVERED, EventName.RELEASED}
 
 
@@ -34,7 +34,7 @@ class Held:
     executor: int
 
 
-class Crew:
+class Workers:
     """Starts workers, finds out who runs a job, and sees it start again."""
 
     def __init__(self, limpet: Limpet, place: Place) -> None:
@@ -94,7 +94,7 @@ class Crew:
         return self._starts(held.key)[1]
 
     def finished(self, held: Held) -> Job:
-        held.job.result(timeout=PATIENCE_SECONDS)
+        held.job.result(timeout=TIMEOUT_SECONDS)
         return held.job.refresh().details
 
     def ready_again(self, held: Held) -> float:
@@ -121,12 +121,12 @@ class Crew:
         otherwise: str,
         worker: "subprocess.Popen[bytes] | None" = None,
     ) -> None:
-        give_up = time.monotonic() + PATIENCE_SECONDS
+        give_up = time.monotonic() + TIMEOUT_SECONDS
         while not done():
             if worker is not None:
                 self._place.must_run(worker)
             if time.monotonic() > give_up:
-                raise Trouble(f"{otherwise} within {PATIENCE_SECONDS} s.")
+                raise Trouble(f"{otherwise} within {TIMEOUT_SECONDS} s.")
             # Seldom enough not to take the processor from those that are waited for.
             time.sleep(0.02)
 
