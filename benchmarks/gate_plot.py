@@ -9,7 +9,7 @@ MEMORY, JOBS, LIMIT, INK, PAPER = "#0b7285", "#e8590c", "#c92a2a", "#212529", "#
 
 
 class Drawable(Protocol):
-    """What is drawn of a run."""
+    """The figures of a run that are drawn."""
 
     seconds: float
     jobs: int

@@ -13,7 +13,7 @@ Measures = Sequence[tuple[Contender, Callable[[], None]]]
 
 @dataclass(frozen=True)
 class Part:
-    """`measures`: what one run takes, in offset. `report`: the lines of its table."""
+    """`measures`: the figures of one run, in their order. `report`: the lines of the table."""
 
     name: str
     measures: Callable[[scale.Scale, Figures], Measures]
@@ -21,7 +21,7 @@ class Part:
 
 
 def take(part: Part, chosen: scale.Scale, figures: Figures) -> None:
-    """One run of everything in it; each run begins at another place of the order."""
+    """Take every figure of a part once; each run begins at another place of the order."""
     measures = [row for row in part.measures(chosen, figures) if chosen.only in row[0].name]
     offset = figures.run % max(len(measures), 1)
     for contender, measure in [*measures[offset:], *measures[:offset]]:
@@ -45,5 +45,5 @@ def run_alone(part: Part, description: str | None) -> None:
 
 
 def _chosen_rows(lines: list[str], only: str) -> list[str]:
-    """Without the rows that nobody asked for."""
+    """The lines without rows that were not measured, because they were not chosen."""
     return [line for line in lines if NOT_MEASURED not in line or only in line]

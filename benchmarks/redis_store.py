@@ -2,8 +2,8 @@
 
     python benchmarks/redis_store.py [--kind redis|valkey|system] [--url URL] [--jobs N] [--quick]
 
-It starts a server of its own unless it is given a URL, and prints a table. For each figure it also
-tells the time that the server and this process spent on a job: where the time goes.
+Without a URL it starts a server of its own. It prints a table; each figure has the time that the
+server and this process spent on a job.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def new_jobs(count: int) -> list[NewJob]:
 
 
 class Holder:
-    """A session that settles what it holds and claims anew."""
+    """A session that settles the jobs that it holds and claims new ones."""
 
     def __init__(self, store: RedisStore, others: int = 0) -> None:
         self.store = store
@@ -53,7 +53,7 @@ class Holder:
         self._tasks = store.register(new).tasks
 
     def exchange(self, batch: int) -> int:
-        """Settle all that is held, claim a batch; the answer is how many were settled."""
+        """Settle all held jobs and claim a batch; returns how many were settled."""
         self.seq += 1
         done = [Complete(job.lease) for job in self.held]
         want = Want((Pool(self._tasks, {ANY_QUEUE: batch}, batch),)) if batch else None
@@ -100,7 +100,7 @@ def drain(store: RedisStore, server: "redis.Redis", what: str, batch: int, jobs:
 
 
 def claim_time(store: RedisStore) -> float:
-    """The least microseconds that an exchange of 100 took, of 50."""
+    """The microseconds of the fastest of 50 exchanges of 100 jobs."""
     holder = Holder(store)
     took = []
     for _ in range(50):

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import processes
 from contender import Contender
-from workers import Workers, Held
 from figures import NOT_MEASURED, Figures, reached, table
 from limpet_contender import Limpet
 from lineup import ENGINES
 from part import Part, run_alone
 from scale import Scale
+from workers import Held, Workers
 
 LEASE_SECONDS, DRAIN_SECONDS = 10, 2
 OPTIONS = ("--lease", f"{LEASE_SECONDS}s", "--drain", f"{DRAIN_SECONDS}s", "--lanes", "2")
@@ -27,7 +27,7 @@ LOAD = "load average"
 
 @dataclass(frozen=True)
 class Cause:
-    """What is done to a worker, and how long the design lets its job wait.
+    """A way to lose a worker, and how long the design lets its job wait.
 
     `neighbour`: a second worker on the same host, because the first does not come back.
     """
@@ -85,7 +85,7 @@ CAUSES = [
 
 
 def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[], None]]]:
-    """Each cause in turn; the kills of one cause are its runs."""
+    """One cause after the other; the kills of a cause are its runs."""
 
     def measure(limpet: Limpet, cause: Cause) -> Callable[[], None]:
         return lambda: recover(limpet, cause, scale.kills, scale.quiet_timeout_seconds / 4, figures)
@@ -105,7 +105,7 @@ def recover(
             processes.wait_for_quiet(quiet_timeout_seconds)
             workers.fill_up(2 if cause.neighbour else 1)
             held = workers.hold(cause.kinds[number % len(cause.kinds)])
-            # Anywhere between two renewals.
+            # The kill comes at a random moment between two renewals.
             time.sleep(draw.uniform(0.1, 1.5))
             wall = time.time()
             at = cause.kill(held)

@@ -1,4 +1,4 @@
-"""Limpet workers on one store, of which some are lost on purpose."""
+"""Limpet workers on one store; some are lost on purpose."""
 
 import subprocess
 import time
@@ -26,7 +26,7 @@ AGAIN = {EventName.ORPHANED, EventName.RECOVERED, EventName.RELEASED}
 
 @dataclass(frozen=True)
 class Held:
-    """A job that runs until its holder is lost, who holds it, and in which process."""
+    """A job that runs until its holder is lost; the worker and the executor that hold it."""
 
     key: str
     job: JobHandle[Any]
@@ -35,7 +35,7 @@ class Held:
 
 
 class Workers:
-    """Starts workers, finds out who runs a job, and sees it start again."""
+    """Starts workers, finds the process that runs a job, and waits for the job's next start."""
 
     def __init__(self, limpet: Limpet, place: Place) -> None:
         self._limpet = limpet
@@ -59,8 +59,8 @@ class Workers:
         self._store.close()
 
     def fill_up(self, workers: int) -> None:
-        """Have that many workers, all of them ready."""
-        # One that was told to end may still be at it; it takes no job any more.
+        """Start workers until `workers` of them are ready."""
+        # A worker that got a signal may still be ending; it claims no more jobs.
         self._workers = {
             name: worker
             for name, worker in self._workers.items()
@@ -127,10 +127,10 @@ class Workers:
                 self._place.must_run(worker)
             if time.monotonic() > give_up:
                 raise Trouble(f"{otherwise} within {TIMEOUT_SECONDS} s.")
-            # Seldom enough not to take the processor from those that are waited for.
+            # The pause leaves the processor to the processes that this waits for.
             time.sleep(0.02)
 
 
 def _can_run(guardian: int) -> bool:
-    # Either will do: one that was lost is started again only when there is work for it.
+    # One executor of either kind is enough: a lost one is started again only when it has work.
     return any(processes.named(guardian, name) for name in ("limpet-loop", "limpet-lane"))

@@ -54,7 +54,9 @@ async def main() -> None:
 
     # A finished job is deleted at once, which is faster than keeping it.
     keep: dict[str, Any] = {"ttl": -1}
-    again: dict[str, Any] = {"heartbeat": 4, "retries": 5, "timeout": 120} if environment.tight else {}
+    again: dict[str, Any] = (
+        {"heartbeat": 4, "retries": 5, "timeout": 120} if environment.tight else {}
+    )
 
     # It has no bulk call; it lets 20 of these be under way at a time.
     async def many(jobs: Sequence[Payload]) -> None:
