@@ -4,20 +4,20 @@
 # `make PYTHON=python3.13 test` works in an environment of that Python's own.
 PYTHON ?= python3
 ifeq ($(origin PYTHON),file)
-# Nobody asked for a Python: the one of .venv is the one, if there is one.
+# Without PYTHON=…, use the Python of .venv, if there is one.
 PYTHON := $(if $(wildcard .venv/bin/python),.venv/bin/python,$(PYTHON))
 endif
-# One that is not on the PATH, or is there as a shim that is not in use, may be under pyenv.
+# A Python that is not on the PATH, or is an unused shim there, may be under pyenv.
 override PYTHON := $(or $(shell $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/null || \
   ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/*/bin/$(PYTHON) 2>/dev/null | sort -V | tail -1),$(PYTHON))
-# One that is missing or too old has no environment; `install` says why.
+# A Python that is missing or too old has no environment; `install` names the reason.
 VENV := $(or $(shell $(PYTHON) scripts/environment.py 2>/dev/null),.venv-none)
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := src tests scripts benchmarks
 
-# Where the environment forbids it, each process of each worker that the tests start, and there are
-# hundreds of them, would compile all of Limpet anew.
+# Where the environment forbids bytecode, each of the hundreds of processes that the tests start would
+# compile all of Limpet anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -28,7 +28,7 @@ help: ## Show this list
 
 install: $(STAMP) ## Make .venv with Limpet and everything needed to work on it
 
-# Re-made only when what it depends on changes, so that later runs work offline.
+# Made again only when its prerequisites change, so that later runs work offline.
 $(STAMP): pyproject.toml
 	@$(PYTHON) scripts/environment.py >/dev/null
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,15 +1,15 @@
-"""How fast this tree is beside another revision of it: one worker each, in turn.
+"""How fast this tree is beside another revision of it: one worker of each, one after the other.
 
     python benchmarks/against.py REVISION [--runs 20] [--jobs 80000] [--only Redis] [--keys]
 
 The revision is checked out into a folder of its own and run with this tree's environment and this
-folder's scripts. Each run drains an empty store of each kind once by either tree, with async and
-with sync tasks, and hands single jobs to an idle worker of either; with `--keys` also jobs of this
-tree with a key on each: as many keys as jobs, and a hundred. What counts is the median of the
-ratios, each taken within one run.
+folder's scripts. In each run, each tree drains a new store of each kind once, with async and with
+sync tasks, and an idle worker of each tree gets single jobs. With `--keys` this tree also runs jobs
+with keys: as many keys as jobs, and a hundred keys. The result is the median of the ratios, each
+taken within one run.
 
-Processor time of a job is that of the worker's tree and the server, as the scheduler counts it in
-nanoseconds, from the first tenth of the jobs to the last: to start costs as much as thousands of
+The processor time of a job is that of the worker's tree and the server, as the scheduler counts it
+in nanoseconds, from the first tenth of the jobs to the last: a start costs as much as thousands of
 jobs, and has a column of its own.
 """
 
@@ -39,7 +39,7 @@ CPU = "µs of processor a job"
 START = "ms of processor to start"
 PICK_UP = worker_pickup.P50
 FEW_JOBS = 100
-# To start costs much the same each time.
+# Few starts are enough, because they all cost about the same.
 STARTS = 5
 
 
@@ -58,19 +58,19 @@ class Tree(Limpet):
 
     @contextmanager
     def counting(self, place: Place) -> Iterator[Callable[[], int]]:
-        # Not asked: the store may be of an older schema than the code of this process can read.
+        # Not counted: the store may have an older schema than the code of this process can read.
         yield lambda: 0
 
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[Path]:
-    """The revision in a folder of its own, for as long as it is needed."""
+    """Check the revision out into a folder of its own; remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="limpet-against-") as folder:
         git = ["git", "-C", str(HERE), "worktree"]
         subprocess.run([*git, "add", "--detach", "--quiet", folder, revision], check=True)
         try:
             for tree in (folder, HERE.parent):
-                # Else every process would compile it anew where the environment keeps no bytecode.
+                # Otherwise every process compiles it anew where the environment keeps no bytecode.
                 subprocess.run(
                     [sys.executable, "-m", "compileall", "-q", f"{tree}/src"], check=True
                 )
@@ -112,7 +112,7 @@ def drain(tree: Tree, jobs: int) -> Drain:
         last = wait_for(jobs, 0.05)
         spent = processes.scheduled_seconds() - started
     rate = jobs / (last.last - last.first) * 1e9
-    # Where there are few, all may have run before the first look.
+    # Few jobs may all have run before the first look.
     return Drain(rate, started - idle, spent / max(last.jobs - first.jobs, 1))
 
 
@@ -130,7 +130,7 @@ def measure(tree: Tree, jobs: int, pick_ups: int, figures: Figures) -> None:
 
 
 def report(figures: Figures, rows: list[tuple[Tree, Tree]]) -> list[str]:
-    """Each tree beside the one that it is compared with."""
+    """The table of the trees, each beside its base."""
     shown = []
     for tree, base in rows:
         cells = []
@@ -145,7 +145,7 @@ def report(figures: Figures, rows: list[tuple[Tree, Tree]]) -> list[str]:
 
 
 def contenders(source: Path, revision: str, only: str, *, keys: bool) -> list[tuple[Tree, Tree]]:
-    """Trees, each with the one that it is compared with."""
+    """The trees, each with its base."""
     rows = []
     for engine in (engines.SQLITE, engines.REDIS, engines.POSTGRES):
         for kind in ("async", "sync"):
@@ -166,17 +166,17 @@ def main() -> int:
     parser.add_argument("--pick-ups", type=int, default=40, help="of the async workers; 0 for none")
     parser.add_argument("--only", default="", help="only rows whose name has this in it")
     parser.add_argument("--keys", action="store_true", help="also jobs with keys")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     processes.leave_in_order()
     figures = Figures()
-    with checked_out(asked.revision) as other:
-        rows = contenders(other, asked.revision, asked.only, keys=asked.keys)
-        for figures.run in range(asked.runs):
+    with checked_out(options.revision) as other:
+        rows = contenders(other, options.revision, options.only, keys=options.keys)
+        for figures.run in range(options.runs):
             for tree, base in rows:
                 pair = [tree, base] if tree.name.endswith("this tree") else [tree]
-                for each in pair if figures.run % 2 else pair[::-1]:
-                    pick_ups = asked.pick_ups if each.kind == "async" else 0
-                    measure(each, asked.jobs, pick_ups, figures)
+                for contender in pair if figures.run % 2 else pair[::-1]:
+                    pick_ups = options.pick_ups if contender.kind == "async" else 0
+                    measure(contender, options.jobs, pick_ups, figures)
     print("\n".join(report(figures, rows)))
     for what in figures.troubles:
         print(what)

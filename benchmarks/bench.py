@@ -1,8 +1,8 @@
 """Measures Limpet on each store beside its peers; writes benchmarks/results/stores.md and a plot.
 
-Run by `make bench`; `--quick` is a smoke run that writes nothing, `--only NAME` takes only the rows
-that have that in their name, and writes nothing either. The method, the settings and what to make
-of the figures are in benchmarks/README.md.
+Run by `make bench`; `--quick` is a smoke run that writes nothing, `--only NAME` runs only the rows
+with that in their name, and writes nothing either. The method, the settings and the meaning of the
+figures are in benchmarks/README.md.
 """
 
 import os
@@ -43,7 +43,7 @@ PARTS = [
     store_snapshot.PART,
     store_renewal.PART,
 ]
-# Figures in which every peer must stand to the others as it is known to.
+# Figures in which the ratios between the peers must be near their known values.
 CHECKED = [
     (worker_drain.RATE, "drain"),
     (client_enqueue.BULK, "bulk"),
@@ -52,7 +52,7 @@ CHECKED = [
 
 
 def main() -> int:
-    chosen = scale.asked(__doc__)
+    chosen = scale.from_command_line(__doc__)
     processes.leave_in_order()
     for engine in (SQLITE, REDIS, POSTGRES):
         print(engine.missing() or f"{engine.version()}: {engine.program() or 'a file'}", flush=True)
@@ -97,7 +97,7 @@ def heading(chosen: scale.Scale, minutes: float) -> list[str]:
 
 
 def verdict(figures: Figures) -> list[str]:
-    """Whether the peers stand to each other as they are known to."""
+    """Whether the ratios between the peers are near their known values."""
     slow = [each for what, kind in CHECKED for each in expected.too_slow(figures, what, kind)]
     if not slow:
         return [
@@ -124,7 +124,7 @@ def body(figures: Figures) -> list[str]:
 
 
 def settings() -> list[str]:
-    """What the peers are, and how each is set."""
+    """The versions and the settings of the peers."""
     rows = []
     for peer in EVERY:
         known = node_pins() if peer.system == "BullMQ" else pins(peer.system)
@@ -142,8 +142,8 @@ def settings() -> list[str]:
 def _node() -> str:
     if bullmq_missing():
         return "(not there)"
-    said = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True)
-    return said.stdout.strip().removeprefix("v")
+    printed = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True)
+    return printed.stdout.strip().removeprefix("v")
 
 
 if __name__ == "__main__":

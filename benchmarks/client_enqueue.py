@@ -18,13 +18,13 @@ BULK, ONE, TOGETHER = "bulk, jobs/s", "one by one, jobs/s", f"{CALLERS} callers,
 OTHERS = "cores busy with other work, enqueue"
 WAYS = {BULK: "fill", ONE: "one", TOGETHER: "together"}
 NO_CALL = "no such call"
-# Engine → figure, whom to beat in it, by how many times.
+# Engine → figure, the peer to beat in it, and by how many times.
 GOALS: dict[str, list[tuple[str, Peer, float]]] = {
     "SQLite": [],
     "Redis": [(BULK, BULLMQ, 3), (ONE, BULLMQ, 1)],
     "PostgreSQL": [(BULK, PGQUEUER, 2)],
 }
-# The kind of a task makes no difference to who hands it in.
+# The kind of a task makes no difference to its enqueue.
 LIMPETS = [each for each in lineup.PLAIN if each.kind == "async"]
 
 
@@ -37,7 +37,7 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
 
 def measure_enqueue(contender: Contender, scale: Scale, figures: Figures) -> None:
     rates, others = processes.quietest(
-        lambda: enqueue(contender, scale), scale.tries, scale.patience_seconds
+        lambda: enqueue(contender, scale), scale.tries, scale.quiet_timeout_seconds
     )
     for what, rate in rates.items():
         figures.add(contender.name, what, rate)
@@ -45,7 +45,7 @@ def measure_enqueue(contender: Contender, scale: Scale, figures: Figures) -> Non
 
 
 def enqueue(contender: Contender, scale: Scale) -> dict[str, float]:
-    """Jobs a second, by way of handing in; nobody takes them out meanwhile."""
+    """Jobs a second, by way of enqueueing; no worker runs meanwhile."""
     known = expected.PEERS.get(contender.name)
     rates = {}
     with contender.place() as place:
@@ -83,13 +83,13 @@ def report(figures: Figures) -> list[str]:
 
 
 def _goals(figures: Figures, limpet: Contender) -> str:
-    said = []
+    goals = []
     for what, peer, times in GOALS[limpet.engine.name]:
         by = ratios(figures.of(limpet.name, what), figures.of(peer.name, what))
         way = what.partition(",")[0]
         good = reached(at_least(by, times))
-        said.append(f"{way} ≥ {times:g} times {peer.system}: {spread(by)}, {good}")
-    return "; ".join(said)
+        goals.append(f"{way} ≥ {times:g} times {peer.system}: {spread(by)}, {good}")
+    return "; ".join(goals)
 
 
 PART = Part("enqueue", measures, report)

@@ -1,4 +1,4 @@
-"""What is measured: a worker of one system, with the commands that feed it."""
+"""A contender: a worker of one system, with the commands that enqueue its jobs."""
 
 import contextlib
 import copy
@@ -16,18 +16,18 @@ from typing import Self
 import processes
 import tally
 from engines import Engine
-from peers.asked import STORE
+from peers.environment import STORE
 
 HERE = Path(__file__).parent
 
 
 class Trouble(Exception):
-    """A figure could not be taken; the sentence says why, and the run goes on without it."""
+    """A figure could not be taken, for the reason in the sentence; the run goes on without it."""
 
 
 @dataclass
 class Place:
-    """A new store, the folder where its jobs leave what they saw, and who was started there."""
+    """A new store, the folder where its jobs leave their marks, and the processes of the figure."""
 
     folder: Path
     url: str
@@ -36,7 +36,7 @@ class Place:
     started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def start(self, command: list[str], **more: str) -> "subprocess.Popen[bytes]":
-        """Start it in the background; what it prints is kept for `last_words`."""
+        """Start a command in the background; its output is kept for `last_words`."""
         with (self.folder / f"log-{len(self.started)}").open("wb") as log:
             process = subprocess.Popen(
                 command,
@@ -50,7 +50,7 @@ class Place:
         return process
 
     def run(self, command: list[str], seconds: float = 300) -> None:
-        """Run it to its end."""
+        """Run a command to its end."""
         process = self.start(command)
         try:
             code = process.wait(seconds)
@@ -60,7 +60,7 @@ class Place:
             raise Trouble(f"{Path(command[0]).name} ended with {code}: {self.last_words(process)}")
 
     def feed(self, worker: "subprocess.Popen[bytes]", command: list[str], seconds: float) -> None:
-        """Run it to its end beside a worker that must not end meanwhile."""
+        """Run a command to its end beside a worker that must not end meanwhile."""
         process = self.start(command)
         give_up = time.monotonic() + seconds
         while (code := process.poll()) is None:
@@ -73,8 +73,8 @@ class Place:
 
     def must_run(self, worker: "subprocess.Popen[bytes]") -> None:
         if worker.poll() is not None:
-            said = self.last_words(worker)
-            raise Trouble(f"the worker ended with {worker.poll()}: {said}")
+            printed = self.last_words(worker)
+            raise Trouble(f"the worker ended with {worker.poll()}: {printed}")
 
     def last_words(self, process: "subprocess.Popen[bytes]") -> str:
         text = (self.folder / f"log-{self.started.index(process)}").read_text(errors="replace")
@@ -101,7 +101,7 @@ class Contender(ABC):
 
     @abstractmethod
     def missing(self) -> str | None:
-        """Why it can not be measured here, in one sentence."""
+        """Why it cannot be measured here, in one sentence; None if it can."""
 
     @abstractmethod
     def worker(self) -> list[str]:
@@ -116,11 +116,11 @@ class Contender(ABC):
         return None
 
     def counting(self, place: "Place") -> AbstractContextManager[Callable[[], int] | None]:
-        """What tells how many jobs are not finished in the store; None where it can not be told."""
+        """Counts the unfinished jobs in the store; None where that is impossible."""
         return contextlib.nullcontext()
 
     def on(self, engine: Engine) -> Self:
-        """The same on another engine."""
+        """The same contender on another engine."""
         other = copy.copy(self)
         other.engine = engine
         return other
@@ -134,12 +134,12 @@ class Contender(ABC):
         return self.feed("pickup", str(jobs))
 
     def environment(self) -> dict[str, str]:
-        """What its processes are told beside the store."""
+        """The environment variables of its processes, beside that of the store."""
         return {}
 
     @contextlib.contextmanager
     def place(self) -> Iterator[Place]:
-        """A new store; what runs there is stopped at the end, and the folder is deleted."""
+        """A new store; at the end its processes are stopped and its folder is deleted."""
         with (
             tempfile.TemporaryDirectory(prefix="limpet-bench-", ignore_cleanup_errors=True) as made,
             self.engine.new_store(Path(made)) as url,

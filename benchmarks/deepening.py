@@ -8,7 +8,7 @@ from limpet.storage.contract.store import CHUNK
 
 
 def deepen(holder: Holder, count: int) -> None:
-    """Bring the store to that many finished and that many waiting jobs."""
+    """Bring the store to `count` finished and `count` waiting jobs."""
     store = holder.store
     fill(store, count)
     while holder.exchange(min(CHUNK, count)) or holder.held:
@@ -17,7 +17,7 @@ def deepen(holder: Holder, count: int) -> None:
 
 
 def exchanges(holder: Holder, batch: int, seconds: float) -> list[float]:
-    """Times of exchanges that settle and claim a batch; what they take is put back between."""
+    """Times of exchanges that settle and claim a batch; the queue is refilled between them."""
     holder.store.enqueue(new_jobs(batch))
     holder.exchange(batch)
     times: list[float] = []

@@ -27,28 +27,28 @@ from servers import NoServer, PostgresServer, RedisServer  # noqa: E402
 from servers.postgres import programs, remove_copies, versions  # noqa: E402
 from servers.redis import program  # noqa: E402
 
-# What a server of its own would have; the tests turn all three off.
+# The defaults of a server; the tests turn all three off.
 DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
 
 
 class Engine(ABC):
-    """Where a store lives, and how it is set."""
+    """A kind of server (or file) for stores, and its settings."""
 
     name: str
     scheme: str
-    # A URL of that kind, to ask who serves it.
+    # A URL of that kind, to find the store that serves it.
     example: str
 
     @abstractmethod
     def missing(self) -> str | None:
-        """Why it can not be had here, in one sentence."""
+        """Why the engine cannot run here, in one sentence; None if it can."""
 
     @abstractmethod
     def version(self) -> str:
-        """What it is and how it is set, as the results say it."""
+        """Its version and settings, as the results show them."""
 
     def program(self) -> Path | None:
-        """The server's, printed when a run begins."""
+        """The program of the server, printed when a run begins."""
         return None
 
     @abstractmethod
@@ -107,8 +107,10 @@ class Redis(Engine):
         return None
 
     def version(self) -> str:
-        said = subprocess.run([_redis(), "--version"], capture_output=True, text=True, check=True)
-        number = said.stdout.partition("v=")[2].split()[0]
+        printed = subprocess.run(
+            [_redis(), "--version"], capture_output=True, text=True, check=True
+        )
+        number = printed.stdout.partition("v=")[2].split()[0]
         how = f"`appendfsync {self.appendfsync}`" if self.appendfsync else "no persistence"
         return f"Redis {number}, {how}"
 
@@ -165,11 +167,11 @@ class Postgres(Engine):
         return None
 
     def version(self) -> str:
-        said = subprocess.run(
+        printed = subprocess.run(
             [self.program(), "--version"], capture_output=True, text=True, check=True
         )
         how = ", ".join(f"`{name} {value}`" for name, value in DURABLE.items())
-        return f"PostgreSQL {said.stdout.split()[2]}, {how}, else as it comes"
+        return f"PostgreSQL {printed.stdout.split()[2]}, {how}, else as it comes"
 
     def program(self) -> Path:
         return versions()[_postgres()] / "postgres"

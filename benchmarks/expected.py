@@ -44,7 +44,7 @@ PEERS = {
 
 
 def shares(measured: Mapping[str, float], known: Mapping[str, float]) -> dict[str, float]:
-    """How each peer did beside the others, where 1 is as in the known figures.
+    """The ratio of each peer to the others, where 1 is as in the known figures.
 
     The machine's own speed cancels out: a peer's gain on its known figure is held against the
     median gain of the others.

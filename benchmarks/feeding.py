@@ -1,4 +1,4 @@
-"""What hands in jobs, the same for every system that is written in Python.
+"""Enqueues jobs, the same way for every system that is written in Python.
 
 fill COUNT        no-op jobs, the way that takes many at once, where there is one
 one COUNT         no-op jobs from one caller, who makes each call after the one before
@@ -42,7 +42,7 @@ def payloads(count: int) -> list[Payload]:
 
 @dataclass(frozen=True)
 class Feed:
-    """How a system takes each kind of job from a thread; `many`, up to `chunk` of them at once."""
+    """How a system enqueues each kind of job from a thread; `many`: up to `chunk` jobs at once."""
 
     noop: Callable[[Payload], object]
     pickup: Callable[[int], object]
@@ -51,7 +51,7 @@ class Feed:
     chunk: int = 1_000
 
     def obey(self) -> None:
-        """Do what the command line says."""
+        """Run the command line."""
         command, word = sys.argv[1:3]
         if command == "hold":
             self.hold(word)
@@ -91,7 +91,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class AsyncFeed:
-    """How a system takes each kind of job on an event loop."""
+    """How a system enqueues each kind of job on an event loop."""
 
     noop: Callable[[Payload], Awaitable[object]]
     pickup: Callable[[int], Awaitable[object]]
@@ -100,7 +100,7 @@ class AsyncFeed:
     chunk: int = 1_000
 
     async def obey(self) -> None:
-        """Do what the command line says."""
+        """Run the command line."""
         command, word = sys.argv[1:3]
         if command == "hold":
             await self.hold(word)

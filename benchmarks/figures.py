@@ -1,4 +1,4 @@
-"""Figures of several runs, and how they are shown."""
+"""Figures of several runs, and their tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ NOT_MEASURED = "not measured"
 
 @dataclass
 class Figures:
-    """What was measured, by contender and figure, one value a run; and what could not be."""
+    """Values by contender and figure, one per run; and the figures that could not be taken."""
 
     run: int = 0
     values: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
@@ -20,7 +20,7 @@ class Figures:
         print(f"{who}, {what}: {shown(value)}", flush=True)
 
     def miss(self, who: str, why: str) -> None:
-        """Say it once, however often it happens."""
+        """Note and print a trouble once, however often it happens."""
         sentence = f"{who}: {why}"
         if sentence not in self.troubles:
             print(f"not measured: {sentence}", flush=True)
@@ -36,7 +36,7 @@ class Figures:
 def best(rows: Iterable[Mapping[int, float]]) -> Mapping[int, float]:
     """The row with the highest median.
 
-    Not the highest of each run: the most of several noisy figures is higher than any of them is.
+    Not the highest of each run: the highest of several noisy figures is above all their medians.
     """
     return max((row for row in rows if row), key=lambda row: median(row.values()), default={})
 
@@ -57,12 +57,12 @@ def spread(values: Sequence[float]) -> str:
 
 
 def ratios(above: Mapping[int, float], below: Mapping[int, float]) -> list[float]:
-    """Run by run: what was measured side by side is compared side by side."""
+    """Ratios run by run: only values of the same run are compared."""
     return [value / below[run] for run, value in above.items() if run in below]
 
 
 def reached(good: bool | None) -> str:
-    """The last column: it says by itself where a figure is missed."""
+    """The last column: yes, no, or not measured; a missed goal stands out."""
     return NOT_MEASURED if good is None else "yes" if good else "**no**"
 
 
@@ -80,6 +80,6 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Markdown; figures to the right."""
+    """A Markdown table; figures are aligned to the right."""
     line = ["---", *("---:" for _ in head[1:])]
     return [f"| {' | '.join(row)} |" for row in [head, line, *rows]]

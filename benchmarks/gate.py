@@ -37,9 +37,9 @@ RESULTS = HERE / "results"
 LIMIT = 2_000_000_000
 MEGABYTES, CPU_SECONDS = 500, 2.0
 WORKERS, LANES = 4, 2
-PATIENCE_SECONDS = 300.0
+TIMEOUT_SECONDS = 300.0
 SAMPLE_SECONDS = 0.05
-# What a program beside the late ones holds.
+# Memory of a program beside the late jobs.
 BESIDE_MEGABYTES = 400
 WAYS = {
     "gated": "with the gate",
@@ -50,7 +50,7 @@ WAYS = {
 
 @dataclass
 class Run:
-    """What one run saw; times are seconds since the jobs were handed in."""
+    """The figures of one run; times are seconds since the jobs were enqueued."""
 
     task: str
     jobs: int
@@ -75,7 +75,7 @@ def workers(url: str, group: MemoryGroup, record: Path) -> Iterator[None]:
         "BENCH_RECORD": str(record),
     }
     command = [sys.executable, "-m", "limpet.cli.main", "worker", "gate_jobs:app"]
-    # The measured part is that of memory: two jobs of a core each fill this machine.
+    # Only memory is measured, so the CPU must not hold jobs back: two jobs fill this machine.
     command += ["--lanes", str(LANES), "--gate-cpu", "100", "--server-id", "bench"]
     started = [
         subprocess.Popen(
@@ -91,13 +91,13 @@ def workers(url: str, group: MemoryGroup, record: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        for each in started:
-            processes.stop(each)
+        for worker in started:
+            processes.stop(worker)
 
 
 @contextmanager
 def bystander(group: MemoryGroup, megabytes: int) -> Iterator[None]:
-    """A program in the group that holds so much."""
+    """A program in the group that holds that many megabytes."""
     hold = f"held = bytearray({megabytes} * 1_000_000); print(flush=True); input()"
     program = subprocess.Popen(
         group.within([sys.executable, "-c", hold]), stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -111,7 +111,7 @@ def bystander(group: MemoryGroup, megabytes: int) -> Iterator[None]:
 
 
 def measure(task: str, jobs: int) -> Run:
-    """All jobs, from the moment they are handed in to the end of the last."""
+    """Run all jobs, from their enqueue to the end of the last one."""
     run = Run(task, jobs)
     with tempfile.TemporaryDirectory(prefix="limpet-gate-") as folder, memory_group(LIMIT) as group:
         record = Path(folder) / "record"
@@ -127,7 +127,7 @@ def measure(task: str, jobs: int) -> Run:
             watch = _Watch(group, began)
             try:
                 _hand_in(url, task, jobs)
-                _wait(lambda: _over(store) == jobs, PATIENCE_SECONDS, "the jobs did not end")
+                _wait(lambda: _over(store) == jobs, TIMEOUT_SECONDS, "the jobs did not end")
                 run.seconds = time.monotonic() - began
             finally:
                 run.memory = watch.stop()
@@ -183,7 +183,7 @@ class _Watch:
 
 
 def _running(record: Path, began: float) -> list[tuple[float, int]]:
-    """How many jobs computed, by what they wrote; one that begins again had been ended before."""
+    """How many jobs computed over time, from their marks; a second begin means an end before it."""
     alive: set[str] = set()
     seen = [(0.0, 0)]
     for line in record.read_text(encoding="utf-8").splitlines():
@@ -225,13 +225,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=8)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     processes.leave_in_order()
     runs = []
     try:
-        for _ in range(asked.runs):
+        for _ in range(options.runs):
             for task in WAYS:
-                runs.append(measure(task, asked.jobs))
+                runs.append(measure(task, options.jobs))
                 done = runs[-1]
                 print(
                     f"{task}: {done.seconds:.1f} s, {done.attempts} attempts, {done.failed} failed",
@@ -243,10 +243,11 @@ def main() -> int:
     lines = [
         "# Heavy jobs under a limit of memory",
         "",
-        f"Written by `python benchmarks/gate.py`, {asked.runs} runs of each, in turn. {asked.jobs} "
-        f"jobs of {MEGABYTES} MB and {CPU_SECONDS:g} s of a core each; {WORKERS} workers with "
-        f"{LANES} lanes each in one control group of {LIMIT / 1e9:g} GB, on {os.cpu_count()} "
-        f"cores; SQLite. Python {platform.python_version()}, Linux {platform.release()}.",
+        f"Written by `python benchmarks/gate.py`, {options.runs} runs of each, in turn. "
+        f"{options.jobs} jobs of {MEGABYTES} MB and {CPU_SECONDS:g} s of a core each; "
+        f"{WORKERS} workers with {LANES} lanes each in one control group of {LIMIT / 1e9:g} GB, on "
+        f"{os.cpu_count()} cores; SQLite. Python {platform.python_version()}, Linux "
+        f"{platform.release()}.",
         "",
         *report(runs),
         "",

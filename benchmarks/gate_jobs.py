@@ -10,16 +10,16 @@ app = App()
 MEGABYTES = int(os.environ.get("BENCH_MEGABYTES", "500"))
 CPU_SECONDS = float(os.environ.get("BENCH_CPU_SECONDS", "2"))
 RECORD = os.environ.get("BENCH_RECORD", "")
-# A little more than it takes: the interpreter and what it has loaded.
+# A little more than the job takes, for the interpreter and its modules.
 WEIGHT = Weight(cpu=1.0, memory=f"{MEGABYTES + 20}MB")
 
 
-# So long a late one does nothing yet: beyond any time after which it would have to show.
+# A late job takes its memory only after this time: later than any grace of the gate for new jobs.
 LATE_SECONDS = 6.0
 
 
 def render(job: str, late: float = 0.0) -> int:
-    """Take memory as a decoder does, a piece at a time, and compute for as long as it takes."""
+    """Take memory piece by piece, as a decoder does, and compute."""
     _note("begin", job)
     time.sleep(late)
     held = []

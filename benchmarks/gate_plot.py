@@ -9,7 +9,7 @@ MEMORY, JOBS, LIMIT, INK, PAPER = "#0b7285", "#e8590c", "#c92a2a", "#212529", "#
 
 
 class Drawable(Protocol):
-    """What is drawn of a run."""
+    """The figures of a run that are drawn."""
 
     seconds: float
     jobs: int
@@ -54,13 +54,13 @@ def _panel(name: str, run: Drawable, top: int, longest: float, most: int, limit:
         steps += [f"{across(at):.1f},{up(before / most):.1f}"]
         steps += [f"{across(at):.1f},{up(number / most):.1f}"]
         before = number
-    told = (
+    title = (
         f"{name}: {run.seconds:.0f} s, {run.succeeded} of {run.jobs} jobs succeeded in "
         f"{run.attempts} attempts, {run.killed} processes ended for want of memory"
     )
     line = up(limit / full)
     parts = [
-        f'<text x="{LEFT}" y="{top + 24}" font-size="13" font-weight="bold">{told}</text>',
+        f'<text x="{LEFT}" y="{top + 24}" font-size="13" font-weight="bold">{title}</text>',
         f'<line x1="{LEFT}" y1="{floor}" x2="{WIDTH - RIGHT}" y2="{floor}" stroke="{INK}"/>',
         f'<line x1="{LEFT}" y1="{line:.1f}" x2="{WIDTH - RIGHT}" y2="{line:.1f}" stroke="{LIMIT}" '
         f'stroke-dasharray="6 4"/>',

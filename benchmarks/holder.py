@@ -25,7 +25,7 @@ def fill(store: Store, count: int) -> None:
 
 
 class Holder:
-    """A session that settles what it holds and claims anew."""
+    """A session that settles the jobs that it holds and claims new ones."""
 
     def __init__(self, store: Store, lease: timedelta = timedelta(hours=1)) -> None:
         self.store = store
@@ -38,7 +38,7 @@ class Holder:
         self._tasks = store.register(new).tasks
 
     def exchange(self, batch: int) -> int:
-        """Settle all that is held, claim a batch; the answer is how many were settled."""
+        """Settle all held jobs and claim a batch; returns how many were settled."""
         self.seq += 1
         done = [Complete(job.lease) for job in self.held]
         want = Want((Pool(self._tasks, {ANY_QUEUE: batch}, batch),)) if batch else None

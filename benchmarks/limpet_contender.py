@@ -18,7 +18,7 @@ JOBS = str(HERE / "limpet_jobs.py")
 
 
 class Limpet(Contender):
-    """A worker as it comes, on that engine, fed with tasks of that kind."""
+    """A worker with its defaults, on that engine, with jobs of that kind of task."""
 
     def __init__(self, kind: str, engine: Engine, options: tuple[str, ...] = ()) -> None:
         self.kind = kind
@@ -31,7 +31,7 @@ class Limpet(Contender):
         if why := self.engine.missing():
             return why
         try:
-            # Opens nothing: it only asks who serves such a URL.
+            # Opens nothing: this only finds the store that serves such a URL.
             open_store(self.engine.example).close()
         except InvalidOption as error:
             return str(error)
@@ -52,7 +52,7 @@ class Limpet(Contender):
             yield lambda: _unfinished(store)
 
     def store(self, place: Place) -> contextlib.AbstractContextManager[Store]:
-        """The store, as anyone on this machine may open it."""
+        """The store, opened by its URL."""
         return contextlib.closing(open_store(place.url))
 
 

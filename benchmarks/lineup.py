@@ -1,4 +1,4 @@
-"""Who is measured: Limpet on each store, and its peers."""
+"""The contenders: Limpet on each store, and its peers."""
 
 from itertools import zip_longest
 
@@ -8,7 +8,7 @@ from limpet_contender import Limpet
 from peers.catalog import EVERY
 
 KINDS = ("async", "sync")
-# What the goals are for: each store as it comes.
+# The contenders of the goals: each store with its defaults.
 PLAIN = [Limpet(kind, engine) for engine in (SQLITE, REDIS, POSTGRES) for kind in KINDS]
 # Other durabilities, for a drain only.
 OTHERS = [Limpet("async", engine) for engine in (SQLITE_NORMAL, REDIS_EVERYSEC, REDIS_ALWAYS)]
@@ -17,8 +17,8 @@ ENGINES = [SQLITE, REDIS, POSTGRES]
 
 
 def limpet(engine_name: str, kind: str = "async") -> Limpet:
-    """The plain one on that engine."""
-    (found,) = [each for each in PLAIN if (each.engine.name, each.kind) == (engine_name, kind)]
+    """The contender with default settings on that engine."""
+    (found,) = [row for row in PLAIN if (row.engine.name, row.kind) == (engine_name, kind)]
     return found
 
 

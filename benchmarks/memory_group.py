@@ -1,4 +1,4 @@
-"""A control group with a limit of memory, made for a while; needs root."""
+"""A temporary control group with a memory limit; needs root."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ TREE = Path("/sys/fs/cgroup")
 
 
 class MemoryGroup:
-    """What runs in it is ended by the kernel when it takes more."""
+    """A group whose processes the kernel ends when they take more than the limit."""
 
     def __init__(self, folder: Path, used: str, limit: str, events: str) -> None:
         self._folder = folder
@@ -24,7 +24,7 @@ class MemoryGroup:
         self._limit.write_text(str(size))
 
     def within(self, command: list[str]) -> list[str]:
-        """The same command, in the group with all that it starts."""
+        """The same command, run in the group with all its children."""
         enter = f'echo $$ > {self._folder}/cgroup.procs && exec "$@"'
         return ["/bin/sh", "-c", enter, "sh", *command]
 
@@ -32,7 +32,7 @@ class MemoryGroup:
         return int(self._used.read_text())
 
     def killed(self) -> int:
-        """How often the kernel ended a process there for want of memory."""
+        """How often the kernel ended a process of the group for want of memory."""
         lines = dict(line.split() for line in self._events.read_text().splitlines())
         return int(lines.get("oom_kill", 0))
 

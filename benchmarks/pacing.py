@@ -1,4 +1,4 @@
-"""Hands in one job at a time to an idle worker. Standard library only; the peers use it too."""
+"""Gives one job at a time to an idle worker. Standard library only; the peers use it too."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ def one_at_a_time(enqueue: Callable[[int], object], jobs: int) -> None:
 
 
 async def one_at_a_time_async(enqueue: Callable[[int], Awaitable[object]], jobs: int) -> None:
-    """The same for what hands in jobs on an event loop."""
+    """As above, for systems that enqueue on an event loop."""
     for waits in _turns(jobs):
         await enqueue(time.monotonic_ns())
         for seconds in waits:

@@ -13,7 +13,7 @@ Measures = Sequence[tuple[Contender, Callable[[], None]]]
 
 @dataclass(frozen=True)
 class Part:
-    """`measures`: what one run takes, in turn. `report`: the lines of its table."""
+    """`measures`: the figures of one run, in their order. `report`: the lines of the table."""
 
     name: str
     measures: Callable[[scale.Scale, Figures], Measures]
@@ -21,10 +21,10 @@ class Part:
 
 
 def take(part: Part, chosen: scale.Scale, figures: Figures) -> None:
-    """One run of everything in it; each run begins at another place of the order."""
+    """Take every figure of a part once; each run begins at another place of the order."""
     measures = [row for row in part.measures(chosen, figures) if chosen.only in row[0].name]
-    turn = figures.run % max(len(measures), 1)
-    for contender, measure in [*measures[turn:], *measures[:turn]]:
+    offset = figures.run % max(len(measures), 1)
+    for contender, measure in [*measures[offset:], *measures[:offset]]:
         why = contender.missing()
         try:
             if why is not None:
@@ -34,16 +34,16 @@ def take(part: Part, chosen: scale.Scale, figures: Figures) -> None:
             figures.miss(f"{contender.name} ({part.name})", str(trouble))
 
 
-def run_alone(part: Part, said: str | None) -> None:
+def run_alone(part: Part, description: str | None) -> None:
     """The command line of a part."""
-    chosen = scale.asked(said)
+    chosen = scale.from_command_line(description)
     processes.leave_in_order()
     figures = Figures()
     for figures.run in range(chosen.runs):
         take(part, chosen, figures)
-    print("\n" + "\n".join(_asked_for(part.report(figures), chosen.only)))
+    print("\n" + "\n".join(_chosen_rows(part.report(figures), chosen.only)))
 
 
-def _asked_for(lines: list[str], only: str) -> list[str]:
-    """Without the rows that nobody asked for."""
+def _chosen_rows(lines: list[str], only: str) -> list[str]:
+    """The lines without rows that were not measured, because they were not chosen."""
     return [line for line in lines if NOT_MEASURED not in line or only in line]

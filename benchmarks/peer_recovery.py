@@ -1,7 +1,8 @@
-"""How long a job waits for its next start when its worker was killed with -9, all of its tree.
+"""How long a job waits for its next start after the whole tree of its worker was killed with -9.
 
 Two workers are up; the one that runs the job is killed. A no-op job comes in each second, because
-some look for lost jobs only when others come. Peers wait beside each other: they do little else.
+some systems look for lost jobs only when others come. Peers are measured at the same time, because
+they mostly wait.
 """
 
 import os
@@ -25,18 +26,18 @@ START, LONGEST = "s to the next start", "s waited at most"
 GOAL_SECONDS = 1
 LEASE_SECONDS = 10
 HOST_LOST_SECONDS = LEASE_SECONDS + 0.5
-# So many peers wait at a time; each has two workers, and most of them poll.
+# How many peers wait at a time; each has two workers, and most of them poll.
 BESIDE = 4
 BOOT_SECONDS = 8
 FIRST_START_SECONDS = 30
 NEVER = float("inf")
-# Covers the folder of the locks, for this worker alone.
+# Hides the folder of the locks from this worker alone.
 OWN_RUN = 'mkdir -p /run/limpet && mount -t tmpfs none /run/limpet && exec "$@"'
 
 
 @dataclass(frozen=True)
 class Kill:
-    """Who is killed, how it was set, and how soon its job should start again, if there is a goal.
+    """The contender to kill, its setting, and the goal for the next start of its job, if any.
 
     `apart`: neither sees the locks of the other, as if on two hosts, so that the lease decides.
     """
@@ -72,7 +73,7 @@ KILLS = _kills()
 
 
 def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[], None]]]:
-    """Limpet's alone, then the peers beside each other."""
+    """Measure Limpet's contenders one by one, then the peers at the same time."""
     pool: list[ThreadPoolExecutor] = []
     waiting: dict[str, Future[list[float]]] = {}
 
@@ -103,12 +104,12 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
         and scale.only in kill.contender.name
         and not kill.contender.missing()
     ]
-    # All of them are taken in the first run: a kill is a repetition of its own.
+    # All kills belong to the first run: each kill is a repetition of its own.
     return [] if figures.run else [(kill.contender, measure(kill)) for kill in KILLS]
 
 
 def recover(kill: Kill, times: int, scale: Scale) -> list[float]:
-    """Seconds to the next start, for each kill; infinite where it did not come in time."""
+    """Seconds to the next start, for each kill; infinite where the start did not come in time."""
     engine = kill.contender.engine.apart()
     contender = kill.contender.on(engine)
     try:

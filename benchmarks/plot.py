@@ -56,7 +56,7 @@ def _scheme(engine: str) -> str:
 
 
 def _bars(figures: Figures, contenders: Sequence[Contender], what: str) -> list[Bar]:
-    """The fastest first."""
+    """The bars of a panel, the fastest first."""
     bars = [
         Bar(_short(each, what), median(row.values()), isinstance(each, Limpet))
         for each in contenders
@@ -66,7 +66,7 @@ def _bars(figures: Figures, contenders: Sequence[Contender], what: str) -> list[
 
 
 def _short(contender: Contender, what: str) -> str:
-    """Without the store, which the panel names; with what differs between Limpet's own."""
+    """The name without the store, which the panel names; Limpet's rows keep what differs."""
     if not isinstance(contender, Limpet):
         return contender.name.partition(" on ")[0]
     if what != worker_drain.RATE:

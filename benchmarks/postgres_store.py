@@ -1,8 +1,8 @@
 """The PostgreSQL store alone: bulk enqueue, settle and claim, renewals, and what slows them down.
 
-    python benchmarks/postgres_store.py [URL]      without one, on a server of its own
+    python benchmarks/postgres_store.py [URL]      without a URL: on a server of its own
 
-The schema `limpet_bench` of the database is made anew; what was in it is lost.
+The schema `limpet_bench` of the database is created anew; its data is lost.
 """
 
 import sys
@@ -41,7 +41,7 @@ def enqueue(store: Store, number: int) -> float:
 
 
 class Worker:
-    """A session that settles what it claimed last and claims again."""
+    """A session that settles the jobs that it claimed last and claims new ones."""
 
     def __init__(self, store: Store, batch: int) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Worker:
         return len(done)
 
     def drain(self) -> float:
-        """Jobs a second, until nothing is ready."""
+        """Jobs a second, until no job is ready."""
         began, settled = time.perf_counter(), 0
         self.exchange()
         while self._held:
@@ -80,7 +80,7 @@ class Worker:
 
 
 def measure(store: Store, url: str) -> Iterator[tuple[str, str]]:
-    """What was measured, and the figure."""
+    """Names of the figures, with their values."""
     yield "bulk enqueue", f"{enqueue(store, JOBS):,.0f} jobs/s"
     yield "settle and claim, batch 300", f"{Worker(store, 300).drain():,.0f} jobs/s"
     enqueue(store, JOBS)

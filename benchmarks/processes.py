@@ -1,4 +1,4 @@
-"""A worker's processes as the kernel shows them: who they are, what they weigh, how they end."""
+"""A worker's processes as the kernel shows them: their names, memory, time and end."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ QUIET_CORES = 0.25
 
 
 def tree(root: int) -> list[int]:
-    """That process and all that descend from it, parents first."""
+    """A process and all its descendants, parents first."""
     children: dict[int, list[int]] = {}
     for folder in PROC.iterdir():
         if folder.name.isdigit():
@@ -42,17 +42,17 @@ def _read(pid: int, name: str) -> str:
 
 
 def name(pid: int) -> str:
-    """What the process calls itself; Limpet's say what they are, as in `limpet-lane`."""
+    """The name that a process gave itself; Limpet's have names such as `limpet-lane`."""
     return _read(pid, "comm").strip()
 
 
 def named(root: int, wanted: str) -> list[int]:
-    """The processes of that tree which call themselves so."""
+    """The processes of a tree that have that name."""
     return [pid for pid in tree(root) if name(pid) == wanted]
 
 
 def seen_from_inside(pid: int) -> tuple[int, int]:
-    """Its pid as it sees itself, and its pid namespace."""
+    """The pid of a process as the process sees it, and its pid namespace."""
     try:
         namespace = os.stat(f"/proc/{pid}/ns/pid").st_ino
     except OSError:
@@ -64,7 +64,7 @@ def seen_from_inside(pid: int) -> tuple[int, int]:
 
 
 def pss_megabytes(pids: list[int]) -> float:
-    """Memory of all of them, in which a page that several share counts once."""
+    """Memory of all the processes; a page that several share counts once."""
     kilobytes = 0
     for pid in pids:
         for line in _read(pid, "smaps_rollup").splitlines():
@@ -74,7 +74,7 @@ def pss_megabytes(pids: list[int]) -> float:
 
 
 def leave_in_order() -> None:
-    """Let SIGTERM end this process as Ctrl-C does, so that what it started is stopped."""
+    """Let SIGTERM end this process as Ctrl-C does, so that its children are stopped."""
 
     def leave(number: int, frame: object) -> None:
         raise SystemExit(128 + number)
@@ -83,7 +83,7 @@ def leave_in_order() -> None:
 
 
 def stop(process: "subprocess.Popen[bytes]", seconds: float = 15) -> None:
-    """Ask it to end; what is left of its tree after that time is killed."""
+    """Send SIGTERM to a process; after the grace kill the rest of its tree."""
     if process.poll() is None:
         pids = tree(process.pid)
         process.terminate()
@@ -96,7 +96,7 @@ def stop(process: "subprocess.Popen[bytes]", seconds: float = 15) -> None:
 
 
 def kill(pids: Iterable[int]) -> int:
-    """SIGKILL to each; the answer is the time before the first, as in `tally`."""
+    """Send SIGKILL to each process; returns the time before the first, as in `tally`."""
     at = time.monotonic_ns()
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
@@ -105,7 +105,7 @@ def kill(pids: Iterable[int]) -> int:
 
 
 class Others:
-    """Cores that were busy with anything but this benchmark since this was made."""
+    """Cores that were busy with other work than this benchmark since this object was made."""
 
     def __init__(self) -> None:
         self._began = (time.monotonic(), _busy_seconds(), own_seconds())
@@ -116,15 +116,15 @@ class Others:
         return max(0.0, others / (time.monotonic() - began))
 
 
-def quietest(take: Callable[[], T], tries: int, patience_seconds: float) -> tuple[T, float]:
-    """What `take` answered while others used least of the machine, and how many cores that was.
+def quietest(take: Callable[[], T], tries: int, quiet_timeout_seconds: float) -> tuple[T, float]:
+    """The figure of `take` while other work used the fewest cores, and how many cores that was.
 
-    A busy minute spoils a figure, so it is taken again, a few times at most. Which one counts is
-    decided by what others did and never by what was measured.
+    A busy minute spoils a figure, so it is taken again, a few times at most. Only the other work
+    decides which figure counts, never the figure itself.
     """
     taken: list[tuple[T, float]] = []
     while True:
-        wait_for_quiet(patience_seconds)
+        wait_for_quiet(quiet_timeout_seconds)
         others = Others()
         figure = take()
         taken.append((figure, others.cores()))
@@ -133,7 +133,7 @@ def quietest(take: Callable[[], T], tries: int, patience_seconds: float) -> tupl
 
 
 def wait_for_quiet(seconds: float) -> None:
-    """Until others use little of the machine, or the time is up."""
+    """Wait until other work uses little of the machine, or the time is up."""
     give_up = time.monotonic() + seconds
     while time.monotonic() < give_up:
         others = Others()
@@ -150,7 +150,7 @@ def _busy_seconds() -> float:
 
 
 def scheduled_seconds() -> float:
-    """What the scheduler gave to all that descend from this process, threads that ended left out.
+    """Processor time of all descendants of this process, without threads that have ended.
 
     It counts nanoseconds, where `own_seconds` counts ticks of ten milliseconds.
     """
@@ -165,13 +165,13 @@ def scheduled_seconds() -> float:
 
 
 def own_seconds() -> float:
-    """Of this process and all that descend from it, those that ended included.
+    """Processor time of this process and all its descendants, also of those that have ended.
 
-    Servers live longer than a figure, so it does not do to count only what was waited for.
+    Servers live longer than a figure, so counting only children that were waited for is not enough.
     """
     ticks = 0
     for pid in tree(os.getpid()):
         fields = _read(pid, "stat").rpartition(")")[2].split()
-        # Its own, and those of the children it has waited for: user and system time.
+        # User and system time of the process, and of the children that it has waited for.
         ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")

@@ -2,8 +2,8 @@
 
     python benchmarks/redis_store.py [--kind redis|valkey|system] [--url URL] [--jobs N] [--quick]
 
-It starts a server of its own unless it is given a URL, and prints a table. For each figure it also
-tells the time that the server and this process spent on a job: where the time goes.
+Without a URL it starts a server of its own. It prints a table; each figure has the time that the
+server and this process spent on a job.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def new_jobs(count: int) -> list[NewJob]:
 
 
 class Holder:
-    """A session that settles what it holds and claims anew."""
+    """A session that settles the jobs that it holds and claims new ones."""
 
     def __init__(self, store: RedisStore, others: int = 0) -> None:
         self.store = store
@@ -53,7 +53,7 @@ class Holder:
         self._tasks = store.register(new).tasks
 
     def exchange(self, batch: int) -> int:
-        """Settle all that is held, claim a batch; the answer is how many were settled."""
+        """Settle all held jobs and claim a batch; returns how many were settled."""
         self.seq += 1
         done = [Complete(job.lease) for job in self.held]
         want = Want((Pool(self._tasks, {ANY_QUEUE: batch}, batch),)) if batch else None
@@ -75,7 +75,7 @@ class Watch:
         used = self._server.info("cpu")
         return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
 
-    def told(self, what: str, jobs: int) -> float:
+    def print_row(self, what: str, jobs: int) -> float:
         wall, own = time.perf_counter() - self._wall, time.process_time() - self._own
         server = self._server_seconds() - self._cpu
         costs = f"{server * 1e6 / jobs:.2f} | {own * 1e6 / jobs:.2f}"
@@ -96,11 +96,11 @@ def drain(store: RedisStore, server: "redis.Redis", what: str, batch: int, jobs:
     settled = 0
     while holder.held:
         settled += holder.exchange(batch)
-    watch.told(what, settled)
+    watch.print_row(what, settled)
 
 
 def claim_time(store: RedisStore) -> float:
-    """The least microseconds that an exchange of 100 took, of 50."""
+    """The microseconds of the fastest of 50 exchanges of 100 jobs."""
     holder = Holder(store)
     took = []
     for _ in range(50):
@@ -145,7 +145,7 @@ def main() -> None:
         watch = Watch(server)
         for chunk in chunks:
             store.enqueue(chunk)
-        watch.told("bulk enqueue, 1,000 at once", jobs)
+        watch.print_row("bulk enqueue, 1,000 at once", jobs)
         server.flushdb()
         for batch in (100, 300, 500):
             drain(store, server, f"exchange, batch {batch}", batch, jobs)
@@ -160,7 +160,7 @@ def main() -> None:
             watch = Watch(server)
             for _ in range(500):
                 store.renew(holder.session)
-            watch.told(f"renewals with {held:,} jobs held", 500)
+            watch.print_row(f"renewals with {held:,} jobs held", 500)
         server.flushdb()
         print("\n| exchange of 100 | µs |\n|---|---:|")
         fill(store, 10_000)

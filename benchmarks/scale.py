@@ -1,4 +1,4 @@
-"""How much of everything a run takes."""
+"""The sizes of a run."""
 
 import argparse
 from dataclasses import dataclass, replace
@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Scale:
-    """The quick one only shows that the scripts run; its figures mean nothing.
+    """The sizes of a run; the quick one only shows that the scripts run, its figures mean nothing.
 
-    `runs`: how often each figure is taken, all of them in turn. `jobs`: in a drain of Limpet, and
-    handed in by it in bulk. `peer_seconds`: of a peer's drain, about; at most `jobs`.
-    `single_jobs`: handed in one by one, and by callers that come together. `pick_ups`: jobs that an
-    idle worker is given in one run. `kills`: for each cause of a recovery, on each store;
-    `peer_kills`: of a peer that was set to recover soon. `recovery_seconds`: the longest wait for
-    one. `deep`: jobs that wait, and as many that are finished. `patience_seconds`, `tries`: how
-    long to wait for a quiet machine before a figure, and how often to take it where the machine did
-    not stay quiet. `only`: those whose name has this in it.
+    `runs`: how often each figure is taken. `jobs`: jobs of a drain and of a bulk enqueue of Limpet.
+    `peer_seconds`: about how long the drain of a peer takes; it has at most `jobs`. `single_jobs`:
+    jobs that are enqueued one by one, and by callers at the same time. `pick_ups`: jobs that an
+    idle worker gets in one run. `kills`: kills for each cause of a recovery, on each store.
+    `peer_kills`: kills of a peer that is set to recover soon. `recovery_seconds`: the longest wait
+    for a recovery. `deep`: how many jobs wait, and how many are finished. `quiet_timeout_seconds`,
+    `tries`: how long to wait for a quiet machine before a figure, and how often to take the figure
+    if the machine did not stay quiet. `only`: take the rows with this in their name.
     """
 
     runs: int
@@ -29,7 +29,7 @@ class Scale:
     deep: int
     seconds: float
     idle_seconds: float
-    patience_seconds: float
+    quiet_timeout_seconds: float
     tries: int
     only: str = ""
 
@@ -46,7 +46,7 @@ FULL = Scale(
     deep=1_000_000,
     seconds=2,
     idle_seconds=5,
-    patience_seconds=20,
+    quiet_timeout_seconds=20,
     tries=3,
 )
 QUICK = Scale(
@@ -61,14 +61,14 @@ QUICK = Scale(
     deep=5_000,
     seconds=0.2,
     idle_seconds=1,
-    patience_seconds=0,
+    quiet_timeout_seconds=0,
     tries=1,
 )
 
 
-def asked(said: str | None) -> Scale:
-    """What the command line asks for."""
-    parser = argparse.ArgumentParser(description=said)
+def from_command_line(description: str | None) -> Scale:
+    """The sizes that the command line names."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="a smoke run; writes nothing")
     parser.add_argument("--only", default="", help="only rows whose name has this in it")
     given = parser.parse_args()

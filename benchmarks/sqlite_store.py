@@ -1,7 +1,7 @@
 """Measures the SQLite store, verb by verb, and writes benchmarks/results/sqlite_store.md.
 
 Run by `make bench-store`; `--quick` is a smoke run of a few seconds that writes nothing. The method
-and what to make of the figures are in benchmarks/README.md.
+and the meaning of the figures are in benchmarks/README.md.
 """
 
 import argparse
@@ -34,7 +34,7 @@ CALLERS = 64
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything; the quick one only shows that the script runs."""
+    """The sizes of a run; the quick one only shows that the script runs."""
 
     runs: int
     seconds: float
@@ -52,7 +52,7 @@ QUICK_SIZE = Size(1, 0.2, 50, 3, 5, 20, 5_000, 1_000)
 
 @dataclass
 class Figures:
-    """What was measured, by name and unit, in the order of the first run."""
+    """Figures by name and unit, in the order of the first run."""
 
     rows: dict[tuple[str, str], list[float]] = field(default_factory=dict)
 
@@ -112,7 +112,7 @@ def bulk(figures: Figures, size: Size, folder: str) -> None:
 
 
 def concurrent_at_the_store(figures: Figures, size: Size, folder: str, synchronous: str) -> None:
-    """64 threads, each with one job at a time: what group commit alone makes of it."""
+    """64 threads, each with one job at a time: the effect of group commit alone."""
     with store_in(folder, synchronous) as store:
         store.enqueue(new_jobs(1))
         line = threading.Barrier(CALLERS + 1)
@@ -222,7 +222,7 @@ def claim_when_woken(url: str, count: int, pipe: "multiprocessing.connection.Con
 
 
 def depth(figures: Figures, size: Size, folder: str) -> None:
-    """The same exchanges on a deep and a shallow store, in turn, refilled to the same depth."""
+    """The same exchanges on a deep and a shallow store, alternating, refilled to the same depth."""
     names = {"few": f"{size.few:,}", "many": f"{size.many:,}"}
     with store_in(folder) as few, store_in(folder) as many:
         holders = {"few": Holder(few), "many": Holder(many)}

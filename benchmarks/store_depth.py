@@ -1,4 +1,4 @@
-"""What a claim costs beside a million waiting and a million finished jobs, on each store."""
+"""The cost of a claim beside a million waiting and a million finished jobs, on each store."""
 
 import contextlib
 import statistics
@@ -36,7 +36,7 @@ DEPTH = "jobs waiting, and as many finished"
 
 
 def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[], None]]]:
-    """In the first run only: its rounds are repetitions of their own."""
+    """Measured in the first run only: its rounds are the repetitions."""
 
     def measure(limpet: Limpet) -> Callable[[], None]:
         return lambda: compare(limpet, scale, figures)
@@ -45,7 +45,7 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
 
 
 def compare(limpet: Limpet, scale: Scale, figures: Figures) -> None:
-    """The same exchanges on a deep and a shallow store, in turn, refilled to the same depth."""
+    """The same exchanges on a deep and a shallow store, alternating, refilled to the same depth."""
     other = limpet.engine.apart()
     with (
         contextlib.ExitStack() as last,
@@ -90,8 +90,8 @@ def report(figures: Figures) -> list[str]:
             cells += [figures.cell(each.name, what) for what in (shallow(batch), deep(batch))]
             cells.append(spread(slower))
             good.append(reached(at_most(slower, GOAL_TIMES)))
-        said = "; ".join(f"batch {batch}: {one}" for batch, one in zip(BATCHES, good, strict=True))
-        rows.append([f"Limpet on {each.engine.name}", *cells, f"≤ {GOAL_TIMES} times: {said}"])
+        goal = "; ".join(f"batch {batch}: {one}" for batch, one in zip(BATCHES, good, strict=True))
+        rows.append([f"Limpet on {each.engine.name}", *cells, f"≤ {GOAL_TIMES} times: {goal}"])
     head = [what for batch in BATCHES for what in (shallow(batch), deep(batch), times(batch))]
     return [
         "## Claim at a depth",

@@ -1,4 +1,4 @@
-"""What one heartbeat of a session costs, by how many jobs it holds, on each store."""
+"""The cost of a heartbeat of a session by the number of jobs that it holds, on each store."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from part import Part, run_alone
 from scale import Scale
 
 HELD = (0, 10, 1_000)
-# As near to none as equal runs are to each other.
+# The goal is that the number of jobs makes no difference; equal runs differ by up to this factor.
 GOAL_TIMES = 1.5
 LIMPETS = [each for each in PLAIN if each.kind == "async"]
 
@@ -29,7 +29,7 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
 
 
 def renew(limpet: Limpet, scale: Scale, figures: Figures) -> None:
-    """The sessions take turns, so that a slow minute hits all of them."""
+    """The sessions alternate, so that a slow minute hits all of them."""
     with limpet.place() as place, limpet.store(place) as store:
         store.migrate()
         holders = {}

@@ -1,4 +1,4 @@
-"""What a claim on PostgreSQL costs while somebody holds an old snapshot open."""
+"""The cost of a claim on PostgreSQL while another transaction holds an old snapshot open."""
 
 import statistics
 import time
@@ -24,7 +24,7 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
 
 
 def hold(limpet: Limpet, scale: Scale, figures: Figures) -> None:
-    """As many jobs with an old snapshot as without one, each on a store of its own."""
+    """The same number of jobs with and without an old snapshot, each on a store of its own."""
     jobs = scale.jobs // BATCH * BATCH
     with limpet.place() as place:
         figures.add(limpet.name, WITHOUT, statistics.median(_exchanges(limpet, place, jobs)))

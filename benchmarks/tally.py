@@ -1,9 +1,9 @@
-"""What the jobs of a benchmark leave behind, and how it is read back.
+"""The marks that the jobs of a benchmark leave, and how they are read.
 
 Standard library only: the peers' workers import it too, so that all Python jobs do the same. Every
 time is CLOCK_MONOTONIC in nanoseconds, which all processes of a machine share. Jobs write into the
-folder that BENCH_FOLDER names; nothing is opened before the first job, so that a process which was
-forked from one that imported this has its own files.
+folder that BENCH_FOLDER names. No file is opened before the first job, so that a forked process has
+files of its own.
 """
 
 import mmap
@@ -51,12 +51,12 @@ def count() -> None:
 
 
 def pick_up(at: int) -> None:
-    """A job that was handed in at that time has started."""
+    """Mark the start of a job that was enqueued at that time."""
     _append("pickups", f"{time.monotonic_ns() - at}\n")
 
 
 def fed(jobs: int, nanoseconds: int) -> None:
-    """That many jobs were handed in within that time."""
+    """Mark that `jobs` jobs were enqueued within that time."""
     _append("fed", f"{jobs} {nanoseconds}\n")
 
 
@@ -65,7 +65,7 @@ def begin(key: str) -> "Pulse | None":
     now = time.monotonic_ns()
     folder = os.environ[FOLDER]
     again = any(start.key == key for start in starts(Path(folder)))
-    # The pid as the process itself sees it, and its namespace: together they name it from outside.
+    # The pid as the process sees it, and its namespace: together they identify it from outside.
     namespace = os.stat("/proc/self/ns/pid").st_ino
     _append("starts", f"{key} {now} {os.getpid()} {namespace}\n")
     return None if again else Pulse(key)
@@ -92,8 +92,8 @@ def hold(key: str) -> None:
 
 
 async def hold_async(key: str) -> None:
-    """The same on an event loop."""
-    # Not above: it would weigh on the workers that have no event loop.
+    """As above, on an event loop."""
+    # Imported here, because workers without an event loop should not load it.
     from asyncio import sleep
 
     pulse = begin(key)
@@ -146,7 +146,7 @@ def pick_ups(folder: Path) -> list[float]:
 
 
 def feeding_rate(folder: Path) -> float:
-    """Jobs a second of what was handed in last."""
+    """Jobs a second of the last enqueue."""
     jobs, nanoseconds = (folder / "fed").read_text().splitlines()[-1].split()
     return int(jobs) / int(nanoseconds) * 1e9
 

@@ -9,7 +9,7 @@ from limpet import App
 
 
 def rates(folder: str, jobs: int) -> dict[str, float]:
-    """Jobs a second, by way of handing in; `synchronous=full`."""
+    """Jobs a second, by way of enqueueing; `synchronous=full`."""
     app = App(f"sqlite:///{folder}/client.db")
 
     @app.task

@@ -19,7 +19,7 @@ RATE = "jobs/s"
 SETTLED_RATE = "jobs/s until finished in the store"
 OTHERS = "cores busy with other work"
 LONGEST_STILL_SECONDS = 20
-# Engine → whom to beat, by how many times. Of several peers the best one counts.
+# Engine → the peers to beat, and by how many times. Of several peers the best one counts.
 GOALS: dict[str, list[tuple[str, list[Peer], float]]] = {
     "SQLite": [("Huey on SQLite", [HUEY_SQLITE], 20), ("BullMQ", [BULLMQ], 2)],
     "Redis": [
@@ -40,14 +40,14 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
 
 
 def size(contender: Contender, scale: Scale) -> int:
-    """How many jobs: a slow peer gets fewer, so that all take about as long."""
+    """How many jobs to drain: a slow peer gets fewer, so that all drains take about as long."""
     known = expected.PEERS.get(contender.name)
     return min(scale.jobs, int(known.drain * scale.peer_seconds)) if known else scale.jobs
 
 
 def measure_drain(contender: Contender, scale: Scale, figures: Figures) -> None:
     rates, others = processes.quietest(
-        lambda: drain(contender, size(contender, scale)), scale.tries, scale.patience_seconds
+        lambda: drain(contender, size(contender, scale)), scale.tries, scale.quiet_timeout_seconds
     )
     for what, rate in rates.items():
         figures.add(contender.name, what, rate)
@@ -55,7 +55,7 @@ def measure_drain(contender: Contender, scale: Scale, figures: Figures) -> None:
 
 
 def drain(contender: Contender, jobs: int) -> dict[str, float]:
-    """Jobs a second, by what is taken as the end."""
+    """Jobs a second, by each definition of the end."""
     with contender.place() as place:
         place.run(contender.fill(jobs))
         contender.engine.filled(place.url)
@@ -72,7 +72,7 @@ def drain(contender: Contender, jobs: int) -> dict[str, float]:
 
 
 def _wait_for(jobs: int, place: Place, worker: "subprocess.Popen[bytes]") -> tally.Count:
-    """Until that many were run; the jobs keep the times, so that looking rarely costs nothing."""
+    """Wait until `jobs` jobs ran; the jobs keep the times, so a rare look costs no precision."""
     before, moved = 0, time.monotonic()
     while True:
         seen = tally.counted(place.folder)
@@ -121,11 +121,11 @@ def report(figures: Figures) -> list[str]:
 
 def _goals(figures: Figures, limpet: Contender) -> str:
     rate = figures.of(limpet.name, RATE)
-    said = []
+    goals = []
     for whom, peers, times in GOALS[limpet.engine.name]:
         by = ratios(rate, best(figures.of(each.name, RATE) for each in peers))
-        said.append(f"≥ {times:g} times {whom}: {spread(by)}, {reached(at_least(by, times))}")
-    return "; ".join(said)
+        goals.append(f"≥ {times:g} times {whom}: {spread(by)}, {reached(at_least(by, times))}")
+    return "; ".join(goals)
 
 
 PART = Part("drain", measures, report)

@@ -1,4 +1,4 @@
-"""What an idle worker weighs, all its processes together."""
+"""The memory of an idle worker, all its processes together."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
     def measure(contender: Contender) -> Callable[[], None]:
         return lambda: weigh(contender, scale, figures)
 
-    # In the first run only: what a process weighs hardly differs from one to the next.
+    # In the first run only: the memory of a process hardly differs between runs.
     return [] if figures.run else [(each, measure(each)) for each in lineup.mixed(LIMPETS)]
 
 
@@ -40,7 +40,7 @@ def weigh(contender: Contender, scale: Scale, figures: Figures) -> None:
         jobs = JOBS
         place.run(contender.fill(JOBS))
         if isinstance(contender, Limpet):
-            # The other kind too, which runs in other processes.
+            # Also the other kind of task, which runs in other processes.
             place.environment |= {"BENCH_KIND": "async"}
             place.run(contender.fill(JOBS))
             jobs += JOBS

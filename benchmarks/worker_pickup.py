@@ -26,7 +26,7 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
 
 def measure_pick_up(contender: Contender, scale: Scale, figures: Figures) -> None:
     times, others = processes.quietest(
-        lambda: pick_up(contender, scale.pick_ups), min(2, scale.tries), scale.patience_seconds
+        lambda: pick_up(contender, scale.pick_ups), min(2, scale.tries), scale.quiet_timeout_seconds
     )
     figures.add(contender.name, P50, quantile(times, 0.5))
     figures.add(contender.name, P99, quantile(times, 0.99))
@@ -54,8 +54,8 @@ def report(figures: Figures) -> list[str]:
             at_most(list(figures.of(each.name, P50).values()), P50_GOAL),
             at_most(list(figures.of(each.name, P99).values()), P99_GOAL),
         ]
-        said = f"p50 ≤ {P50_GOAL}: {reached(good[0])}; p99 ≤ {P99_GOAL}: {reached(good[1])}"
-        rows.append([each.name, *cells, said if each in lineup.PLAIN else ""])
+        goal = f"p50 ≤ {P50_GOAL}: {reached(good[0])}; p99 ≤ {P99_GOAL}: {reached(good[1])}"
+        rows.append([each.name, *cells, goal if each in lineup.PLAIN else ""])
     return [
         "## Pick-up",
         "",

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import processes
 from contender import Contender
-from crew import Crew, Held
 from figures import NOT_MEASURED, Figures, reached, table
 from limpet_contender import Limpet
 from lineup import ENGINES
 from part import Part, run_alone
 from scale import Scale
+from workers import Held, Workers
 
 LEASE_SECONDS, DRAIN_SECONDS = 10, 2
 OPTIONS = ("--lease", f"{LEASE_SECONDS}s", "--drain", f"{DRAIN_SECONDS}s", "--lanes", "2")
@@ -27,7 +27,7 @@ LOAD = "load average"
 
 @dataclass(frozen=True)
 class Cause:
-    """What is done to a worker, and how long the design lets its job wait.
+    """A way to lose a worker, and how long the design lets its job wait.
 
     `neighbour`: a second worker on the same host, because the first does not come back.
     """
@@ -85,10 +85,10 @@ CAUSES = [
 
 
 def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[], None]]]:
-    """Each cause in turn; the kills of one cause are its runs."""
+    """One cause after the other; the kills of a cause are its runs."""
 
     def measure(limpet: Limpet, cause: Cause) -> Callable[[], None]:
-        return lambda: recover(limpet, cause, scale.kills, scale.patience_seconds / 4, figures)
+        return lambda: recover(limpet, cause, scale.kills, scale.quiet_timeout_seconds / 4, figures)
 
     if figures.run:
         return []  # all were taken in the first: a kill is a repetition of its own
@@ -96,25 +96,25 @@ def measures(scale: Scale, figures: Figures) -> list[tuple[Contender, Callable[[
 
 
 def recover(
-    limpet: Limpet, cause: Cause, kills: int, patience_seconds: float, figures: Figures
+    limpet: Limpet, cause: Cause, kills: int, quiet_timeout_seconds: float, figures: Figures
 ) -> None:
     draw = random.Random(kills)
     name = _named(limpet, cause)
-    with limpet.place() as place, Crew(limpet, place) as crew:
+    with limpet.place() as place, Workers(limpet, place) as workers:
         for number in range(kills):
-            processes.wait_for_quiet(patience_seconds)
-            crew.fill_up(2 if cause.neighbour else 1)
-            held = crew.hold(cause.kinds[number % len(cause.kinds)])
-            # Anywhere between two renewals.
+            processes.wait_for_quiet(quiet_timeout_seconds)
+            workers.fill_up(2 if cause.neighbour else 1)
+            held = workers.hold(cause.kinds[number % len(cause.kinds)])
+            # The kill comes at a random moment between two renewals.
             time.sleep(draw.uniform(0.1, 1.5))
             wall = time.time()
             at = cause.kill(held)
-            again = crew.next_start(held)
-            job = crew.finished(held)
+            again = workers.next_start(held)
+            job = workers.finished(held)
             figures.run = number
             figures.add(name, START, (again.at - at) / 1e9)
-            figures.add(name, READY, crew.ready_again(held) - wall)
-            figures.add(name, OVERLAP, max(0, crew.last_pulse(held) - again.at) / 1e9)
+            figures.add(name, READY, workers.ready_again(held) - wall)
+            figures.add(name, OVERLAP, max(0, workers.last_pulse(held) - again.at) / 1e9)
             figures.add(name, CHARGED, job.counters.orphans)
             figures.add(name, LOAD, os.getloadavg()[0])
     figures.run = 0

@@ -1,8 +1,8 @@
-"""Kills a writer with -9, at random points and before each statement, and looks at what is left.
+"""Kills a writer with -9, at random points and before each statement, and checks the file after it.
 
-Run by hand: `python scripts/crash.py random 500` and `python scripts/crash.py statements`. Either
-runs in a process of its own with one thread, which forks its victims in milliseconds, and prints
-what it found as JSON.
+Run by hand: `python scripts/crash.py random 500` and `python scripts/crash.py statements`. Both run
+in a process of their own with one thread, which forks its victims in milliseconds, and print the
+result as JSON.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from limpet.domain.transition import Complete, Fail, RetryAt, Settlement
 from limpet.storage.contract.store import ANY_QUEUE, CHUNK, Pool, Want
 from limpet.storage.sqlite.store import SqliteStore
 
-# A new file after so many kills, so that making the tables is interrupted too.
+# A new file after this many kills, so that creating the tables is interrupted too.
 KILLS_OF_ONE_FILE = 20
 TASKS = frozenset({"work", "old"})
 RETENTION = {State.SUCCEEDED: timedelta(0), State.FAILED: timedelta(0)}
@@ -45,7 +45,7 @@ _TWO_HOURS_US = 7_200_000_000
 
 @dataclass
 class Found:
-    """What a series of kills left: how much was acknowledged, and every trouble."""
+    """The result of a series of kills: how much was acknowledged, and every trouble."""
 
     kills: int = 0
     enqueued: int = 0
@@ -55,7 +55,7 @@ class Found:
 
 
 class ShiftedClock(SystemClock):
-    """Makes jobs that are old enough to be pruned."""
+    """A clock that is behind, for jobs that are old enough to be pruned."""
 
     shift = 0
 
@@ -64,7 +64,7 @@ class ShiftedClock(SystemClock):
 
 
 def in_a_process(*arguments: str) -> dict[str, Any]:
-    """Run this script in a process of its own and return what it found."""
+    """Run this script in a process of its own and return its result."""
     command = [sys.executable, "-W", "error", __file__, *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -75,7 +75,7 @@ def in_a_process(*arguments: str) -> dict[str, Any]:
 
 
 def kill_at_random(folder: Path, kills: int, seed: int) -> Found:
-    """Kill a writer that many times; after each kill read the file and the acknowledgements."""
+    """Kill a writer `kills` times; after each kill read the file and the acknowledgements."""
     chance = random.Random(seed)
     found = Found()
     for number in range(kills):
@@ -84,7 +84,7 @@ def kill_at_random(folder: Path, kills: int, seed: int) -> Found:
             home.mkdir()
             found.files += 1
         victim = _fork(_write_for_ever, home, chance.random())
-        # Half of them early, while the file is opened, made or recovered.
+        # Half of the kills come early, while the file is opened, created or recovered.
         time.sleep(chance.uniform(0, chance.choice((0.02, 0.12))))
         os.kill(victim, signal.SIGKILL)
         _, status = os.waitpid(victim, 0)
@@ -114,7 +114,7 @@ def _fork(victim: Callable[..., object], *arguments: object) -> int:
 
 
 def _write_for_ever(home: Path, seed: float) -> NoReturn:
-    """Every verb that writes, in turn; what it returned from is acknowledged in a file."""
+    """Call every verb that writes; what a verb has returned is acknowledged in a file."""
     chance = random.Random(seed)
     clock = ShiftedClock()
     ids = IdSource(clock)
@@ -186,17 +186,17 @@ def _state(settlement: Settlement) -> str:
 
 
 def _look(home: Path) -> tuple[int, int, list[str]]:
-    """The jobs and outcomes that were acknowledged, and what of them the store does not have."""
+    """Numbers of acknowledged jobs and outcomes, and a trouble for each that the store has lost."""
     log = home / "acknowledged"
     lines = [line.split(" ") for line in log.read_text().splitlines()] if log.exists() else []
     must: dict[str, str | None] = {}
     for what, job in lines:
-        # A job that goes round again may be anywhere, also finished by the writer that was killed.
+        # A job that is retried may be in any state, also finished by the writer that was killed.
         must[job] = what if what in (State.SUCCEEDED, State.FAILED) else None
     ids = list(must)
     troubles: list[str] = []
     with contextlib.closing(SqliteStore(f"sqlite:///{home / 'jobs.db'}")) as store:
-        store.migrate()  # makes the tables, if the writer did not come so far
+        store.migrate()  # creates the tables, if the writer did not get that far
         states: dict[str, State] = {}
         for start in range(0, len(ids), CHUNK):
             states |= store.states(ids[start : start + CHUNK])
@@ -214,7 +214,7 @@ def _look(home: Path) -> tuple[int, int, list[str]]:
 
 
 class StillClock:
-    """Stands still, so that a verb done twice from the same file gives the same file."""
+    """Stands still, so that a verb called twice on the same file gives the same file."""
 
     def __init__(self, wall: int, boot: int) -> None:
         self._wall, self._boot = wall, boot
@@ -228,7 +228,7 @@ class StillClock:
 
 @dataclass(frozen=True)
 class Scene:
-    """A verb to be killed in, and the file that it starts from."""
+    """A verb that is killed in the middle, and the file that it starts from."""
 
     verb: str
     act: Callable[[SqliteStore], object]
@@ -271,8 +271,8 @@ def _scenes(folder: Path, clock: StillClock) -> list[Scene]:
     session, dead = ids.new(), ids.new()
     with contextlib.closing(SqliteStore(f"sqlite:///{path}", long_ago)) as store:
         store.enqueue(jobs)
-        for each in (session, dead):
-            store.register(NewSession(each, SessionKind.WORKER, "w", "h", 1, tasks=TASKS))
+        for id_ in (session, dead):
+            store.register(NewSession(id_, SessionKind.WORKER, "w", "h", 1, tasks=TASKS))
         want = Want((Pool(store.register(_again(session)).tasks, {ANY_QUEUE: 4}, 4),))
         done = store.exchange(session, 1, (), want).claimed
         held = store.exchange(session, 2, [Complete(job.lease, "1") for job in done], want).claimed
@@ -304,7 +304,7 @@ def _again(session: str) -> NewSession:
 def _die_at(
     k: int, act: Callable[[SqliteStore], object], place: Path, clock: StillClock
 ) -> NoReturn:
-    """Do the verb on an open store, and be killed before its k-th statement."""
+    """Call the verb on an open store, and be killed before its k-th statement."""
     store = SqliteStore(f"sqlite:///{place}", clock)
     store.pause("nowhere", False)  # changes nothing, but opens the connection before the count
     writer = store._db._connections.writer()
@@ -329,7 +329,7 @@ def dump(path: Path) -> str:
     with contextlib.closing(connection):
         shell: Any = apsw.shell.Shell(stdout=text, db=connection)
         shell.process_command(".dump")
-    # The first lines tell the time of the dump.
+    # The first lines have the time of the dump.
     return "\n".join(line for line in text.getvalue().splitlines() if not line.startswith("--"))
 
 

@@ -2,8 +2,8 @@
 
     PYTHON scripts/environment.py
 
-`.venv` belongs to the first interpreter that make was given. Another one gets a folder with its
-version in the name, so that no environment is taken for that of another interpreter.
+`.venv` belongs to the first interpreter with which make ran. Another interpreter gets a folder with
+its version in the name, so that no interpreter uses the environment of another one.
 """
 
 import os
@@ -14,7 +14,7 @@ OLDEST = (3, 11)
 
 
 def names(version: str) -> "list[str]":
-    """The folders that an interpreter may have, in the order in which they are tried."""
+    """The folders that an interpreter may use, in the order in which they are tried."""
     minor = version.rpartition(".")[0]
     return [".venv", f".venv-{minor}", f".venv-{version}"]
 
@@ -35,7 +35,7 @@ def main() -> int:
             f"Limpet needs Python 3.11 or newer, and {sys.executable} is {version}; "
             "try: make PYTHON=python3.11 …"
         )
-    # The program of an environment is a link to the one that it was made with.
+    # The program of an environment is a link to the interpreter that created it.
     found = folder(ROOT, version, os.path.realpath(sys.executable))
     if not found:
         sys.exit(f"{names(version)[-1]} belongs to another Python {version}: remove it.")

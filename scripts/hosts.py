@@ -1,9 +1,9 @@
-"""Runs the proof of two hosts with every fault of the network, and tells what it found as JSON.
+"""Runs the proof of two hosts with every fault of the network, and prints the result as JSON.
 
     python scripts/hosts.py faults STORE      each fault, with a lease of 5 s and of 10 s
     python scripts/hosts.py lossy STORE       ten minutes of a slow and lossy line, a lease of 5 s
 
-By root on Linux. `scripts/prove.py` runs both.
+Needs root on Linux. `scripts/prove.py` runs both.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any
 
 TESTS = Path(__file__).parent.parent / "tests"
 LEASES = (5, 10)
-# What happens to the line, and for how many seconds more than it takes until the jobs are back.
+# The faults of the line, and how many seconds each lasts after the jobs are back.
 FAULTS = {
     "cut": 2,
     "requests lost": 2,
@@ -29,12 +29,12 @@ FAULTS = {
 # 300 ms each way, and 5 % of the packets are lost each way.
 WORST_LINE, WORST_LEASE, WORST_RUNS, WORST_SECONDS = "slower and lossy", 5, 10, 60
 MOST_LOST = 1
-# They mostly wait.
+# The runs mostly wait, so several run at the same time.
 AT_ONCE = int(os.environ.get("LIMPET_PROVE_AT_ONCE", "4"))
 
 
 def run(store: str, lease: int, fault: str, seconds: int, seed: int) -> dict[str, Any]:
-    """One run in a process of its own, because it moves to a network of its own."""
+    """One run in a process of its own, because the process moves to a network of its own."""
     words = ["--store", store, "--lease", str(lease), "--fault", fault]
     words += ["--seconds", str(seconds), "--seed", str(seed)]
     done = subprocess.run(
@@ -45,8 +45,8 @@ def run(store: str, lease: int, fault: str, seconds: int, seed: int) -> dict[str
         check=False,
     )
     if not done.stdout:
-        told = done.stderr.strip().splitlines()
-        return {"lease": lease, "fault": fault, "troubles": [told[-1] if told else "no answer"]}
+        lines = done.stderr.strip().splitlines()
+        return {"lease": lease, "fault": fault, "troubles": [lines[-1] if lines else "no answer"]}
     found: dict[str, Any] = json.loads(done.stdout)
     if found["troubles"]:
         print(done.stderr, file=sys.stderr)
@@ -61,11 +61,11 @@ def faults(store: str) -> dict[str, Any]:
     parts = []
     for each in found:
         recovery = each.get("recovery_seconds")
-        told = f"{each['fault']} at {each['lease']:g} s: "
+        part = f"{each['fault']} at {each['lease']:g} s: "
         if recovery is not None:
             after = each["after_renewal_seconds"]
-            told += f"back after {recovery:.2f} s ({after:.2f} s after the last renewal), "
-        parts.append(told + f"{each.get('sessions_lost', '?')} sessions lost")
+            part += f"back after {recovery:.2f} s ({after:.2f} s after the last renewal), "
+        parts.append(part + f"{each.get('sessions_lost', '?')} sessions lost")
     overlaps = sum(each.get("overlaps", 0) for each in found)
     return {
         "summary": f"{overlaps} overlaps in {len(found)} runs; {'; '.join(parts)}",
@@ -76,7 +76,7 @@ def faults(store: str) -> dict[str, Any]:
 
 
 def lossy(store: str) -> dict[str, Any]:
-    """The worst line on which a lease is to be kept."""
+    """The worst line on which a worker must keep its lease."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = list(
             pool.map(

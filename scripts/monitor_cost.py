@@ -1,9 +1,9 @@
-"""What the monitor of a host costs: looks once a second at 20 executors, at as many permits, and
-tells a store of it.
+"""The cost of the monitor of a host, which once a second measures 20 executors with as many permits
+and publishes the reading in a store.
 
 Run by hand, with `tests` on the Python path: `python scripts/monitor_cost.py sqlite 60`; it runs on
-`sqlite`, `redis`, `valkey` and `postgres`, and prints what it found as JSON. Counted is the
-processor time of the monitor and, where there is one, of the server with all that it does.
+`sqlite`, `redis`, `valkey` and `postgres`, and prints the result as JSON. The cost is the processor
+time of the monitor and, where there is one, of the server.
 """
 
 import json
@@ -37,7 +37,7 @@ from limpet.storage.registry import open_store
 EXECUTORS = 20
 MOST_PERCENT = 1.0
 SERVER, SESSION = "bench", "session-of-the-executors"
-# A parent of executors, each of which has a process of its own, as when it runs a command.
+# A parent of executors, where each executor has a child, as if it ran a command.
 ZYGOTE = f"""
 import subprocess, sys
 from limpet.host import marks, processes
@@ -81,8 +81,8 @@ def measured(kind: str, seconds: int) -> dict[str, object]:
         lifetime = timedelta(microseconds=LIFETIME_MICROSECONDS)
         before, at_server = time.process_time(), _seconds_of(server)
         began = time.monotonic()
-        for turn in range(seconds):
-            time.sleep(max(0.0, began + turn + 1 - time.monotonic()))
+        for second in range(seconds):
+            time.sleep(max(0.0, began + second + 1 - time.monotonic()))
             reading = monitor.poll()
             seen = trees.sample(reading.at_boot)
             executors = tuple(
@@ -92,10 +92,10 @@ def measured(kind: str, seconds: int) -> dict[str, object]:
             reading = holders.apart(
                 replace(reading, executor_use=executors), seen, store.permits(SERVER)
             )
-            said = Published(
+            published = Published(
                 reading, monitor.bounds().capacity, USUAL_THRESHOLDS, boot_id(), "w", "session"
             )
-            store.publish_host(SERVER, written(said), lifetime, history.add(reading))
+            store.publish_host(SERVER, written(published), lifetime, history.add(reading))
         took = time.monotonic() - began
         own, theirs = time.process_time() - before, _seconds_of(server) - at_server
         count = sum(each.session == SESSION for each in reading.executor_use)
@@ -119,7 +119,7 @@ def _store(kind: str, folder: Path, stack: ExitStack) -> tuple[str, int | None]:
 
 
 def _seconds_of(root: int | None) -> float:
-    """The processor time of a server and of all that it started, those that have ended too."""
+    """The processor time of a server and of all its children, also those that have ended."""
     if root is None:
         return 0.0
     ticks = 0

@@ -1,11 +1,12 @@
-"""Break the scripts on purpose, one place at a time; the contract suite must notice each.
+"""Breaks the scripts on purpose, one place at a time; the contract suite must fail for each.
 
     python scripts/mutants.py [STORE …] [WORD …]
 
-all of them, or those of a store (sqlite, redis, postgres), or those whose description has a word
+runs all mutations, or those of a store (sqlite, redis, postgres), or those whose description has a
+word.
 
-Each mutation is made in a copy of the sources, which the tests then import instead of these. The
-copy is first tested as it is: a suite that fails anyway catches nothing.
+Each mutation is made in a copy of the sources, which the tests then import. The unchanged copy is
+tested first: a suite that fails anyway catches nothing.
 """
 
 import os
@@ -27,7 +28,7 @@ import mutations_sqlite
 from mutation import FOLDERS, ROOT, Mutation
 
 AT_ONCE = 2
-PATIENCE_SECONDS = 1_800
+TIMEOUT_SECONDS = 1_800
 
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -42,7 +43,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the suite said to a copy: the test that failed, or None if all passed."""
+    """The result of the suite for a copy: the test that failed, or None if all passed."""
 
     failed: str | None
     seconds: float
@@ -58,7 +59,7 @@ def mutated(source: Path, mutation: Mutation) -> None:
 
 
 def try_out(store: str, mutation: Mutation | None) -> Verdict:
-    """Run a store's contract suite on a copy of the sources; without a mutation, as they are."""
+    """Run a store's contract suite on a copy of the sources; without a mutation, unchanged."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="limpet-mutant-") as folder:
         source = Path(folder) / "src"
@@ -76,10 +77,10 @@ def try_out(store: str, mutation: Mutation | None) -> Verdict:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_SECONDS,
+            timeout=TIMEOUT_SECONDS,
             check=False,
         )
-    # 0: all passed, 1: a test failed; anything else means that no test was asked.
+    # 0: all passed, 1: a test failed; any other code means that no test ran.
     if done.returncode not in (0, 1):
         raise SystemExit(f"pytest could not run:\n{done.stdout}\n{done.stderr}")
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
@@ -88,14 +89,14 @@ def try_out(store: str, mutation: Mutation | None) -> Verdict:
 
 
 def _tests() -> list[str]:
-    """The contract suite, the model last: when it fails it goes on to look for a shorter way."""
+    """The files of the contract suite; the model last, because shrinking a failure takes long."""
     files = sorted((ROOT / "tests" / "contract").glob("test_*.py"))
     return [str(file) for file in sorted(files, key=lambda file: file.stem == "test_model")]
 
 
 def _check_import(source: Path, environment: dict[str, str]) -> None:
-    """Make sure that the copy is what the tests import, not the installed package."""
-    told = subprocess.run(
+    """Make sure that the tests import the copy, not the installed package."""
+    imported = subprocess.run(
         [sys.executable, "-c", "import limpet; print(limpet.__file__)"],
         cwd=ROOT,
         env=environment,
@@ -103,8 +104,8 @@ def _check_import(source: Path, environment: dict[str, str]) -> None:
         text=True,
         check=True,
     ).stdout.strip()
-    if not Path(told).is_relative_to(source):
-        raise SystemExit(f"the tests would import {told} instead of the copy in {source}")
+    if not Path(imported).is_relative_to(source):
+        raise SystemExit(f"the tests would import {imported} instead of the copy in {source}")
 
 
 def main(words: list[str]) -> int:
@@ -121,7 +122,7 @@ def main(words: list[str]) -> int:
     for store in {each.store: None for each in chosen}:
         whole = try_out(store, None)
         if whole.failed is not None:
-            print(f"the sources as they are fail {whole.failed}; nothing can be said of mutants")
+            print(f"the unchanged sources fail {whole.failed}, so mutants would prove nothing")
             return 1
         print(f"{store:<24} {'as it is':<62} all passed ({whole.seconds:.0f} s)", flush=True)
     survivors = 0
@@ -130,8 +131,8 @@ def main(words: list[str]) -> int:
         for mutation, verdict in zip(chosen, verdicts, strict=True):
             survivors += verdict.failed is None
             caught = f"caught by {verdict.failed}" if verdict.failed else "SURVIVED"
-            told = f"{mutation.file:<24} {mutation.breaks:<62} {caught} ({verdict.seconds:.0f} s)"
-            print(told, flush=True)
+            line = f"{mutation.file:<24} {mutation.breaks:<62} {caught} ({verdict.seconds:.0f} s)"
+            print(line, flush=True)
     print(f"{len(chosen) - survivors} of {len(chosen)} mutants caught")
     return 1 if survivors else 0
 

@@ -15,7 +15,7 @@ FOLDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A text of one script and what to put in its place; `breaks` says what no longer holds."""
+    """A text of one script and its replacement; `breaks`: what no longer holds."""
 
     file: str
     old: str

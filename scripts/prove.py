@@ -1,9 +1,10 @@
-"""Runs the long proofs at full size and writes what they found to benchmarks/results/prove.md.
+"""Runs the long proofs at full size and writes the results to benchmarks/results/prove.md.
 
     python scripts/prove.py [WORD …]
 
-all of them, or those whose name has one of the words; what the others found last stays, with its
-date. `make test` runs the same code for a shorter time. Ends with 1 if a proof does not hold.
+runs all proofs, or those whose name has one of the words; the last results of the others stay, with
+their dates. `make test` runs the same code for a shorter time. The exit code is 1 if a proof does
+not hold.
 """
 
 import json
@@ -42,7 +43,7 @@ NAMES = {"sqlite": "SQLite", "redis": "Redis", "valkey": "Valkey", "postgres": "
 
 @dataclass(frozen=True)
 class Proof:
-    """What a proof found: the promise, whether it held, and the figures."""
+    """The result of a proof: the promise, whether it held, and the figures."""
 
     promise: str
     held: bool
@@ -179,7 +180,7 @@ def measuring_costs_little(store: str) -> Proof:
     found = json.loads(done.stdout)
     return Proof(
         f"On {NAMES[store]}: the monitor of a host with 20 executors costs under 1 % of a core "
-        f"over {MONITOR_SECONDS} s, what it writes to the store included.",
+        f"over {MONITOR_SECONDS} s, its writes to the store included.",
         done.returncode == 0,
         found["summary"],
         found["troubles"],
@@ -216,8 +217,8 @@ def limits_of_a_real_control_group() -> Proof:
     done = _run(str(ROOT / "scripts" / "real_group.py"))
     found = json.loads(done.stdout)
     return Proof(
-        "In a control group with half a core and 300 MB, both in use, the monitor tells these "
-        "limits, what is used of them, and that its CPU is held up (root).",
+        "In a control group with half a core and 300 MB, both in use, the monitor reports these "
+        "limits, their use, and that the CPU is throttled (root).",
         done.returncode == 0,
         found["summary"],
         found["troubles"],
@@ -256,8 +257,8 @@ def every_store_does_what_the_model_does() -> Proof:
 def frames_of_any_content() -> Proof:
     return _tested(
         "Bytes, mutated frames and well-formed nonsense, 5,000 of each, both ways through real "
-        "splitter, decoder and dispatcher: one error comes out, which ends that executor, and "
-        "nothing is settled that it may not say; `make test` has 150.",
+        "splitter, decoder and dispatcher: each raises one error, which ends that executor, and "
+        "settles nothing that the executor may not settle; `make test` has 150.",
         [str(TESTS / "unit" / "test_frames_fuzz.py")],
         LIMPET_TEST_LONG="1",
     )
@@ -265,8 +266,8 @@ def frames_of_any_content() -> Proof:
 
 def nonsense_in_rows_stops_nothing() -> Proof:
     return _tested(
-        f"On every store: {FUZZED} stores of which random fields hold random nonsense; what nobody "
-        f"wrote into is claimed, fired, swept, recovered, listed and pruned all the same.",
+        f"On every store: {FUZZED} stores with random nonsense in random fields; all other rows "
+        f"are claimed, fired, swept, recovered, listed and pruned all the same.",
         [str(TESTS / "contract" / "test_hostile_fuzz.py")],
         LIMPET_TEST_FUZZ=str(FUZZED),
     )
@@ -311,8 +312,8 @@ def workers_short_of_something() -> Proof:
 
 def commands_that_are_stopped() -> Proof:
     return _tested(
-        "A `limpet gate run` that is stopped for less than its lease goes on; one that waits may "
-        "be stopped for longer, and waits for a disk that is full too.",
+        "A `limpet gate run` that is stopped for less than its lease goes on; while it waits for "
+        "room it may be stopped for longer, and it waits for a full disk, too.",
         [str(TESTS / "permits" / "long_gate_run.py")],
     )
 
@@ -320,7 +321,7 @@ def commands_that_are_stopped() -> Proof:
 def fan_outs_that_are_killed() -> Proof:
     return _tested(
         "A worker is killed with -9 while a job stages its children, after that, and while they "
-        "are written out: all of them are there, or none.",
+        "are written out: all children are there, or none.",
         [str(TESTS / "lifecycle" / "test_shaping.py"), "-k", "fans_out"],
         LIMPET_TEST_LONG="1",
     )
@@ -328,10 +329,10 @@ def fan_outs_that_are_killed() -> Proof:
 
 def requests_that_are_nonsense() -> Proof:
     return _tested(
-        "What tasks send to the supervisor, forty times as much of it as in `make test`: bytes, "
+        "Requests of tasks to the supervisor, forty times as many as in `make test`: bytes, "
         "well-formed nonsense and values at their bounds are served, or end the executor that "
-        "sent them; no answer raises anything but our errors; each request and answer comes as "
-        "it was sent.",
+        "sent them; answers raise only our errors; each request and answer arrives as it was "
+        "sent.",
         [str(TESTS / "unit" / f"test_{name}.py") for name in ("task_requests", "request_server")],
         LIMPET_TEST_LONG="1",
     )
@@ -387,7 +388,7 @@ PROOFS: list[Callable[[], Proof]] = [
 
 
 def name_of(prove: Callable[[], Proof]) -> str:
-    """As it is chosen by, and remembered."""
+    """The name by which a proof is chosen and remembered."""
     if isinstance(prove, partial):
         return f"{prove.func.__name__} {prove.args[0]}"
     return prove.__name__

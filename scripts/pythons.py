@@ -2,10 +2,10 @@
 
     python scripts/pythons.py
 
-They are looked for on the PATH and under pyenv. Each gets an environment of its own, made by make.
-Ends with 1 if a test fails on one of them, or if an interpreter of a version that the package
-says it supports cannot be set up. A newer one that cannot be set up is only named: what Limpet
-depends on may not be there for it yet.
+It looks for them on the PATH and under pyenv. `make` creates an environment for each. The exit code
+is 1 if a test fails on one of them, or if an interpreter of a version that the package supports
+cannot be set up. A newer one that cannot be set up is only named: Limpet's dependencies may not
+support it yet.
 """
 
 import os
@@ -32,14 +32,14 @@ Version = tuple[int, int]
 
 
 def supported() -> set[Version]:
-    """The versions that the package says it runs on."""
+    """The versions that the package declares."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found = (_CLASSIFIER.fullmatch(each) for each in project["classifiers"])
     return {(int(each[1]), int(each[2])) for each in found if each is not None}
 
 
 def programs(path: str, pyenv: Path) -> Iterator[tuple[Version, Path]]:
-    """What is named like a Python that may do, first on the PATH, then under pyenv."""
+    """Programs that are named like a Python, first those on the PATH, then those of pyenv."""
     folders = [Path(each) for each in path.split(os.pathsep) if each]
     folders += sorted((pyenv / "versions").glob("*/bin"), reverse=True)
     for folder in folders:
@@ -49,7 +49,7 @@ def programs(path: str, pyenv: Path) -> Iterator[tuple[Version, Path]]:
                 yield (3, int(named[1])), program
 
 
-def asked(program: Path) -> tuple[Version, Path] | None:
+def identified(program: Path) -> tuple[Version, Path] | None:
     """The version of a released Python and the program behind a link or a shim; None if unfit."""
     try:
         done = subprocess.run(
@@ -70,19 +70,19 @@ def asked(program: Path) -> tuple[Version, Path] | None:
 
 
 def others(path: str, pyenv: Path, own: Version) -> dict[Version, Path]:
-    """One interpreter for each version but our own, the first that is fit."""
+    """For each version but our own, the first interpreter that is fit."""
     found: dict[Version, Path] = {}
     for version, program in programs(path, pyenv):
         if version < OLDEST or version == own or version in found:
             continue
-        fit = asked(program)
+        fit = identified(program)
         if fit is not None and fit[0] == version:
             found[version] = fit[1]
     return dict(sorted(found.items()))
 
 
 def make(python: Path, target: str) -> bool:
-    """Whether a target of the Makefile was made with that interpreter."""
+    """Run a target of the Makefile with that interpreter; whether it succeeded."""
     environment = {k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS"}}
     command = ["make", "--no-print-directory", f"PYTHON={python}", target]
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0

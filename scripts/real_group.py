@@ -1,7 +1,7 @@
-"""What the monitor tells from inside a real control group, with limits of CPU and of memory.
+"""Checks the reading of the monitor inside a real control group with limits of CPU and memory.
 
-Run by hand: `python scripts/real_group.py`, as root, for the groups that it makes; prints what it
-found as JSON. Each limit is set in version 2 where that has the controller, else in version 1.
+Run by hand: `python scripts/real_group.py`, as root, because it creates groups; it prints the
+result as JSON. Each limit is set in version 2 if that has the controller, else in version 1.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _POLLS = 4
 
 @contextlib.contextmanager
 def groups() -> Iterator[dict[Path, int]]:
-    """Groups with both limits, and in which version each of them is."""
+    """Groups with both limits, and the version of each group."""
     name = f"limpet-prove-{os.getpid()}"
     made: dict[Path, int] = {}
     try:
@@ -74,7 +74,7 @@ def _limits(controller: str, version: int) -> list[tuple[str, str]]:
 
 
 def inside() -> int:
-    """In the groups: hold some memory, compute for all one may, and tell what the monitor says."""
+    """In the groups: hold memory, use all CPU that is allowed, and print the monitor's reading."""
     burner = subprocess.Popen([sys.executable, "-c", f"held = bytearray({HELD})\nwhile True: pass"])
     try:
         monitor = Monitor("group", SystemClock())
@@ -95,7 +95,7 @@ def inside() -> int:
                 "memory": reading.memory_total,
                 "free": reading.memory_free,
                 "source": reading.source,
-                "told": waiting.reason if isinstance(waiting, Waiting) else "",
+                "reason": waiting.reason if isinstance(waiting, Waiting) else "",
             }
         )
     )
@@ -103,8 +103,8 @@ def inside() -> int:
 
 
 def troubles(found: dict[str, object], versions: set[int]) -> list[str]:
-    """What is not as it was set."""
-    told = str(found["told"])
+    """The figures that do not fit the limits that were set."""
+    reason = str(found["reason"])
     cpu, throttled, free = (float(str(found[each])) for each in ("cpu", "throttled", "free"))
     right = {
         "cores": found["cores"] == CORES,
@@ -113,7 +113,7 @@ def troubles(found: dict[str, object], versions: set[int]) -> list[str]:
         "throttled": throttled >= 80,
         "free": MEMORY - 2 * HELD < free <= MEMORY - HELD,
         "source": all(f"cgroup v{each}" in str(found["source"]) for each in versions),
-        "told": told.startswith("waiting: group CPU"),
+        "reason": reason.startswith("waiting: group CPU"),
     }
     return [f"{name}: {found[name]}" for name, held in right.items() if not held]
 
@@ -136,8 +136,8 @@ def main() -> int:
     summary = (
         f"control groups of version {' and '.join(str(each) for each in sorted(versions))}: "
         f"{found['cores']} cores, {found['cpu']} % used, throttled in {found['throttled']} % of "
-        f"the periods, {found['free'] / 1e6:.0f} of {found['memory'] / 1e6:.0f} MB free; told: "
-        f"{found['told']}"
+        f"the periods, {found['free'] / 1e6:.0f} of {found['memory'] / 1e6:.0f} MB free; reason: "
+        f"{found['reason']}"
     )
     print(json.dumps({"summary": summary, "troubles": wrong}))
     return 1 if wrong else 0

@@ -1,9 +1,9 @@
-"""Kills a server with -9 at random points under writers, and looks at what it still has.
+"""Kills a server with -9 at random points under writers, and checks what it still has.
 
 Run by hand, with `tests` on the Python path: `python scripts/server_crash.py postgres 30`. It runs
-on `redis`, `valkey` (both with an AOF that is written before each answer) and `postgres` (as it is
-set by itself), and prints what it found as JSON. A server that is killed loses what it had not
-given to the system; that is what is proved here, and not what a power cut would take.
+on `redis`, `valkey` (both with an AOF that is written before each answer) and `postgres` (with its
+default settings), and prints the result as JSON. A killed server loses data that it had not given
+to the operating system; this script proves that case, not the case of a power cut.
 """
 
 import json
@@ -35,9 +35,9 @@ from limpet.storage.registry import open_store
 KINDS = ("redis", "valkey", "postgres")
 WRITERS = 3
 TASKS = frozenset({"work"})
-# After a kill its other processes need a moment to notice, and it does not start before.
+# After a kill the server's other processes need a moment to notice; it does not start before that.
 STARTS = 50
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 T = TypeVar("T")
 Server = PostgresServer | RedisServer
@@ -45,7 +45,7 @@ Server = PostgresServer | RedisServer
 
 @dataclass
 class Found:
-    """What a series of kills left: how much was acknowledged, and every trouble."""
+    """The result of a series of kills: how much was acknowledged, and every trouble."""
 
     kind: str
     engine: str = ""
@@ -72,7 +72,7 @@ def server_of(kind: str, folder: Path) -> Server:
 
 
 class Writer:
-    """Enqueues, claims, settles and renews; says again what was cut off, as a worker does."""
+    """Enqueues, claims, settles and renews; repeats calls that were cut off, as a worker does."""
 
     def __init__(self, url: str, seed: float) -> None:
         self.store: Store = open_store(url)
@@ -86,36 +86,36 @@ class Writer:
         while not stop.is_set():
             if not self._session:
                 self._register()
-            self._turn()
+            self._exchange()
 
     def _register(self) -> None:
         self._session, self._seq = self._ids.new(), 0
         self._held: tuple[ClaimedJob, ...] = ()
         new = NewSession(self._session, SessionKind.WORKER, "w", "here", 1, tasks=TASKS)
         self._want = Want(
-            (Pool(self._said(lambda: self.store.register(new)).tasks, {ANY_QUEUE: 5}, 5),)
+            (Pool(self._repeated(lambda: self.store.register(new)).tasks, {ANY_QUEUE: 5}, 5),)
         )
 
-    def _turn(self) -> None:
+    def _exchange(self) -> None:
         fresh = [
             NewJob(self._ids.new(), "work", json.dumps("x" * self._chance.choice((1, 100, 5_000))))
             for _ in range(self._chance.randint(1, 5))
         ]
-        self._said(lambda: self.store.enqueue(fresh))
+        self._repeated(lambda: self.store.enqueue(fresh))
         self.acknowledged.update((job.id, None) for job in fresh)
-        said = [self._outcome(each.lease) for each in self._held]
+        settlements = [self._outcome(job.lease) for job in self._held]
         self._seq += 1
         try:
-            answer = self._said(
-                lambda: self.store.exchange(self._session, self._seq, said, self._want)
+            answer = self._repeated(
+                lambda: self.store.exchange(self._session, self._seq, settlements, self._want)
             )
-            refused = {each.lease for each in answer.rejected}
-            for each in said:
-                if each.lease not in refused:
-                    done = State.SUCCEEDED if isinstance(each, Complete) else State.FAILED
-                    self.acknowledged[each.lease.job] = done
+            refused = {rejected.lease for rejected in answer.rejected}
+            for settlement in settlements:
+                if settlement.lease not in refused:
+                    done = State.SUCCEEDED if isinstance(settlement, Complete) else State.FAILED
+                    self.acknowledged[settlement.lease.job] = done
             self._held = answer.claimed
-            renewed = self._said(lambda: self.store.renew(self._session))
+            renewed = self._repeated(lambda: self.store.renew(self._session))
             if renewed.standing is not Standing.LIVE:
                 self._session = ""
         except StoreRolledBack:
@@ -126,9 +126,9 @@ class Writer:
             return Fail(lease, Raised("ValueError", "no"))
         return Complete(lease, "1")
 
-    def _said(self, call: Callable[[], T]) -> T:
-        """Say it until it is answered: each verb may be said again."""
-        until = time.monotonic() + PATIENCE_SECONDS
+    def _repeated(self, call: Callable[[], T]) -> T:
+        """Repeat a call until it is answered: each verb may be repeated."""
+        until = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
                 return call()
@@ -140,7 +140,7 @@ class Writer:
 
 
 def kill_at_random(kind: str, kills: int, seed: int) -> Found:
-    """Kill the server that many times; after each kill look whether anything is lost."""
+    """Kill the server `kills` times; after each kill check whether anything is lost."""
     chance = random.Random(seed)
     found = Found(kind, seed=seed)
     began = time.monotonic()
@@ -158,7 +158,9 @@ def kill_at_random(kind: str, kills: int, seed: int) -> Found:
         for number in range(kills):
             _round(server, writers, chance, found)
             found.kills += 1
-            found.troubles += [f"after kill {number}: {each}" for each in _look(store, writers)]
+            found.troubles += [
+                f"after kill {number}: {trouble}" for trouble in _look(store, writers)
+            ]
             if found.troubles:
                 break
         found.cut = sum(writer.cut for writer in writers)

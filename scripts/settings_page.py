@@ -10,7 +10,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "worker-settings.md"
 
 
 def page() -> str:
-    """The page as it should be."""
+    """The text of the page."""
     flags = {option.name: " ".join(option.flags) for option in worker_options()}
     rows = [
         f"| `{name}` | {f'`{flags[name]}`' if name in flags else ''} | `LIMPET_{name.upper()}` "

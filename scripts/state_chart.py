@@ -8,7 +8,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "states.md"
 
 
 def page() -> str:
-    """The page as it should be."""
+    """The text of the page."""
     rows = [f"| {arrow.move} | {arrow.source or '(nothing)'} | {arrow.target} |" for arrow in TABLE]
     return "\n".join(
         [

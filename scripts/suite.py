@@ -2,11 +2,11 @@
 
     python scripts/suite.py
 
-Most tests wait for a process, a lease or a server. One after the other they leave the machine
-idle; beside tests that compute, as equals, they find it taken at the moment that matters. So two
-runs of pytest are under way: one with more processes than cores, and one for the folders that only
-compute, which gives way to it. No folder is divided, so that each run judges all that it has to
-compare (tests/equality.py).
+Most tests wait for a process, a lease or a server. Run one after the other, they leave the machine
+idle; beside tests that compute at the same priority, they find the machine busy when they need it.
+So pytest runs twice at the same time: one run has more processes than cores, and the other has the
+folders that only compute, at lower priority. No folder is divided, so that one run has all tests
+that must be compared (tests/equality.py).
 """
 
 import contextlib
@@ -23,19 +23,19 @@ from types import FrameType
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
-# On a large machine more would only start more servers.
+# On a large machine more processes would only start more servers.
 CORES = min(os.cpu_count() or 1, 4)
-# Their tests keep a core busy all the time, and hardly have limits in seconds. A folder that is new
-# is taken for one that waits, which does it no harm.
+# Folders whose tests keep a core busy all the time, and hardly have limits in seconds. A new folder
+# counts as one that waits, which does no harm.
 COMPUTING = ("architecture", "contract")
-# As a worker's executors do.
+# The same niceness as a worker's executors.
 NICENESS = 10
 _LAST_WORDS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some folders of tests, and how they are run."""
+    """Some folders of tests, and how pytest runs them."""
 
     name: str
     folders: tuple[str, ...]
@@ -44,7 +44,7 @@ class Part:
 
     @property
     def command(self) -> list[str]:
-        """What is run, from the root of the checkout."""
+        """The command, for the root of the checkout."""
         folders = [str(Path("tests") / folder) for folder in self.folders]
         return [sys.executable, "-m", "pytest", *self.words, *folders]
 
@@ -57,7 +57,7 @@ def folders(tests: Path) -> tuple[str, ...]:
 
 
 def parts(every: tuple[str, ...], cores: int) -> list[Part]:
-    """The runs of pytest that are under way at the same time; together they have every folder."""
+    """The runs of pytest, at the same time; together they have every folder."""
     waiting = tuple(each for each in every if each not in COMPUTING)
     computing = tuple(each for each in every if each in COMPUTING)
     return [
@@ -67,7 +67,8 @@ def parts(every: tuple[str, ...], cores: int) -> list[Part]:
             waiting,
             ("-n", str(cores + cores // 2), "--dist", "loadfile", "--no-loadscope-reorder"),
         ),
-        # Fewer than cores: what counts as a crowded machine is asked less of (tests/machine.py).
+        # Fewer processes than cores, so that the machine does not count as crowded
+        # (tests/machine.py).
         Part(
             "computing",
             computing,
@@ -78,7 +79,7 @@ def parts(every: tuple[str, ...], cores: int) -> list[Part]:
 
 
 def give_way(pid: int) -> None:
-    """Let others have the processor before a process, and before all that it will start."""
+    """Lower the priority of a process and of all its future children."""
     os.setpriority(os.PRIO_PROCESS, pid, NICENESS)
     # Where the kernel groups processes by session, niceness counts only within a group.
     with contextlib.suppress(OSError):
@@ -87,7 +88,7 @@ def give_way(pid: int) -> None:
 
 @dataclass
 class Running:
-    """A part that is under way; its lines are passed on with its name in front."""
+    """A part that runs; its lines are printed with its name in front."""
 
     part: Part
     process: "subprocess.Popen[str]" = field(init=False)
@@ -106,7 +107,7 @@ class Running:
         )
         if self.part.gives_way:
             give_way(self.process.pid)
-        # A stray that a test has left may hold the other end open: nobody waits for it.
+        # A stray process of a test may hold the pipe open, so nobody waits for this thread.
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -116,15 +117,15 @@ class Running:
             print(f"{self.part.name:>9} │ {line}", end="", flush=True)
 
     def wait(self) -> int:
-        """Its exit code, when it is over."""
+        """Wait for the end of the part; returns its exit code."""
         code = self.process.wait()
         self.seconds = time.monotonic() - self._began
         self._reader.join(_LAST_WORDS_SECONDS)
         return code
 
     def interrupt(self) -> None:
-        """Let it end as by Ctrl-C, which does not reach a session of its own: all of its processes,
-        so that each takes away what its test has started.
+        """Send SIGINT to all processes of the part, so that each ends what its test has started;
+        Ctrl-C does not reach them, because they are in a session of their own.
         """
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGINT)
@@ -134,8 +135,8 @@ def main() -> int:
     running: list[Running] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        for each in running:
-            each.interrupt()
+        for part in running:
+            part.interrupt()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
@@ -144,9 +145,9 @@ def main() -> int:
         running.append(Running(part))
     with ThreadPoolExecutor(len(running)) as pool:
         codes = list(pool.map(Running.wait, running))
-    for each, code in zip(running, codes, strict=True):
-        said = "passed" if code == 0 else f"FAILED (exit code {code})"
-        print(f"{each.part.name}: {said} after {each.seconds:.0f} s")
+    for done, code in zip(running, codes, strict=True):
+        verdict = "passed" if code == 0 else f"FAILED (exit code {code})"
+        print(f"{done.part.name}: {verdict} after {done.seconds:.0f} s")
     return 0 if set(codes) == {0} else 1
 
 

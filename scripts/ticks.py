@@ -1,8 +1,8 @@
-"""Two schedulers in processes of their own at the very same ticks, under load, one killed at times.
+"""Two schedulers in processes of their own fire the same ticks, under load; some kills hit one.
 
 Run by hand, with `tests` on the Python path: `python scripts/ticks.py redis 1000 10`. Runs on
-`sqlite`, `redis`, `valkey` and `postgres`, with so many ticks and so many kills with -9, and prints
-what it found as JSON. Time is a number that all of them share, so that both come at once.
+`sqlite`, `redis`, `valkey` and `postgres`, with 1,000 ticks and 10 kills with -9, and prints the
+result as JSON. Time is a number that all processes share, so that both schedulers come at once.
 """
 
 import json
@@ -30,12 +30,12 @@ SCHEDULERS = 2
 MINUTE = 60_000_000
 START = 30_000_000 * MINUTE
 LOAD = 20
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 _CELL = struct.Struct("<q")
 
 
 class Shared:
-    """Numbers that processes share: the tick that it is, and the last one that each has seen."""
+    """Numbers that processes share: the current tick, and the last tick that each has seen."""
 
     def __init__(self, path: Path) -> None:
         path.touch()
@@ -51,7 +51,7 @@ class Shared:
 
 
 class SharedClock:
-    """A minute passes with each tick."""
+    """A clock on which a minute passes with each tick."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -65,7 +65,7 @@ class SharedClock:
 
 @dataclass
 class Found:
-    """What a series of ticks left."""
+    """The result of a series of ticks."""
 
     ticks: int = 0
     kills: int = 0
@@ -83,7 +83,7 @@ class Found:
 
 
 def schedule_forever(url: str, path: Path, place: int) -> None:
-    """One scheduler: look as soon as it is another tick, and hand in other jobs meanwhile."""
+    """One scheduler: run at each new tick, and enqueue other jobs meanwhile."""
     shared = Shared(path)
     clock = SharedClock(shared)
     ids = IdSource(clock)
@@ -91,7 +91,7 @@ def schedule_forever(url: str, path: Path, place: int) -> None:
         scheduler = Scheduler(store, clock)
         while True:
             while (tick := shared[0]) == shared[place]:
-                pass  # not asleep, so that both come at once
+                pass  # no sleep, so that both schedulers come at once
             scheduler.run()
             store.enqueue([NewJob(each, "load", "{}", "load") for each in ids.many(LOAD)])
             shared[place] = tick
@@ -104,7 +104,10 @@ def start(url: str, path: Path, place: int) -> "subprocess.Popen[bytes]":
 
 def place_of(kind: str, folder: Path) -> str:
     """The URL of an empty store."""
-    from servers.empty import empty_postgres, empty_redis  # which schedulers do not need
+    from servers.empty import (
+        empty_postgres,
+        empty_redis,
+    )  # imported here, because schedulers do not need it
 
     match kind:
         case "sqlite":
@@ -116,7 +119,7 @@ def place_of(kind: str, folder: Path) -> str:
 
 
 def run(kind: str, ticks: int, kills: int, folder: Path) -> Found:
-    """So many ticks, and so many kills spread over them."""
+    """Run `ticks` ticks, with `kills` kills spread over them."""
     url = place_of(kind, folder)
     path = folder / "clock"
     shared = Shared(path)
@@ -161,7 +164,7 @@ def run(kind: str, ticks: int, kills: int, folder: Path) -> Found:
 
 
 def _answered(shared: Shared, tick: int, running: "dict[int, subprocess.Popen[bytes]]") -> bool:
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + TIMEOUT_SECONDS
     while any(shared[place] < tick for place in running):
         ended = any(process.poll() is not None for process in running.values())
         if ended or time.monotonic() > until:

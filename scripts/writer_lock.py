@@ -42,7 +42,7 @@ _TASKS = frozenset({TASK})
 
 @dataclass
 class Share:
-    """What one process did; `waits` are the seconds that each of its renewals took."""
+    """The work of one process; `waits` are the seconds that each of its renewals took."""
 
     enqueued: list[str] = field(default_factory=list)
     claimed: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Result:
-    """What all of them did, and every way in which the store is not as it must be."""
+    """The work of all processes, and every fault of the store."""
 
     seconds: float
     shares: list[Share]
@@ -88,7 +88,7 @@ class Result:
 def run(
     folder: Path, seconds: float, *, bypass: bool = False, processes: int = PROCESSES
 ) -> Result:
-    """Let the processes work on a new file, then finish what is left and judge the file."""
+    """Let the processes work on a new file, then run the remaining jobs and judge the file."""
     url = f"sqlite:///{folder / 'jobs.db'}"
     store = SqliteStore(url)
     first, rest = Share(), Share()
@@ -112,7 +112,7 @@ def run(
 
 
 def work(url: str, share_file: str, seconds: float, barrier: Barrier, bypass: bool) -> None:
-    """One process: claims, settles and enqueues until the time is up, and tells what it did."""
+    """One process: claims, settles and enqueues until the time is up, then writes its share."""
     if bypass:
         bypass_writer_lock()
     share = Share()
@@ -201,19 +201,20 @@ def _judge(store: SqliteStore, shares: list[Share]) -> Iterator[str]:
 
 def bypass_writer_lock() -> None:
     """In this process, wait for SQLite's write lock with its busy handler, not the writer lock."""
-    from limpet.storage.sqlite.database import Database
+    from limpet.storage.sqlite import database
     from limpet.storage.sqlite.writer_lock import WriterLock
 
     @contextlib.contextmanager
-    def at_once(_self: WriterLock, *, urgent: bool) -> Iterator[None]:
-        yield
+    def at_once(_self: WriterLock, *, urgent: bool) -> Iterator[bool]:
+        yield True
 
-    def begin(_self: Database, connection: apsw.Connection) -> None:
+    def begin(connection: apsw.Connection) -> None:
         connection.set_busy_timeout(30_000)
         connection.execute("BEGIN IMMEDIATE")
 
-    setattr(WriterLock, "take", at_once)  # noqa: B010
-    setattr(Database, "_begin", begin)  # noqa: B010
+    for name in ("take", "take_if_free"):
+        setattr(WriterLock, name, at_once)
+    setattr(database, "begin", begin)  # noqa: B010
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ import tally
 import uvloop
 from arq import Worker, create_pool
 from arq.connections import RedisSettings
-from peers import asked
+from peers import environment
 
 
 async def noop(ctx: Any, payload: object) -> None:
@@ -37,8 +37,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 async def work() -> None:
-    settings = RedisSettings.from_dsn(asked.store)
-    options = OPTIONS[asked.setting]
+    settings = RedisSettings.from_dsn(environment.store)
+    options = OPTIONS[environment.setting]
     worker = Worker([noop, pickup, hold], redis_settings=settings, **options)
     await worker.async_run()
 
@@ -46,7 +46,7 @@ async def work() -> None:
 async def main() -> None:
     from feeding import AsyncFeed, Payload
 
-    pool = await create_pool(RedisSettings.from_dsn(asked.store))
+    pool = await create_pool(RedisSettings.from_dsn(environment.store))
 
     # It has no bulk call.
     async def many(jobs: Sequence[Payload]) -> None:

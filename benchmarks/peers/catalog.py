@@ -1,4 +1,4 @@
-"""The peers, each at its best setting, and how each is made to recover soonest."""
+"""The peers, each with its best settings and the settings for the soonest recovery."""
 
 from engines import POSTGRES, REDIS, SQLITE
 from peers.peer import NodePeer, Peer, PythonPeer

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 import tally
 from celery import Celery
-from peers import asked
+from peers import environment
 
-app = Celery("bench", broker=asked.store)
+app = Celery("bench", broker=environment.store)
 app.conf.update(broker_connection_retry_on_startup=True)
-if asked.best:
+if environment.best:
     app.conf.update(
         task_ignore_result=True, worker_prefetch_multiplier=64, worker_disable_rate_limits=True
     )
-if asked.tight:
+if environment.tight:
     app.conf.update(
         task_acks_late=True,
         task_reject_on_worker_lost=True,

@@ -11,7 +11,7 @@ import time
 
 import tally
 from dbos import DBOS, DBOSClient
-from peers import asked
+from peers import environment
 
 
 def _noop(payload: object) -> None:
@@ -27,7 +27,7 @@ def launch() -> None:
     DBOS(
         config={
             "name": "bench",
-            "system_database_url": asked.store,
+            "system_database_url": environment.store,
             "log_level": "ERROR",
             "application_version": "1",
             "executor_id": f"bench-{os.getpid()}",
@@ -39,7 +39,7 @@ def launch() -> None:
 
 def work() -> None:
     launch()
-    poll = 0.02 if asked.best else 1.0
+    poll = 0.02 if environment.best else 1.0
     DBOS.register_queue("bench", polling_interval_sec=poll, worker_concurrency=500)
     while True:
         time.sleep(3600)
@@ -48,7 +48,7 @@ def work() -> None:
 def main() -> None:
     from feeding import Feed
 
-    client = DBOSClient(system_database_url=asked.store)
+    client = DBOSClient(system_database_url=environment.store)
 
     def enqueue(workflow: str, argument: object) -> object:
         return client.enqueue({"workflow_name": workflow, "queue_name": "bench"}, argument)

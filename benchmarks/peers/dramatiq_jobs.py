@@ -7,11 +7,11 @@ python -m peers.dramatiq_jobs COMMAND WORD    hands in jobs; the commands are in
 import dramatiq
 import tally
 from dramatiq.brokers.redis import RedisBroker
-from peers import asked
+from peers import environment
 
 # Lost jobs are looked for by chance, in 1 of 1,000 commands; here in each.
 tight = {"heartbeat_timeout": 4_000, "maintenance_chance": 1_000_000}
-dramatiq.set_broker(RedisBroker(url=asked.store, **(tight if asked.tight else {})))
+dramatiq.set_broker(RedisBroker(url=environment.store, **(tight if environment.tight else {})))
 
 
 def _noop(payload: object) -> None:

@@ -6,15 +6,15 @@ python -m peers.huey_jobs COMMAND WORD      hands in jobs; the commands are in f
 
 import tally
 from huey import RedisHuey, SqliteHuey
-from peers import asked
+from peers import environment
 
 # Results are not kept, which is faster than keeping them.
-options = {"results": not asked.best}
-if asked.store.startswith("sqlite:///"):
-    file = asked.store.removeprefix("sqlite:///").partition("?")[0]
+options = {"results": not environment.best}
+if environment.store.startswith("sqlite:///"):
+    file = environment.store.removeprefix("sqlite:///").partition("?")[0]
     queue = SqliteHuey("bench", filename=file, **options)
 else:
-    queue = RedisHuey("bench", url=asked.store, blocking=True, **options)
+    queue = RedisHuey("bench", url=environment.store, blocking=True, **options)
 
 
 def _noop(payload: object) -> None:

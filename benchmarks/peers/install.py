@@ -2,8 +2,8 @@
 
 Each peer that is written in Python goes into a virtual environment of its own, BullMQ into
 node_modules here, all in the exact versions that the files beside this one name. redis-server, node
-and npm are taken from the PATH, or installed with apt-get where this runs as root. What can not be
-installed is said in one sentence; the benchmark then goes without it.
+and npm come from the PATH, or are installed with apt-get where this runs as root. What cannot be
+installed is reported in one sentence; the benchmark then runs without it.
 """
 
 import functools
@@ -25,7 +25,7 @@ from peers.installed import (
 
 
 class Failed(Exception):
-    """A step did not work; the sentence says which."""
+    """A step failed; the sentence names it."""
 
 
 def run(*command: str) -> None:
@@ -39,7 +39,7 @@ def run(*command: str) -> None:
 
 
 def program(name: str, package: str) -> None:
-    """Have a program on the PATH."""
+    """Make sure that a program is on the PATH."""
     if shutil.which(name):
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):

@@ -1,4 +1,4 @@
-"""Where the peers are, and which of them are missing. Standard library only."""
+"""The places of the installed peers, and which of them are missing. Standard library only."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ def pins(system: str) -> dict[str, str]:
 
 
 def python_missing(system: str) -> str | None:
-    """Why a peer can not be measured, in one sentence."""
+    """Why a peer cannot be measured, in one sentence; None if it can."""
     found = _found(venv(system))
     for package, wanted in pins(system).items():
         name = package.partition("[")[0]
@@ -52,7 +52,7 @@ def _found(place: Path) -> dict[str, str]:
 
 
 def bullmq_missing() -> str | None:
-    """Why BullMQ can not be measured, in one sentence."""
+    """Why BullMQ cannot be measured, in one sentence; None if it can."""
     if shutil.which("node") is None:
         return "node is not on the PATH; run `make peers` as root, or install it."
     return modules_missing()
@@ -64,7 +64,7 @@ def node_pins() -> dict[str, str]:
 
 
 def modules_missing() -> str | None:
-    """Which package of node is not there in the version that is asked for."""
+    """A package of node that is not installed in the pinned version; None if all are."""
     for package, wanted in node_pins().items():
         manifest = HERE / "node_modules" / package / "package.json"
         found = json.loads(manifest.read_text())["version"] if manifest.exists() else ""

@@ -1,4 +1,4 @@
-"""A peer as a contender: what runs its jobs, and what hands them in."""
+"""A peer as a contender: the commands that run its jobs and enqueue them."""
 
 import contextlib
 import shlex
@@ -11,7 +11,7 @@ import pacing
 import psycopg
 from contender import Contender, Place
 from engines import Engine
-from peers import asked
+from peers import environment
 from peers.installed import bullmq_missing, python_missing, venv
 
 HERE = Path(__file__).parent
@@ -20,9 +20,9 @@ HERE = Path(__file__).parent
 class Peer(Contender):
     """A system that Limpet is measured beside.
 
-    `work`: the command of its worker. `settings`: what else makes it fast. `tight`: what makes it
-    recover soon, empty where nothing does. `plain`: its worker where it is not to be fast.
-    `bulk`: whether it takes many jobs in one call. `prepares`: whether it has tables to make.
+    `work`: the command of its worker. `settings`: what else makes it fast. `tight`: settings for
+    the soonest recovery, empty if there are none. `plain`: the command of its worker with defaults.
+    `bulk`: whether one call enqueues many jobs. `prepares`: whether it must create tables.
     `left`: SQL that counts unfinished jobs, for a peer that reports them long after they ran.
     """
 
@@ -67,7 +67,7 @@ class Peer(Contender):
 
     def environment(self) -> dict[str, str]:
         return {
-            asked.SETTING: self.setting,
+            environment.SETTING: self.setting,
             "BENCH_LEAST_PAUSE": str(pacing.LEAST_PAUSE_SECONDS),
             "BENCH_MOST_PAUSE": str(pacing.MOST_PAUSE_SECONDS),
             "NODE_ENV": "production",
@@ -88,7 +88,7 @@ class Peer(Contender):
             yield left
 
     def set_to(self, setting: str) -> Self:
-        """The same with another setting of `asked`."""
+        """The same peer with another value of `environment.setting`."""
         other = self.on(self.engine)
         other.setting = setting
         other._work = self._plain

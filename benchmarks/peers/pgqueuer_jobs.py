@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg
 import tally
 import uvloop
-from peers import asked
+from peers import environment
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.queries import Queries
@@ -43,14 +43,14 @@ async def hold(job: Any) -> None:
 
 
 async def prepare() -> None:
-    await Queries(AsyncpgDriver(await asyncpg.connect(asked.store))).install()
+    await Queries(AsyncpgDriver(await asyncpg.connect(environment.store))).install()
 
 
 async def work() -> None:
-    queue = PgQueuer(AsyncpgDriver(await asyncpg.connect(asked.store)))
+    queue = PgQueuer(AsyncpgDriver(await asyncpg.connect(environment.store)))
     for function in (noop, pickup, hold):
         queue.entrypoint(function.__name__)(function)
-    await queue.run(**OPTIONS[asked.setting])
+    await queue.run(**OPTIONS[environment.setting])
 
 
 async def main() -> None:
@@ -58,7 +58,7 @@ async def main() -> None:
 
     # One connection does one thing at a time; callers that come together get a pool.
     together = sys.argv[1] == "together"
-    pool = await asyncpg.create_pool(asked.store, min_size=1, max_size=16)
+    pool = await asyncpg.create_pool(environment.store, min_size=1, max_size=16)
     connection = await pool.acquire()
     queries = Queries(AsyncpgPoolDriver(pool) if together else AsyncpgDriver(connection))
 

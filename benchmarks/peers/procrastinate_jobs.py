@@ -12,10 +12,10 @@ from typing import Any
 
 import tally
 import uvloop
-from peers import asked
+from peers import environment
 from procrastinate import App, PsycopgConnector
 
-app = App(connector=PsycopgConnector(conninfo=asked.store, min_size=2, max_size=8))
+app = App(connector=PsycopgConnector(conninfo=environment.store, min_size=2, max_size=8))
 
 
 @app.task(name="noop")
@@ -33,7 +33,7 @@ async def hold(key: str) -> None:
     await tally.hold_async(key)
 
 
-if asked.tight:
+if environment.tight:
     # It does not recover jobs by itself; its documentation has users write this.
     @app.periodic(cron="* * * * * */1")
     @app.task(queueing_lock="retry_stalled", pass_context=True, name="retry_stalled")
@@ -62,7 +62,7 @@ async def prepare() -> None:
 
 async def work() -> None:
     async with app.open_async():
-        await app.run_worker_async(install_signal_handlers=False, **OPTIONS[asked.setting])
+        await app.run_worker_async(install_signal_handlers=False, **OPTIONS[environment.setting])
 
 
 async def main() -> None:

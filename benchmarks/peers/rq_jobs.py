@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import tally
-from peers import asked
+from peers import environment
 from redis import Redis
 from rq import Queue, Retry, SimpleWorker, Worker
 
-connection = Redis.from_url(asked.store)
+connection = Redis.from_url(environment.store)
 queue = Queue("bench", connection=connection)
 
 
@@ -31,9 +31,9 @@ def hold(key: str) -> None:
 
 def work() -> None:
     options: dict[str, Any] = {}
-    if asked.tight:
+    if environment.tight:
         options = {"maintenance_interval": 1, "job_monitoring_interval": 1, "worker_ttl": 30}
-    kind = SimpleWorker if asked.best else Worker
+    kind = SimpleWorker if environment.best else Worker
     worker = kind([queue], connection=connection, **options)
     worker.log_result_lifespan = False
     worker.work(logging_level="WARNING")
@@ -44,7 +44,7 @@ def main() -> None:
 
     # A finished job is deleted at once, which is faster than keeping it.
     keep: dict[str, Any] = {"result_ttl": 0}
-    again: dict[str, Any] = {"retry": Retry(max=3)} if asked.tight else {}
+    again: dict[str, Any] = {"retry": Retry(max=3)} if environment.tight else {}
 
     # By name, because this module has another one when it is run. With a pipeline of the caller's
     # a call is one round trip instead of two.

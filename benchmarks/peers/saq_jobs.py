@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 import tally
 import uvloop
-from peers import asked
+from peers import environment
 from saq import Queue, Worker
 
-queue = Queue.from_url(asked.store, dump=orjson.dumps, load=orjson.loads)
+queue = Queue.from_url(environment.store, dump=orjson.dumps, load=orjson.loads)
 
 
 async def noop(ctx: Any, *, payload: object) -> None:
@@ -28,7 +28,7 @@ async def pickup(ctx: Any, *, at: int) -> None:
 
 
 async def hold(ctx: Any, *, held: str) -> None:
-    beats = asyncio.create_task(_beat(ctx["job"])) if asked.tight else None
+    beats = asyncio.create_task(_beat(ctx["job"])) if environment.tight else None
     await tally.hold_async(held)
     if beats is not None:
         beats.cancel()
@@ -42,8 +42,8 @@ async def _beat(job: Any) -> None:
 
 
 async def work() -> None:
-    options: dict[str, Any] = {"concurrency": 100} if asked.best else {}
-    if asked.tight:
+    options: dict[str, Any] = {"concurrency": 100} if environment.best else {}
+    if environment.tight:
         options = {"timers": {"sweep": 1}}
     await queue.connect()
     await Worker(queue, [noop, pickup, hold], **options).start()
@@ -54,7 +54,9 @@ async def main() -> None:
 
     # A finished job is deleted at once, which is faster than keeping it.
     keep: dict[str, Any] = {"ttl": -1}
-    again: dict[str, Any] = {"heartbeat": 4, "retries": 5, "timeout": 120} if asked.tight else {}
+    again: dict[str, Any] = (
+        {"heartbeat": 4, "retries": 5, "timeout": 120} if environment.tight else {}
+    )
 
     # It has no bulk call; it lets 20 of these be under way at a time.
     async def many(jobs: Sequence[Payload]) -> None:

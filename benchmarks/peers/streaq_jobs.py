@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tally
-from peers import asked
+from peers import environment
 from streaq import Worker
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -16,7 +16,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "default": {},
     "tight": {"idle_timeout": 4},
 }
-worker = Worker(redis_url=asked.store, anyio_kwargs={"use_uvloop": True}, **OPTIONS[asked.setting])
+worker = Worker(
+    redis_url=environment.store, anyio_kwargs={"use_uvloop": True}, **OPTIONS[environment.setting]
+)
 
 
 # A finished job is deleted at once and not logged, which is faster than both.

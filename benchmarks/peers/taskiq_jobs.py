@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tally
-from peers import asked
+from peers import environment
 from taskiq.serializers import ORJSONSerializer
 from taskiq_redis import RedisStreamBroker
 
@@ -20,7 +20,7 @@ tight: dict[str, Any] = {
 }
 # The consumer reads from the start of the stream: jobs wait there before it is up.
 broker = RedisStreamBroker(
-    asked.store, consumer_id="0", **(tight if asked.tight else {})
+    environment.store, consumer_id="0", **(tight if environment.tight else {})
 ).with_serializer(ORJSONSerializer())
 
 

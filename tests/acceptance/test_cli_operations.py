@@ -50,7 +50,7 @@ def test_quarantined_jobs_are_listed_edited_and_released(
     ("words", "code", "said"),
     [
         (("jobs", "--created-since", "soon"), 2, "--created-since is 'soon'; write how long ago"),
-        (("jobs", "--created-since", "1h", "--created-until", "2h"), 2, "does not come before"),
+        (("jobs", "--created-since", "1h", "--created-until", "2h"), 2, "is not before"),
         (("jobs", "--parent", "x"), 2, "is not the id of a job"),
         (("jobs", "retry", "--state", "lost"), 2, "invalid choice"),
         (("jobs", "move", "--queue", "a"), 2, "--to"),
@@ -65,7 +65,7 @@ def test_quarantined_jobs_are_listed_edited_and_released(
         (("queues", "limit", "a", "--weight", "5000"), 2, "weight is 5000"),
         (("queues", "hold", "a", "--for", "long"), 2, "the time to hold the queue is 'long'"),
         (("queues", "drain", "a", "--at-most", "x"), 2, "--at-most is 'x'"),
-        (("keys", "limit", "k"), 2, "say what to limit"),
+        (("keys", "limit", "k"), 2, "name what to limit"),
         (("keys", "limit", "", "--concurrency", "1"), 2, "key is ''"),
         (("quarantine", "list", "--state", "ready"), 2, "unrecognized arguments"),
         (("queues", "limit", "q", "--weight", "2", "--bursty"), 2, "--bursty needs a rate"),

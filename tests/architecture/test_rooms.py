@@ -85,20 +85,29 @@ def test_a_store_is_named_by_its_url_alone(room: str) -> None:
         assert not texts & {*BACKENDS, "postgresql"}, module
 
 
-def test_the_stores_in_sql_have_the_same_files() -> None:
-    """What one of them has by another name, or needs alone, is listed here with its reason."""
+def test_the_stores_have_the_same_files() -> None:
+    """A verb is in the file of the same name in each store; what one has alone is listed here."""
+    in_sql = {"breakers", "database", "fence", "transaction"}
     own = {
-        # One file, one writer: who may write, who may open it, what a fork or a boot does to it.
+        # One file, one writer: who may write, who may open it, what a fork or a boot does to it;
+        # and the steps that the other stores do in functions and scripts on the server.
         "sqlite": {
-            "bell", "boot", "columns", "connection", "forks", "late_sync", "rights",
-            "admission", "after", "allowance", "claim", "moved_settings", "keys", "shaped",
-            "unique", "writer_lock",
+            *in_sql, "admission", "after", "allowance", "boot", "claim", "columns", "connection",
+            "forks", "keys", "late_sync", "moved_settings", "rights", "shaped", "unique",
+            "writer_lock",
         },
-        # A server: its bell by NOTIFY, who holds up its clean-up, its lists and what is held.
-        "postgres": {"bell", "chime", "held", "info", "lists", "overdue"},
+        # A server: who holds up its clean-up, lists as parameters, what is held, what it is.
+        "postgres": {*in_sql, "chime", "held", "info", "lists", "overdue"},
+        # Scripts on one connection in place of transactions; rows and answers are bytes.
+        "redis": {
+            "connection", "connections", "durability", "layout", "link", "moved_settings",
+            "packed", "rows", "timeline",
+        },
     }  # fmt: skip
-    stems = {
-        store: {path.stem for path in (SOURCE / "storage" / store).glob("*.py")} - own[store]
-        for store in own
+    files = {
+        store: {path.stem for path in (SOURCE / "storage" / store).glob("*.py")} for store in own
     }
-    assert stems["sqlite"] == stems["postgres"]
+    assert {store: own[store] - files[store] for store in own} == {store: set() for store in own}
+    shared = [files[store] - own[store] for store in own]
+    assert shared[0] == shared[1] == shared[2]
+    assert len(shared[0]) > 20

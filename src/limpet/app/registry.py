@@ -42,7 +42,7 @@ class AppRegistry:
         self.declarations = Declarations()
         self._limits = dict(limits)
         self._clock = clock
-        self._store_patience = store_patience
+        self._retry_for = store_patience
         self._inside_worker = False
         # Opens nothing yet, but refuses a wrong URL at once.
         self._store = open_store(url, clock)
@@ -57,7 +57,7 @@ class AppRegistry:
             self._limits,
             self._clock,
             inside_worker=self._inside_worker,
-            store_patience=self._store_patience,
+            store_patience=self._retry_for,
             signature_of=self._signature_of,
         )
 

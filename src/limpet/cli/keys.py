@@ -34,7 +34,7 @@ def limit(
     """Limit a key."""
     rate = rates.checked()
     if concurrency is None and rate is None:
-        raise InvalidOption("nothing to limit; name --concurrency, --rate, or both.")
+        raise InvalidOption("name what to limit: --concurrency, --rate, or both.")
     limits = limit_key(find_store(common), key, concurrency, rate)
     parts = [] if concurrency is None else [f"{concurrency} at once"]
     parts += [str(rate)] if rate else []

@@ -85,7 +85,7 @@ def _count(number: int, state: State) -> Text:
 
 
 @command(app, "pause", "start none of its jobs; it still takes in new ones")
-def pause(name: Name, common: Common) -> int:
+def pause_queue(name: Name, common: Common) -> int:
     """Pause a queue."""
     store = find_store(common)
     ops.pause_queue(store, name)

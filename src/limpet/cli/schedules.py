@@ -85,7 +85,7 @@ def show(schedule_id: Id, common: Common) -> int:
 
 
 @command(app, "pause", "stop its ticks until it is resumed")
-def pause(schedule_id: Id, common: Common) -> int:
+def pause_schedule(schedule_id: Id, common: Common) -> int:
     """Pause one."""
     ops.pause_schedule(find_store(common), schedule_id)
     return _done(common, schedule_id, "is paused: it does not tick until it is resumed")

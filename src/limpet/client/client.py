@@ -84,7 +84,7 @@ class Client:
         if receipt.outcome == "full":
             retries = _FullQueueRetries(self._limits.get(job.queue))
             while receipt.outcome == "full":
-                time.sleep(retries.pause(job.queue, receipt))
+                time.sleep(retries.pause_seconds(job.queue, receipt))
                 receipt = write(job)
         return self._open(job, receipt)
 
@@ -97,7 +97,7 @@ class Client:
         if receipt.outcome == "full":
             retries = _FullQueueRetries(self._limits.get(job.queue))
             while receipt.outcome == "full":
-                await asyncio.sleep(retries.pause(job.queue, receipt))
+                await asyncio.sleep(retries.pause_seconds(job.queue, receipt))
                 receipt = await write(job)
         return self._open(job, receipt)
 
@@ -128,16 +128,16 @@ class Client:
         )
 
     def _with_retries(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        until, pause = time.monotonic() + self._retry_seconds, _FIRST_PAUSE_SECONDS
+        until, pause_seconds = time.monotonic() + self._retry_seconds, _FIRST_PAUSE_SECONDS
         while True:
             try:
                 return verb(*args, **kwargs)
             except _PASSING:
                 # The retry has the same ids, so a write whose answer was lost makes no second job.
-                if time.monotonic() + pause > until:
+                if time.monotonic() + pause_seconds > until:
                     raise
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            time.sleep(pause_seconds)
+            pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
     def enqueue_many(self, chunks: Iterable[Sequence[NewJob]]) -> Iterator[list[Receipt]]:
         """Write chunks one after the other, each wholly or not at all; stop at one that is refused.
@@ -204,7 +204,7 @@ class Client:
             # Only the receipt of the queue that is full names how many jobs wait.
             job, receipt = max(over, key=lambda pair: pair[1].waiting)
             retries = retries or _FullQueueRetries(self._limits.get(job.queue))
-            time.sleep(retries.pause(job.queue, receipt))
+            time.sleep(retries.pause_seconds(job.queue, receipt))
 
     def _check_caps(self, wanted: Mapping[str, int]) -> None:
         for queue, count in wanted.items():
@@ -246,7 +246,7 @@ class Client:
                 return True
         queue, waiting = over
         tries = retries.setdefault(queue, _FullQueueRetries(self._limits.get(queue)))
-        time.sleep(tries.pause(queue, Receipt("", "full", None, waiting), wanted[queue]))
+        time.sleep(tries.pause_seconds(queue, Receipt("", "full", None, waiting), wanted[queue]))
         return False
 
     def enqueue_within(self, connection: object, job: NewJob) -> Receipt:
@@ -354,7 +354,7 @@ class _FullQueueRetries:
         self._until = time.monotonic() + (limit.patience.total_seconds() if limit else 0)
         self._pause_seconds = _FIRST_PAUSE_SECONDS
 
-    def pause(self, queue: str, receipt: Receipt, wanted: int = 1) -> float:
+    def pause_seconds(self, queue: str, receipt: Receipt, wanted: int = 1) -> float:
         """Seconds to wait before the next try; raises `QueueFull` where there is no next try."""
         limit = self._limit
         if limit is None or limit.when_full == "refuse" or time.monotonic() > self._until:

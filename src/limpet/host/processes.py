@@ -364,7 +364,7 @@ def end_all(
     `between` is called after each look: some callers must show that they are alive.
     """
     until = time.monotonic() + seconds
-    pause = 0.001
+    pause_seconds = 0.001
     while True:
         found = {pid for pid in find() if not is_zombie(pid)}
         if between is not None:
@@ -374,8 +374,8 @@ def end_all(
         if time.monotonic() > until:
             return False
         kill(found)
-        time.sleep(pause)
-        pause = min(pause * 2, 0.02)
+        time.sleep(pause_seconds)
+        pause_seconds = min(pause_seconds * 2, 0.02)
 
 
 def resident_bytes(pid: int) -> int:

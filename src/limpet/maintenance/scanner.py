@@ -46,8 +46,8 @@ class Scanner:
             repaired, left = repair_store(store)
         finally:
             store.close()
-        for rule in repaired:
-            log.emit("mended", rule=rule.invariant, times=rule.count)
+        for done in repaired:
+            log.emit("mended", rule=done.invariant, times=done.count)
         for rule in left:
             log.emit("unmended", rule=rule.invariant, times=rule.count, example=rule.example)
         return True

@@ -280,8 +280,8 @@ def cpu_list(text: bytes) -> frozenset[int] | None:
     return frozenset(found)
 
 
-def _cores(quota: int | None, period: int | None) -> float | None:
-    return quota / period if quota and period else None
+def _cores(quota_us: int | None, period_us: int | None) -> float | None:
+    return quota_us / period_us if quota_us and period_us else None
 
 
 def _throttling(stat: dict[bytes, int]) -> Throttling:

@@ -83,7 +83,7 @@ class Uninterrupted(Generic[T]):
 
     def _begin(self) -> None:
         # Not a thread of a pool: waiting callers would fill the pool.
-        thread = threading.Thread(target=self._run, name="limpet-errand", daemon=True)
+        thread = threading.Thread(target=self._run, name="limpet-uninterrupted", daemon=True)
         try:
             thread.start()
         except RuntimeError:  # no more threads can be started

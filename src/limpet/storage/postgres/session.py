@@ -52,7 +52,7 @@ def renew(
     """Renew a lease; see `HolderVerbs.renew`."""
     jobs = column([lease.job for lease in begun]) if begun else None
     tokens = column([str(lease.token) for lease in begun]) if begun else None
-    ((standing, moment, seq, count, total, cancels, paused, epoch, untold),) = tx.call(
+    ((standing, moment, seq, count, total, cancels, paused, epoch, unrecorded),) = tx.call(
         "renew", session, jobs, tokens, draining, stepped, tx.wall, tx.lease
     )
     if standing is None or seq is None:
@@ -65,7 +65,7 @@ def renew(
         paused=tuple(paused or ()),
         digest=Digest(count, total),
         epoch=epoch,
-        unrecorded=tuple(Lease(job, session, token) for job, token in untold or ()),
+        unrecorded=tuple(Lease(job, session, token) for job, token in unrecorded or ()),
     )
 
 

@@ -52,7 +52,7 @@ class BreakerPiece(_Setting, frozen=True, omit_defaults=True):
     tasks: tuple[str, ...]
     failure_rate: float
     least: int
-    window: int
+    window_us: int = msgspec.field(name="window")
     probe_after: int
     state: str = "closed"
     succeeded: int = 0
@@ -69,7 +69,7 @@ class BreakerPiece(_Setting, frozen=True, omit_defaults=True):
             frozenset(self.tasks),
             self.failure_rate,
             self.least,
-            self.window,
+            self.window_us,
             self.probe_after,
         )
         return BreakerStatus(
@@ -115,7 +115,7 @@ class SchedulePiece(_Setting, frozen=True, omit_defaults=True):
     options: str = "{}"
     secrets: tuple[str, ...] = ()
     priority: int = 0
-    delay: int | None = None
+    delay_us: int | None = msgspec.field(default=None, name="delay")
     expires: int | None = None
     deadline: int | None = None
     key: str | None = None
@@ -156,7 +156,7 @@ class SchedulePiece(_Setting, frozen=True, omit_defaults=True):
         """The schedule as a domain object."""
         job = NewJob(
             "", self.task, self.args, self.queue, self.options, self.secrets, self.priority,
-            self.delay, self.expires, self.deadline, self.key, self.unique,
+            self.delay_us, self.expires, self.deadline, self.key, self.unique,
             weight_class=self.weight_class, payload_version=self.payload_version,
             rules=None if self.rules is None else rules_of(self.rules),
         )  # fmt: skip

@@ -18,8 +18,8 @@ RULES = {
     "request_is_listed": "a session lists exactly those of its running jobs that are to be "
     "cancelled",
     "final_is_finished": "a job has the time of its end if and only if it is in a final state",
-    "token_never_falls": "no event carries a later token than its job, but for what a late holder "
-    "claimed to have",
+    "token_never_falls": "no event carries a later token than its job, except the complaints about "
+    "late holders",
     "counters_within_caps": "there are no more strikes than orphans, and no waiting job is over a "
     "cap",
     "lapse_is_earliest": "a waiting job lapses at the earlier of its expiry and its deadline, no "
@@ -46,7 +46,7 @@ RULES = {
     "unique_is_held": "the job that holds a unique is there and has it",
     "flow_is_listed": "the parts of a flow are kept if and only if it is staged or to be written "
     "out",
-    "relaunch_of_failed": "only a failed job is to be relaunched",
+    "relaunch_of_failed": "only a failed job waits for a relaunch",
     "schedule_ticks": "a schedule is listed by its next tick if and only if it is not paused",
     "permit_is_held": "a permit belongs to a job that runs under its session, or to a caller whose "
     "session is not dead, and is listed with its server",

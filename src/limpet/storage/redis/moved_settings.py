@@ -120,7 +120,7 @@ def _writes_of_schedules(settings: Settings) -> list[tuple[str, str, list[Any]]]
 def breaker_rules_text(piece: BreakerPiece) -> str:
     """The rules of a breaker alone."""
     return BreakerPiece(
-        piece.tasks, piece.failure_rate, piece.least, piece.window, piece.probe_after
+        piece.tasks, piece.failure_rate, piece.least, piece.window_us, piece.probe_after
     ).text()
 
 

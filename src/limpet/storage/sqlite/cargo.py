@@ -144,11 +144,6 @@ def _turn(parcel: Parcel) -> int:
     return WAITS if (parcel.blocked or "").startswith("key:") else NONE
 
 
-def _row_shows_block(parcel: Parcel) -> bool:
-    """Whether the job's row itself shows the reason of its block."""
-    return _turn(parcel) == WAITS or parcel.pending > 0
-
-
 def _give_uniques(tx: Transaction, fresh: Sequence[Parcel]) -> None:
     """Let the last job of each `unique` hold it; but an unfinished job keeps it against a finished
     one, because the unfinished one was opened again.

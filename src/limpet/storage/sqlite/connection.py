@@ -104,7 +104,7 @@ class Connections:
         return applied
 
     def explain(self, error: apsw.Error) -> StoreError:
-        """A driver's error as one of ours."""
+        """The `StoreError` for an error of the driver."""
         number = 0
         for connection in (self._writer, self._reader):
             if connection is not None:

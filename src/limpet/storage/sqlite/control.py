@@ -27,7 +27,7 @@ def _find(tx: Transaction, job: str) -> Row:
 
 
 def cancel(tx: Transaction, job: str, reason: str) -> State:
-    """Cancel a job, or request it from its holder; see `ControlVerbs.cancel`."""
+    """Cancel a job, or request that its holder does; see `ControlVerbs.cancel`."""
     n, state, queue, _, _, token, session, claimed_at, _, requested_at = _find(tx, job)
     source = State(state)
     if source in FINAL:

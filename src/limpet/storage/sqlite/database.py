@@ -97,7 +97,7 @@ class Database:
         synced: bool = True,
     ) -> T:
         """Do a verb in a transaction, and return when it is durable. If not `synced`, return a
-        moment before that, unless other verbs share the transaction.
+        moment before that, provided that nobody else writes or waits.
         """
         request = _Request(verb, rows, synced or self.location.synchronous != "full")
         if not self._done_here(request, urgent):

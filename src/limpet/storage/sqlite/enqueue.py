@@ -113,7 +113,7 @@ def _without_repeats(
     rows: list[tuple[Any, ...]],
     receipts: dict[str, Receipt],
 ) -> tuple[list[NewJob], list[tuple[Any, ...]]]:
-    """The new ones: those that are there under the number they were given just now."""
+    """The jobs that were written now: those that have the number which this call gave them."""
     listed = to_json([job.id for job in jobs])
     known = {id_: (n, State(state)) for id_, n, state in tx.run("enqueue", "known", ids=listed)}
     fresh = []

@@ -14,7 +14,7 @@ _GAUGES = "gauges_are_right"
 
 
 def repair_store(db: Database) -> tuple[Repaired, ...]:
-    """Repair what does not hold; see `AdminVerbs.repair_store`."""
+    """Repair the invariants that do not hold; see `AdminVerbs.repair_store`."""
     broken = {finding.invariant for finding in db.read(invariants)}
     # The gauges last, because the other repairs may move jobs from state to state.
     rules = sorted(broken, key=lambda rule: rule == _GAUGES)

@@ -160,7 +160,7 @@ def _of_new() -> int:
 
 
 def _umask() -> int:
-    """The umask of this process, from /proc: os.umask reads it only by a change for all threads."""
+    """The umask of this process, from /proc: os.umask reads it only by changing it for a moment."""
     with contextlib.suppress(OSError), open("/proc/self/status", "rb") as file:
         for line in file:
             if line.startswith(b"Umask:"):

@@ -35,9 +35,9 @@ async def first_answer(send: Callable[[], Awaitable[T]], late_seconds: float) ->
         done, waiting = await asyncio.wait(
             waiting, timeout=late, return_when=asyncio.FIRST_COMPLETED
         )
-        for request in done:
-            if not isinstance(request.exception(), StoreUnreachable | StoreBusy):
-                return request.result()
+        for answered in done:
+            if not isinstance(answered.exception(), StoreUnreachable | StoreBusy):
+                return answered.result()
         if not waiting:
             return done.pop().result()
 

@@ -302,8 +302,8 @@ def _soon(at: int) -> int:
     return at
 
 
-def _wait(delay: int) -> timedelta:
-    return timedelta(microseconds=delay) if delay else NO_DELAY
+def _wait(delay_us: int) -> timedelta:
+    return timedelta(microseconds=delay_us) if delay_us else NO_DELAY
 
 
 # -- results

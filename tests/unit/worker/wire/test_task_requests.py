@@ -47,7 +47,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.verb())
 @each_kind
 def test_a_request_has_the_parameters_of_its_verb(kind: type[Request]) -> None:
     verb = inspect.signature(getattr(Store, kind.verb()))
-    known = [name for name in verb.parameters if name not in ("self", "turn")]
+    known = [name for name in verb.parameters if name not in ("self", "before_write")]
     fields = list(kind.__struct_fields__)
     if kind.verb() == "stage":
         fields.remove("fence")  # which the supervisor looks at, and not the store

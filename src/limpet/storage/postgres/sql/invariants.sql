@@ -26,7 +26,7 @@ WHERE s.id IS NULL
 SELECT id FROM limpet.running WHERE token < 1 OR claimed_at IS NULL
 
 -- statement: token_never_falls
--- no event carries a later token than its job, but for what a late holder claimed to have
+-- no event carries a later token than its job, except the complaints about late holders
 SELECT p.id FROM limpet.placed p JOIN limpet.event v ON v.id = p.id
 WHERE v.event <> 'lease_lost'
 GROUP BY p.id, p.token HAVING p.token < max(v.token)
@@ -160,7 +160,7 @@ FROM (
 GROUP BY name HAVING sum(counted) <> sum(there)
 
 -- statement: turn_is_given
--- nobody waits for a key of which nobody has a turn, unless for its time
+-- no job waits for a key of which no job has a turn, unless the key waits for its time
 SELECT 'key ' || split_part(b.what, E'\x1e', 1) FROM limpet.parked b
 LEFT JOIN limpet.key k ON k.name = split_part(b.what, E'\x1e', 1)
 WHERE b.state = 'blocked' AND b.reason = 'key'
@@ -222,12 +222,12 @@ WHERE f.committed_at IS NOT NULL AND NOT f.written
   AND NOT EXISTS (SELECT 1 FROM limpet.staged s WHERE s.flow = f.id)
 
 -- statement: relaunch_is_of_failed
--- only a failed job is given another chance
+-- only a failed job waits for a relaunch
 SELECT r.id FROM limpet.relaunch r
 WHERE NOT EXISTS (SELECT 1 FROM limpet.done d WHERE d.id = r.id AND d.state = 'failed')
 
 -- statement: settings_are_json
--- what is said of queues, keys, breakers, flows and rules is JSON
+-- the settings of queues, keys and breakers, staged flows and rules of jobs are JSON
 SELECT 'queue ' || name FROM limpet.queue
 WHERE NOT (limpet.v1_is_json(declared) AND limpet.v1_is_json(adjusted))
 UNION ALL

@@ -1,10 +1,10 @@
-"""What the benchmark asks of a peer. Standard library only."""
+"""The environment by which the benchmark sets up a peer. Standard library only."""
 
 import os
 
 # The URL of the store.
 STORE = "BENCH_STORE"
-# `best`: as fast as it can be. `default`: as it comes. `tight`: the soonest sane recovery.
+# `best`: the fastest settings. `default`: the defaults. `tight`: the soonest sane recovery.
 SETTING = "BENCH_SETTING"
 
 store = os.environ.get(STORE, "")

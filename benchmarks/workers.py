@@ -1,4 +1,4 @@
-"""Limpet workers on one store, of which some are lost on purpose."""
+"""Limpet workers on one store; some are lost on purpose."""
 
 import subprocess
 import time
@@ -20,13 +20,13 @@ from limpet.domain.job import Job
 from limpet.domain.session import SessionState
 from limpet.storage.registry import open_store
 
-PATIENCE_SECONDS = 40
+TIMEOUT_SECONDS = 40
 AGAIN = {EventName.ORPHANED, EventName.RECOVERED, EventName.RELEASED}
 
 
 @dataclass(frozen=True)
 class Held:
-    """A job that runs until its holder is lost, who holds it, and in which process."""
+    """A job that runs until its holder is lost; the worker and the executor that hold it."""
 
     key: str
     job: JobHandle[Any]
@@ -34,8 +34,8 @@ class Held:
     executor: int
 
 
-class Crew:
-    """Starts workers, finds out who runs a job, and sees it start again."""
+class Workers:
+    """Starts workers, finds the process that runs a job, and waits for the job's next start."""
 
     def __init__(self, limpet: Limpet, place: Place) -> None:
         self._limpet = limpet
@@ -59,8 +59,8 @@ class Crew:
         self._store.close()
 
     def fill_up(self, workers: int) -> None:
-        """Have that many workers, all of them ready."""
-        # One that was told to end may still be at it; it takes no job any more.
+        """Start workers until `workers` of them are ready."""
+        # A worker that got a signal may still be ending; it claims no more jobs.
         self._workers = {
             name: worker
             for name, worker in self._workers.items()
@@ -94,7 +94,7 @@ class Crew:
         return self._starts(held.key)[1]
 
     def finished(self, held: Held) -> Job:
-        held.job.result(timeout=PATIENCE_SECONDS)
+        held.job.result(timeout=TIMEOUT_SECONDS)
         return held.job.refresh().details
 
     def ready_again(self, held: Held) -> float:
@@ -121,16 +121,16 @@ class Crew:
         otherwise: str,
         worker: "subprocess.Popen[bytes] | None" = None,
     ) -> None:
-        give_up = time.monotonic() + PATIENCE_SECONDS
+        give_up = time.monotonic() + TIMEOUT_SECONDS
         while not done():
             if worker is not None:
                 self._place.must_run(worker)
             if time.monotonic() > give_up:
-                raise Trouble(f"{otherwise} within {PATIENCE_SECONDS} s.")
-            # Seldom enough not to take the processor from those that are waited for.
+                raise Trouble(f"{otherwise} within {TIMEOUT_SECONDS} s.")
+            # The pause leaves the processor to the processes that this waits for.
             time.sleep(0.02)
 
 
 def _can_run(guardian: int) -> bool:
-    # Either will do: one that was lost is started again only when there is work for it.
+    # One executor of either kind is enough: a lost one is started again only when it has work.
     return any(processes.named(guardian, name) for name in ("limpet-loop", "limpet-lane"))
