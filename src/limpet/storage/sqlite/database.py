@@ -23,8 +23,9 @@ import apsw
 
 from limpet.domain.clock import Clock
 from limpet.domain.errors import LimpetError, StoreUnavailable
+from limpet.storage.contract.bell import Topic
 from limpet.storage.contract.refusals import no_text, nobody_writes
-from limpet.storage.contract.store import CHUNK, Topic
+from limpet.storage.contract.store import CHUNK
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.sqlite import forks
 from limpet.storage.sqlite.bell import ring
@@ -133,8 +134,7 @@ class Database:
     def _done_here(self, request: _Request, urgent: bool) -> bool:
         """Do the request in the caller's thread if nobody writes or waits; that saves two wake-ups.
 
-        Never in the main thread: there a signal handler may raise in the middle of a transaction,
-        or write by itself and so wait for its own thread.
+        Never in the main thread: there a signal handler may raise in mid-transaction, or write.
         """
         if threading.current_thread() is threading.main_thread() or any(self._lines.values()):
             return False
@@ -358,17 +358,14 @@ class Database:
         except BaseException as error:
             self._connections.undo(connection)
             done.bells.clear()
-            done.answers[:] = [
-                (request, None, self._error_of_caller(error)) for request in requests
-            ]
+            own = self._error_of_caller
+            done.answers[:] = [(request, None, own(error)) for request in requests]
 
-    def _verb(
-        self, connection: apsw.Connection, transaction: Transaction, request: _Request
-    ) -> Any:
+    def _verb(self, connection: apsw.Connection, tx: Transaction, request: _Request) -> Any:
         connection.execute("SAVEPOINT verb")
         try:
-            answer = request.verb(transaction)
-            transaction.flush()
+            answer = request.verb(tx)
+            tx.flush()
         except Exception:
             # A verb checks before it writes; the rollback ensures that a refusal leaves no trace.
             if connection.in_transaction:
@@ -386,9 +383,8 @@ class Database:
     def before_fork(self) -> None:
         """Close the connections: SQLite's record of its locks must not reach a child.
 
-        A child that inherits the record believes that it holds locks which only the parent has.
-        Another process can then remove the WAL file that the child uses, and the child's commits
-        with it.
+        The child would believe that it holds locks which only the parent has, and another process
+        could remove the WAL file with the child's commits.
         """
         self._writing.acquire()
         self._reading.acquire()
