@@ -134,8 +134,7 @@ class Database:
     def _done_here(self, request: _Request, urgent: bool) -> bool:
         """Do the request in the caller's thread if nobody writes or waits; that saves two wake-ups.
 
-        Never in the main thread: there a signal handler may raise in mid-transaction, or write.
-        """
+        Never in the main thread, where a signal handler may raise in mid-transaction, or write."""
         if threading.current_thread() is threading.main_thread() or any(self._lines.values()):
             return False
         if not self._writing.acquire(blocking=False):
