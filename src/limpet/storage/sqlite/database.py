@@ -3,9 +3,9 @@
 All writes of a process go through one connection and a thread that no caller can hold up. When the
 thread gets the writer lock, it does all waiting verbs in one transaction and makes them durable by
 one sync (group commit): renewals first, then the rest in order. Each verb is a savepoint, so that a
-refused verb undoes no other. Renewals have a thread of their own, because the ordinary thread may
-be waiting for the writer lock when a renewal comes. If nobody writes or waits, a caller writes in
-its own thread. Reads have a connection of their own and wait for no writer.
+refused verb undoes no other. Renewals have a thread of their own, as the other may be waiting for
+the writer lock. If nobody writes or waits, a caller writes in its own thread. Reads have their own
+connection, and wait for no writer.
 """
 
 import contextlib
@@ -77,9 +77,8 @@ class Database:
 
     def _set_up_threading(self) -> None:
         self._threads: dict[bool, threading.Thread] = {}
-        # One lock for both lines, and a condition for each, so that neither thread wakes for the
-        # other's requests. The lock is reentrant: a signal handler may write while the main thread,
-        # which it interrupts, has the lock.
+        # One lock for both lines, and a condition for each: neither thread wakes for the other's.
+        # The lock is reentrant: a signal handler may write while its main thread has the lock.
         self._waiting = threading.RLock()
         self._wanted = {urgent: threading.Condition(self._waiting) for urgent in (False, True)}
         self._lines: dict[bool, deque[_Request]] = {False: deque(), True: deque()}
@@ -134,7 +133,8 @@ class Database:
     def _done_here(self, request: _Request, urgent: bool) -> bool:
         """Do the request in the caller's thread if nobody writes or waits; that saves two wake-ups.
 
-        Never in the main thread, where a signal handler may raise in mid-transaction, or write."""
+        Never in the main thread, where a signal handler may raise in mid-transaction, or write.
+        """
         if threading.current_thread() is threading.main_thread() or any(self._lines.values()):
             return False
         if not self._writing.acquire(blocking=False):
