@@ -25,7 +25,8 @@ from deepening import deepen, exchanges
 from holder import IDS, TASK, Holder, fill, new_jobs
 
 from limpet.domain.job import NewJob
-from limpet.storage.contract.store import CHUNK, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import CHUNK
 from limpet.storage.sqlite.store import SqliteStore
 
 RESULT = Path(__file__).parent / "results" / "sqlite_store.md"

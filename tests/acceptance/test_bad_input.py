@@ -22,7 +22,7 @@ from limpet.domain.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.sqlite.location import refuse_network
 from limpet.storage.sqlite.store import SqliteStore
 

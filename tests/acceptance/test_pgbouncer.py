@@ -27,7 +27,7 @@ from limpet.domain.cause import Drained
 from limpet.domain.errors import StoreBusy, StoreUnavailable
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.postgres import bell, database
 from limpet.storage.postgres.store import PostgresStore
 

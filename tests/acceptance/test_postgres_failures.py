@@ -26,7 +26,7 @@ from limpet.domain.errors import (
 )
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.postgres import bell, database, info
 from limpet.storage.postgres.store import PostgresStore
 from limpet.storage.postgres.transaction import Transaction

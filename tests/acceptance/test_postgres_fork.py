@@ -10,7 +10,7 @@ from contract.driver import EVERY_BACKEND, Holder, add, get
 
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.postgres.store import PostgresStore
 
 PATIENCE = timedelta(seconds=10)

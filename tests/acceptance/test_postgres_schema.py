@@ -14,7 +14,7 @@ from servers.postgres import PostgresServer
 
 from limpet.domain.errors import SchemaMismatch
 from limpet.domain.state import State
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.postgres import schema
 from limpet.storage.postgres.store import PostgresStore
 from limpet.storage.registry import open_store, same_store

@@ -15,7 +15,7 @@ from servers.postgres import PostgresServer, server_user
 from servers.tls import Authority
 
 from limpet.domain.errors import StoreRefused, StoreUnavailable
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.registry import open_store
 
 RULES = "hostssl all all 127.0.0.1/32 scram-sha-256\n"

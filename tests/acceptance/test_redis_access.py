@@ -20,7 +20,8 @@ from limpet.domain.errors import SchemaMismatch, StoreRefused, StoreUnavailable
 from limpet.domain.host import Sample, Span
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.contract.store import Store, Topic, Want
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store, Want
 from limpet.storage.redis.schema import NEWEST
 from limpet.storage.registry import open_store
 

@@ -12,7 +12,8 @@ from acceptance.redis_place import KINDS, QUICK, raw, running
 from contract.driver import add, add_many
 from servers import RedisServer
 
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 

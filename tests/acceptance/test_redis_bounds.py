@@ -13,7 +13,8 @@ from servers import RedisServer
 
 from limpet.domain.cause import Drained
 from limpet.domain.transition import Release
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 
 _numbers = count(1)

@@ -30,7 +30,8 @@ from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.session import Standing
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail, Settlement
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store, same_store
 
 

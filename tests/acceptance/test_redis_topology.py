@@ -20,7 +20,7 @@ from servers.redis import program
 from limpet.domain.errors import StoreError, StoreUnavailable, StoreUnreachable
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.redis.store import RedisStore
 from limpet.storage.registry import open_store
 

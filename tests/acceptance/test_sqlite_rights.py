@@ -15,7 +15,7 @@ import pytest
 from acceptance.place import assert_sound, made, new_job, url_of
 
 from limpet.domain.errors import StoreRefused
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.sqlite import rights
 from limpet.storage.sqlite.store import SqliteStore
 

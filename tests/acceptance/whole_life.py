@@ -8,7 +8,8 @@ from contract.driver import Holder, add_many
 from limpet.domain.cause import Drained
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 
 
 def live(store: Store) -> None:

@@ -16,7 +16,7 @@ from limpet import App, JobFailed, QueueFull, QueueLimit, State, StoreUnavailabl
 from limpet.domain.cause import Raised, WorkerVanished
 from limpet.domain.errors import LeaseLost, LimpetError, SchemaMismatch
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 
 
 def test_threads_that_fork_at_once_do_not_block_each_other(app: App) -> None:

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from limpet import App, State, TransactionRefused
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.postgres import within as module
 
 ORDERS = "CREATE TABLE IF NOT EXISTS public.orders (n integer); TRUNCATE public.orders"

@@ -6,7 +6,8 @@ from contract.driver import Holder, add, get
 
 from limpet.domain.state import State
 from limpet.domain.transition import Complete
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 
 NOW = timedelta()
 

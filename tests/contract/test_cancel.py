@@ -12,7 +12,8 @@ from limpet.domain.event import EventName
 from limpet.domain.state import State
 from limpet.domain.transition import Cancel, Complete, Fail, Quarantine
 from limpet.storage.contract.answers import Promoted
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

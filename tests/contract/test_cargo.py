@@ -22,8 +22,9 @@ from limpet.domain.lease import Lease
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
 from limpet.storage.contract.answers import Total
+from limpet.storage.contract.bell import Topic
 from limpet.storage.contract.relocation import CARGO_BYTES, CarriedEvent, Manifest
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.store import Store
 from limpet.storage.registry import open_store
 from limpet.testing.clock import FakeClock
 

@@ -36,7 +36,8 @@ from limpet.domain.transition import (
     SnoozeUntil,
 )
 from limpet.domain.weight import HEAVY, Weight
-from limpet.storage.contract.store import Store, Topic, Want
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store, Want
 from limpet.testing.clock import FakeClock
 
 READY, RUNNING = State.READY, State.RUNNING

@@ -9,7 +9,8 @@ from contract.keys import KEY, WAITS, keyed
 from limpet.domain.event import EventName
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 BLOCKED, READY = State.BLOCKED, State.READY

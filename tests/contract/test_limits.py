@@ -41,7 +41,8 @@ from limpet.domain.transition import (
     Settlement,
     SnoozeUntil,
 )
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 READY, RUNNING = State.READY, State.RUNNING

@@ -10,7 +10,8 @@ from limpet.domain.clock import SystemClock
 from limpet.domain.errors import LimpetError
 from limpet.domain.ids import IdSource
 from limpet.domain.job import NewJob
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 
 IDS = IdSource(SystemClock())
 

@@ -11,7 +11,8 @@ from limpet.domain.errors import SessionLost, StoreRolledBack
 from limpet.domain.permit import PermitRecord
 from limpet.domain.session import NewSession, SessionKind
 from limpet.domain.weight import HEAVY
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

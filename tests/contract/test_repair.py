@@ -24,7 +24,8 @@ from limpet.domain.event import EventName
 from limpet.domain.job import Counters
 from limpet.domain.state import State
 from limpet.domain.transition import Complete, Quarantine, RetryAt
-from limpet.storage.contract.store import Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import Store
 from limpet.testing.clock import FakeClock
 
 

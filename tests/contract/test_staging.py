@@ -29,7 +29,8 @@ from limpet.domain.job import JobFilter, NewJob
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import FINAL, State
 from limpet.domain.transition import Complete, Fail
-from limpet.storage.contract.store import CHUNK, Store, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import CHUNK, Store
 from limpet.testing.clock import FakeClock
 
 BLOCKED, READY = State.BLOCKED, State.READY

@@ -77,12 +77,12 @@ class Bare:
         executor = self.executor
         gone = self.ledger.take([claimed(PAST)])
         executor.give(gone)
-        os.read(executor._start_tokens, 1)
+        os.read(executor._tokens.for_executor, 1)
         executor.ready = True
         self.dispatcher.on_done(executor, [Complete(PAST)])
         holds = self.ledger.take(map(claimed, (RUNNING, OTHER, STOPPING, WAITING)))
         executor.give(holds)
-        os.read(executor._start_tokens, 3)
+        os.read(executor._tokens.for_executor, 3)
         executor.look()
         holds[2].stop = Requested()
         executor._unsent.clear()
@@ -120,7 +120,8 @@ class Bare:
             executor._next_note.cancel()
         asyncio.get_running_loop().remove_reader(executor._notes)
         for descriptor in (
-            executor._start_tokens, executor._token_writer, executor._notes, executor._note_writer,
+            executor._tokens.for_executor, executor._tokens._writer, executor._notes,
+            executor._note_writer,
         ):  # fmt: skip
             with contextlib.suppress(OSError):  # closed when it was connected
                 os.close(descriptor)

@@ -10,7 +10,8 @@ from datetime import timedelta
 from limpet.domain.errors import StoreError
 from limpet.domain.fork import anew_in_child
 from limpet.domain.state import FINAL
-from limpet.storage.contract.store import CHUNK, Bell, Store, Topic
+from limpet.storage.contract.bell import Bell, Topic
+from limpet.storage.contract.store import CHUNK, Store
 
 # The bell wakes the thread; this poll is for a ring that was missed.
 _SLOW_POLL = timedelta(seconds=1)

@@ -66,7 +66,7 @@ class LimpetError(Exception):
     accepted: Sequence[Any] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By default pickle calls the class with the sentence, which most of these do not take.
+        # By default a copy calls the class with the sentence, which most of these do not take.
         return _rebuilt, (type(self), self.args, dict(self.__dict__))
 
 

@@ -1,7 +1,6 @@
 """Everything that differs between operating systems: death, descent, names, timers, namespaces.
 
-Standard library only, because the guardian imports it. All guarantees hold on Linux; `WEAKER` lists
-what another system lacks, and the worker logs it at start.
+Standard library only: the guardian imports it. `WEAKER`: what a system lacks, logged at the start.
 """
 
 import contextlib

@@ -154,9 +154,9 @@ def test_from_whenever_one_looks_the_ticks_are_the_same(tz: str, cron: str, day:
         ({"every": "0.5s"}, "at most once a second"),
         ({"every": "soon"}, "every is 'soon'"),
         ({"every": "1m", "tz": "Europe/Berlin"}, "tz= belongs to cron="),
-        ({"every": "1m", "jitter": "1m"}, "make the jitter shorter"),
-        ({"every": "1m", "cron": "0 3 * * *"}, "one of them"),
-        ({}, "one of them"),
+        ({"every": "1m", "jitter": "1m"}, "Make the jitter shorter"),
+        ({"every": "1m", "cron": "0 3 * * *"}, "either every= or cron="),
+        ({}, "either every= or cron="),
     ],
 )
 def test_a_timing_that_cannot_be_is_refused_with_a_sentence(

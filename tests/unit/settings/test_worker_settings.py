@@ -174,7 +174,7 @@ def test_every_setting_is_declared_once_with_its_help() -> None:
     helps = {option.name: option.help for option in worker_options()}
     assert helps["lease"] == "how long the store waits for a silent worker (else 10s)"
     assert helps["gate_fall"] == "how slowly the average of the CPU falls (else 0.1)"
-    assert helps["name"] == "how this worker is called (else the host's name)"
+    assert helps["name"] == "the name of this worker (else the host's name)"
     assert helps["burst"] == "stop when nothing is ready to run"
     assert set(WorkerSettings._fields) - set(helps) == {"pid_namespace"}
 

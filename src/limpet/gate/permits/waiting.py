@@ -25,7 +25,8 @@ from limpet.gate.permits.stop import Stop, Stopped
 from limpet.gate.this_host import ThisHost
 from limpet.host.proofs import forget, proof
 from limpet.maintenance.sweeper import Sweeper
-from limpet.storage.contract.store import Bell, Store, Topic
+from limpet.storage.contract.bell import Bell, Topic
+from limpet.storage.contract.store import Store
 
 # Longest wait for a ring of the bell before the next try, and the shortest pause between two tries:
 # a busy store rings for every job.

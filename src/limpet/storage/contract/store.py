@@ -11,7 +11,6 @@ whole microseconds.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from limpet.domain.breaker import Observed
@@ -36,7 +35,8 @@ from limpet.storage.contract.answers import (
     Renewed,
     StoreInfo,
     Total,
-)
+)  # fmt: skip
+from limpet.storage.contract.bell import Bell, Topic
 from limpet.storage.contract.gating import GateVerbs
 from limpet.storage.contract.relocation import MoveVerbs
 from limpet.storage.contract.scheduling import ScheduleVerbs
@@ -47,18 +47,6 @@ CHUNK = 1_000
 
 # In `Pool.slots`: stands for every queue that is not named there.
 ANY_QUEUE = "*"
-
-
-class Topic(StrEnum):
-    """The reasons for which a bell rings.
-
-    `ready`: a job became ready. `done`: a job reached a final state. `cancel`: cancellation of a
-    running job was requested; `renew` tells its holder which job.
-    """
-
-    READY = "ready"
-    DONE = "done"
-    CANCEL = "cancel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +98,8 @@ class EnqueueVerbs(Protocol):
         `caps`: queue → the most jobs that may wait in it. A job over the cap is answered `full`
         and not written. With `all_or_none`, or if one of the jobs has a parent, a single `full` or
         `draining` means that no job is written. A repeat of an id within `REPEAT_WINDOW` of the
-        first is answered `already` and changes nothing. A job whose `unique` is held is answered
-        `duplicate`. If several answers apply, the first of these is given: `already`, `duplicate`,
-        `draining`, `full`.
+        first is answered `already` and changes nothing, a job whose `unique` is held `duplicate`.
+        Of several answers the first of these is given: `already`, `duplicate`, `draining`, `full`.
 
         A job's `parent` has counted the job in its `children`. The parent must be handed in with
         the job, in any order, or be blocked by its children in the store. Otherwise raises
@@ -344,20 +331,6 @@ class InspectVerbs(Protocol):
     def info(self) -> StoreInfo:
         """Which store this is, and how durable."""
         ...
-
-
-class Bell(Protocol):
-    """Wakes those who wait for a topic. A missed ring only delays them until a slow poll."""
-
-    def wait(self, timeout: timedelta) -> bool:
-        """True as soon as the bell rings, False when the time is up; forgets earlier rings."""
-        ...
-
-    def fileno(self) -> int:
-        """A descriptor that becomes readable when the bell rings."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class Store(

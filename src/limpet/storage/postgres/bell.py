@@ -20,7 +20,7 @@ import psycopg
 
 from limpet.domain.errors import LimpetError, StoreUnreachable
 from limpet.domain.fork import anew_in_child
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.postgres.database import Connection, Database, quoted
 from limpet.storage.postgres.failures import translate_error

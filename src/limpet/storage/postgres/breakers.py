@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from limpet.domain.breaker import BreakerRules, BreakerState, BreakerStatus, Observed, observed
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.records.store_settings import BreakerPiece, breaker_in
 from limpet.storage.records.unreadable import readable

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 from limpet.domain.errors import LimpetError
 from limpet.domain.fork import anew_in_child
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 
 _log = logging.getLogger("limpet.store")
 

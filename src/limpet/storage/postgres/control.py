@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from limpet.domain.cause import Requested
 from limpet.domain.errors import JobNotFound
 from limpet.domain.state import State
+from limpet.storage.contract.bell import Topic
 from limpet.storage.contract.refusals import not_finished, not_quarantined, unique_held
-from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction

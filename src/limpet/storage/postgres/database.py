@@ -23,8 +23,8 @@ from psycopg import errors as pg
 from limpet.domain.clock import Clock
 from limpet.domain.errors import LimpetError, StoreRefused
 from limpet.domain.fork import anew_in_child
+from limpet.storage.contract.bell import Topic
 from limpet.storage.contract.refusals import no_text
-from limpet.storage.contract.store import Topic
 from limpet.storage.idle import Idle
 from limpet.storage.postgres.chime import Chime
 from limpet.storage.postgres.failures import is_cut, may_be_repeated, translate_error

@@ -7,8 +7,9 @@ from limpet.domain.duration import microseconds
 from limpet.domain.queue import REPEAT_WINDOW
 from limpet.domain.state import State
 from limpet.storage.contract.answers import Promoted, Pruned
+from limpet.storage.contract.bell import Topic
 from limpet.storage.contract.bounds import SESSIONS_KEPT
-from limpet.storage.contract.store import CHUNK, Topic
+from limpet.storage.contract.store import CHUNK
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.flow import MOST_FLOWS, forget_old, write_out
 from limpet.storage.postgres.lists import column

@@ -16,9 +16,9 @@ from limpet.domain.lease import Lease
 from limpet.domain.session import Standing
 from limpet.domain.state import State
 from limpet.storage.contract.answers import Receipt
+from limpet.storage.contract.bell import Topic
 from limpet.storage.contract.caps import are_one, none_written, over_cap
 from limpet.storage.contract.refusals import of_texts
-from limpet.storage.contract.store import Topic
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
 from limpet.storage.postgres.transaction import Transaction

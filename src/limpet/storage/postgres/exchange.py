@@ -18,12 +18,13 @@ from limpet.domain.permit import PassedOver
 from limpet.domain.session import Standing
 from limpet.domain.transition import MOVE_OF, Complete, Rejected, Settlement
 from limpet.storage.contract.answers import Exchanged
+from limpet.storage.contract.bell import Topic
 from limpet.storage.contract.refusals import (
     exchange_forgotten,
     exchange_too_old,
     session_not_known,
 )
-from limpet.storage.contract.store import Topic, Want
+from limpet.storage.contract.store import Want
 from limpet.storage.postgres.breakers import observe
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.fence import check

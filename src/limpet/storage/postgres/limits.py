@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
 from limpet.domain.rate import Rate
 from limpet.storage.contract.answers import KeyLimit
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.records.texts import rate_in, rules_of_row, to_json
 

@@ -8,7 +8,7 @@ from limpet.domain.cause import Cause, Raised
 from limpet.domain.errors import FlowIncomplete
 from limpet.domain.state import FINAL, Move, State
 from limpet.domain.transition import AwaitChildren, Fail, Settlement, SnoozeUntil
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.postgres.flow import commit_staged, drop
 from limpet.storage.postgres.held import HeldJob
 from limpet.storage.postgres.transaction import Transaction

@@ -18,6 +18,7 @@ from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage.contract import answers, store
+from limpet.storage.contract.bell import Bell, Topic
 from limpet.storage.contract.bounds import at_most_a_chunk
 from limpet.storage.contract.relocation import Cargo, Manifest, Relocated, Relocation
 from limpet.storage.postgres import breakers as breaking
@@ -330,7 +331,7 @@ class PostgresStore(ScheduleStore, GateStore):
 
     # -- the store itself
 
-    def listen(self, topic: store.Topic) -> store.Bell:
+    def listen(self, topic: Topic) -> Bell:
         return self._ringer.listen(topic)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from psycopg.rows import tuple_row
 
 from limpet.domain.clock import Clock
 from limpet.storage.assets import names, script, text_of
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.postgres.location import Location
 from limpet.storage.sql.rows import Row
 

@@ -13,7 +13,7 @@ from redis import exceptions
 
 from limpet.domain.errors import StoreUnreachable
 from limpet.domain.fork import anew_in_child
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.redis.connection import Connection
 from limpet.storage.redis.connections import RedisConnections

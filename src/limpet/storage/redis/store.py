@@ -15,6 +15,7 @@ from limpet.domain.session import NewSession, Session
 from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.storage.contract import answers, store
+from limpet.storage.contract.bell import Bell, Topic
 from limpet.storage.contract.bounds import at_most_a_chunk
 from limpet.storage.contract.relocation import Cargo, Manifest, Relocated, Relocation
 from limpet.storage.redis import (
@@ -282,7 +283,7 @@ class RedisStore(ScheduleStore, GateStore):
 
     # -- the store itself
 
-    def listen(self, topic: store.Topic) -> store.Bell:
+    def listen(self, topic: Topic) -> Bell:
         return self._bells.listen(topic)
 
     def close(self) -> None:

@@ -12,7 +12,8 @@ from limpet.domain.cause import Cause, ChildFailed, ParentGone
 from limpet.domain.event import EventName
 from limpet.domain.rules import ChildFailure
 from limpet.domain.state import FINAL, Move, State
-from limpet.storage.contract.store import CHUNK, Topic
+from limpet.storage.contract.bell import Topic
+from limpet.storage.contract.store import CHUNK
 from limpet.storage.records.texts import rules_in, to_json
 from limpet.storage.sql.rows import Row
 from limpet.storage.sqlite.keys import HAS, BecomingReady, become_ready, serve

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from limpet.domain.errors import StoreUnavailable
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.sqlite.failures import store_error_of_os
 from limpet.storage.sqlite.rights import folder_of, make_folder, open_beside
 

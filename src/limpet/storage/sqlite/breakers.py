@@ -11,7 +11,7 @@ from limpet.domain.breaker import (
     observed,
     tried,
 )
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.records.store_settings import BreakerPiece, breaker_in
 from limpet.storage.records.unreadable import readable
 from limpet.storage.sqlite.relocate import must_take_writes

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from limpet.domain.queue import sort_key
 from limpet.domain.state import FINAL, WAITING
+from limpet.storage.contract.bell import Topic
 from limpet.storage.contract.bounds import at_most_a_chunk, prefix_within
 from limpet.storage.contract.relocation import (
     CARGO_BYTES,
@@ -16,7 +17,7 @@ from limpet.storage.contract.relocation import (
     MoveStage,
     Parcel,
 )
-from limpet.storage.contract.store import CHUNK, Topic
+from limpet.storage.contract.store import CHUNK
 from limpet.storage.records.texts import to_json
 from limpet.storage.sqlite import moved_settings
 from limpet.storage.sqlite.inspect import totals

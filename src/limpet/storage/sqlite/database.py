@@ -3,9 +3,9 @@
 All writes of a process go through one connection and a thread that no caller can hold up. When the
 thread gets the writer lock, it does all waiting verbs in one transaction and makes them durable by
 one sync (group commit): renewals first, then the rest in order. Each verb is a savepoint, so that a
-refused verb undoes no other. Renewals have a thread of their own, because the ordinary thread may
-be waiting for the writer lock when a renewal comes. If nobody writes or waits, a caller writes in
-its own thread. Reads have a connection of their own and wait for no writer.
+refused verb undoes no other. Renewals have a thread of their own, as the other may be waiting for
+the writer lock. If nobody writes or waits, a caller writes in its own thread. Reads have their own
+connection, and wait for no writer.
 """
 
 import contextlib
@@ -23,8 +23,9 @@ import apsw
 
 from limpet.domain.clock import Clock
 from limpet.domain.errors import LimpetError, StoreUnavailable
+from limpet.storage.contract.bell import Topic
 from limpet.storage.contract.refusals import no_text, nobody_writes
-from limpet.storage.contract.store import CHUNK, Topic
+from limpet.storage.contract.store import CHUNK
 from limpet.storage.pipe_bell import PipeBell
 from limpet.storage.sqlite import forks
 from limpet.storage.sqlite.bell import ring
@@ -76,9 +77,8 @@ class Database:
 
     def _set_up_threading(self) -> None:
         self._threads: dict[bool, threading.Thread] = {}
-        # One lock for both lines, and a condition for each, so that neither thread wakes for the
-        # other's requests. The lock is reentrant: a signal handler may write while the main thread,
-        # which it interrupts, has the lock.
+        # One lock for both lines, and a condition for each: neither thread wakes for the other's.
+        # The lock is reentrant: a signal handler may write while its main thread has the lock.
         self._waiting = threading.RLock()
         self._wanted = {urgent: threading.Condition(self._waiting) for urgent in (False, True)}
         self._lines: dict[bool, deque[_Request]] = {False: deque(), True: deque()}
@@ -133,8 +133,7 @@ class Database:
     def _done_here(self, request: _Request, urgent: bool) -> bool:
         """Do the request in the caller's thread if nobody writes or waits; that saves two wake-ups.
 
-        Never in the main thread: there a signal handler may raise in the middle of a transaction,
-        or write by itself and so wait for its own thread.
+        Never in the main thread, where a signal handler may raise in mid-transaction, or write.
         """
         if threading.current_thread() is threading.main_thread() or any(self._lines.values()):
             return False
@@ -358,17 +357,14 @@ class Database:
         except BaseException as error:
             self._connections.undo(connection)
             done.bells.clear()
-            done.answers[:] = [
-                (request, None, self._error_of_caller(error)) for request in requests
-            ]
+            own = self._error_of_caller
+            done.answers[:] = [(request, None, own(error)) for request in requests]
 
-    def _verb(
-        self, connection: apsw.Connection, transaction: Transaction, request: _Request
-    ) -> Any:
+    def _verb(self, connection: apsw.Connection, tx: Transaction, request: _Request) -> Any:
         connection.execute("SAVEPOINT verb")
         try:
-            answer = request.verb(transaction)
-            transaction.flush()
+            answer = request.verb(tx)
+            tx.flush()
         except Exception:
             # A verb checks before it writes; the rollback ensures that a refusal leaves no trace.
             if connection.in_transaction:
@@ -386,9 +382,8 @@ class Database:
     def before_fork(self) -> None:
         """Close the connections: SQLite's record of its locks must not reach a child.
 
-        A child that inherits the record believes that it holds locks which only the parent has.
-        Another process can then remove the WAL file that the child uses, and the child's commits
-        with it.
+        The child would believe that it holds locks which only the parent has, and another process
+        could remove the WAL file with the child's commits.
         """
         self._writing.acquire()
         self._reading.acquire()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from limpet.domain.queue import NO_QUEUE_RULES, QueueRules
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.records.texts import rules_of_row, to_json
 from limpet.storage.sqlite.relocate import must_take_writes
 from limpet.storage.sqlite.transaction import Transaction

@@ -4,7 +4,7 @@ from typing import Literal
 
 from limpet.domain.permit import RESERVED_FOR_US, PermitRecord, Reservation, Room, Taken
 from limpet.domain.weight import Weight
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.sqlite.transaction import Transaction
 
 

@@ -19,6 +19,7 @@ from limpet.domain.state import State
 from limpet.domain.transition import Rejected, Settlement
 from limpet.host.boot import boot_id
 from limpet.storage.contract import answers, store
+from limpet.storage.contract.bell import Bell, Topic
 from limpet.storage.contract.bounds import at_most_a_chunk
 from limpet.storage.contract.relocation import Cargo, Manifest, Relocated, Relocation
 from limpet.storage.sqlite import (
@@ -331,7 +332,7 @@ class SqliteStore(ScheduleStore, GateStore):
 
     # -- the store itself
 
-    def listen(self, topic: store.Topic) -> store.Bell:
+    def listen(self, topic: Topic) -> Bell:
         if self._location.in_memory:
             return self._db.memory_bell(topic)
         return FileBell(self._location.path, topic)

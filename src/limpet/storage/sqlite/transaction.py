@@ -11,7 +11,7 @@ from limpet.domain.clock import Clock
 from limpet.domain.event import EventName
 from limpet.domain.state import Move, State, allows
 from limpet.storage.assets import script
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.records.texts import to_json
 from limpet.storage.sql.rows import Row
 

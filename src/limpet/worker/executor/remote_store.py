@@ -20,6 +20,7 @@ from limpet.domain.job import NewJob
 from limpet.domain.lease import Lease
 from limpet.payload import context
 from limpet.storage.contract import answers, store
+from limpet.storage.contract.bell import Bell, Topic
 from limpet.storage.registry import open_store
 from limpet.worker.wire.frames import HEADER_BYTES, header, size_after
 from limpet.worker.wire.page import Page as LeasePage
@@ -190,7 +191,7 @@ class RemoteStore:
 
     # -- the store itself
 
-    def listen(self, topic: store.Topic) -> store.Bell:
+    def listen(self, topic: Topic) -> Bell:
         return self._own_store().listen(topic)
 
     def _own_store(self) -> store.Store:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from limpet.storage.contract.store import Bell
+from limpet.storage.contract.bell import Bell
 from limpet.storage.pipe_bell import PipeBell
 
 _NOW = timedelta(0)

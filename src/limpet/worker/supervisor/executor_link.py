@@ -2,11 +2,8 @@
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import socket
-import struct
-import termios
 from collections import deque
 from signal import SIGKILL
 from typing import TYPE_CHECKING, Any
@@ -19,12 +16,12 @@ from limpet.domain.transition import Complete
 from limpet.host import processes
 from limpet.worker.supervisor.given import Arrival, GivenJobs, Pings
 from limpet.worker.supervisor.ledger import Hold
+from limpet.worker.supervisor.start_tokens import StartTokens
 from limpet.worker.wire.bounds import NotUnderstood
 from limpet.worker.wire.frames import (
     FROM_NOTES,
     LANE,
     LOOP,
-    START_TOKEN,
     AnyFrame,
     DoneFrame,
     EndFrame,
@@ -40,7 +37,6 @@ from limpet.worker.wire.page import now
 if TYPE_CHECKING:
     from limpet.worker.supervisor.executors import Executors
 
-_COUNT = struct.Struct("i")
 # Large arguments go in several frames, so that the first job does not wait for the last one.
 _FRAME_BYTES = 256 * 1024
 _RUSH_US = 2_000
@@ -96,10 +92,9 @@ class Executor(asyncio.Protocol):
         self.died_with = 0  # how many executors, itself included, one foreign signal has ended
         self._work, self.theirs_work = socket.socketpair()
         self.request_socket, self.theirs_request_socket = socket.socketpair()
-        self._start_tokens, self._token_writer = os.pipe()
+        self._tokens = StartTokens()
         self._notes, self._note_writer = os.pipe()
-        for descriptor in (self._start_tokens, self._token_writer, self._notes):
-            os.set_blocking(descriptor, False)
+        os.set_blocking(self._notes, False)
 
     @property
     def is_alive(self) -> bool:
@@ -131,7 +126,7 @@ class Executor(asyncio.Protocol):
         """The descriptors of the executor's side, in the order in which it expects them."""
         return [
             self.theirs_work.fileno(), self.theirs_request_socket.fileno(),
-            self._start_tokens, self._note_writer,
+            self._tokens.for_executor, self._note_writer,
         ]  # fmt: skip
 
     async def connect(self) -> None:
@@ -170,11 +165,9 @@ class Executor(asyncio.Protocol):
         self.given.count += len(holds)
         self.unstarted += holds
         try:
-            os.write(self._token_writer, START_TOKEN * len(holds))
-        except BlockingIOError:
-            self.not_understood(
-                NotUnderstood("its pipe of start tokens was filled by another process")
-            )
+            self._tokens.give(len(holds))
+        except NotUnderstood as error:
+            self.not_understood(error)
         part: list[ClaimedJob] = []
         size = 0
         for hold in holds:
@@ -194,15 +187,9 @@ class Executor(asyncio.Protocol):
             self._transport.write(data)
 
     def take_back(self) -> list[Hold]:
-        """Take back the jobs that have not started, by reading the start tokens that are left.
-
-        Whoever reads a token has a job, so no job is both started and taken back.
-        """
+        """Take back the jobs that have not started."""
         self.look()
-        taken = 0
-        with contextlib.suppress(BlockingIOError):
-            while some := os.read(self._start_tokens, 4096):
-                taken += len(some)
+        taken = self._tokens.take_back()
         if taken > len(self.unstarted):
             self.not_understood(
                 NotUnderstood("another process wrote into its pipe of start tokens")
@@ -225,7 +212,7 @@ class Executor(asyncio.Protocol):
         """The jobs that have begun since the last look."""
         if not self.unstarted:
             return []
-        remaining = self._tokens_left()
+        remaining = self._tokens.left
         begun = []
         while len(self.unstarted) > remaining:
             hold = self.unstarted.popleft()
@@ -234,15 +221,10 @@ class Executor(asyncio.Protocol):
             begun.append(hold)
         return begun
 
-    def _tokens_left(self) -> int:
-        buffer = fcntl.ioctl(self._start_tokens, termios.FIONREAD, b"\0\0\0\0")
-        left: int = _COUNT.unpack(buffer)[0]
-        return left
-
     @property
     def begun_before(self) -> int:
         """Jobs whose `place` is below this have begun; the tokens left in the pipe show it."""
-        return self.given.count - self._tokens_left()
+        return self.given.count - self._tokens.left
 
     def had_job(self, job: str) -> bool:
         """Whether it has the job, or had it a short time ago."""
@@ -385,8 +367,8 @@ class Executor(asyncio.Protocol):
             if self._next_note is not None:
                 self._next_note.cancel()
             asyncio.get_running_loop().remove_reader(self._notes)
-            for descriptor in (self._start_tokens, self._token_writer, self._notes):
-                os.close(descriptor)
+            self._tokens.close()
+            os.close(self._notes)
             self.request_socket.close()
 
     def pause_writing(self) -> None:

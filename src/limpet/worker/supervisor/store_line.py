@@ -24,7 +24,8 @@ from limpet.domain.errors import (
     StoreUnreachable,
 )
 from limpet.storage.contract.answers import Exchanged, Renewed
-from limpet.storage.contract.store import Bell, Store, Topic
+from limpet.storage.contract.bell import Bell, Topic
+from limpet.storage.contract.store import Store
 from limpet.worker.supervisor.exchanger import Exchange, Exchanger
 from limpet.worker.supervisor.hedged import MOST_AT_ONCE, first_answer
 from limpet.worker.wire.page import Page, now

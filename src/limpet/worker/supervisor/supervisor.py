@@ -22,7 +22,7 @@ from limpet.host.proofs import forget, proof
 from limpet.log.output import exit_process, start_log
 from limpet.maintenance.declared import Declarer
 from limpet.maintenance.sweeper import Sweeper
-from limpet.storage.contract.store import Topic
+from limpet.storage.contract.bell import Topic
 from limpet.storage.registry import open_store
 from limpet.worker.supervisor import death
 from limpet.worker.supervisor.claimer import Claimer

@@ -330,7 +330,7 @@ def test_outcomes_of_jobs_that_are_over_count_as_other_words_do() -> None:
             executor.theirs_request_socket,
         ):
             sock.close()
-        for pipe in (executor._start_tokens, executor._token_writer):
+        for pipe in (executor._tokens.for_executor, executor._tokens._writer):
             os.close(pipe)
         for pipe in (executor._notes, executor._note_writer):
             os.close(pipe)

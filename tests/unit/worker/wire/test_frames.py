@@ -328,7 +328,7 @@ def test_what_is_done_together_travels_in_frames_that_are_not_too_large() -> Non
 
 def test_a_pipe_of_start_tokens_that_another_process_wrote_into_ends_the_executor() -> None:
     def fill(one: Bare) -> None:
-        os.write(one.executor._token_writer, b"." * 10)
+        os.write(one.executor._tokens._writer, b"." * 10)
         one.executor.take_back()
 
     assert tried(fill) == (True, [])
