@@ -10,7 +10,8 @@ from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Cancel, Complete, Release
 from limpet.worker.supervisor.attempt_limits import Limits
-from limpet.worker.supervisor.blame import Blame
+from limpet.worker.supervisor.blocked_loop import BlockedLoop
+from limpet.worker.supervisor.charges import Charges
 from limpet.worker.supervisor.demand import Demand
 from limpet.worker.supervisor.executor_link import Executor
 from limpet.worker.supervisor.executors import Executors
@@ -20,7 +21,6 @@ from limpet.worker.supervisor.read_history import read_history
 from limpet.worker.supervisor.request_server import RequestServer
 from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.supervisor.settling import after_death, logged, put_aside
-from limpet.worker.supervisor.suspects import Suspicion
 from limpet.worker.wire.bounds import NotUnderstood
 from limpet.worker.wire.catalog import TaskFacts
 from limpet.worker.wire.endings import EndingFrame, ending_of
@@ -65,8 +65,8 @@ class Dispatcher:
         self._demand = demand
         self._request_server = request_server
         self._limits = Limits(scope.plan, tasks)
-        self._blame = Blame()
-        self._suspicion = Suspicion(executors)
+        self._blocked_loop = BlockedLoop()
+        self._charges = Charges(executors)
         self._waiting_since = {LOOP: 0, LANE: 0}
 
     # -- giving
@@ -120,7 +120,7 @@ class Dispatcher:
             raise NotUnderstood("it is blocked by a job that it was never given")
         if executor.blame_requested:
             executor.blame_requested = False
-            self._blame.answered(executor, frame.job, frame.where)
+            self._blocked_loop.answered(executor, frame.job, frame.where)
 
     def on_writable(self) -> None:
         """An executor has read what was sent to it, and can be given more."""
@@ -209,7 +209,7 @@ class Dispatcher:
         if not count:
             return
         executor.jobs += count
-        self._suspicion.worked(executor)
+        self._charges.worked(executor)
         self._demand.finished(executor.pool, count)
         most = self._plan.settings.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
@@ -264,7 +264,7 @@ class Dispatcher:
                 "executor_died", kind=executor.kind, executor=executor.number, cause=why,
                 jobs=len(begun),
             )  # fmt: skip
-        alone = not intended and self._suspicion.is_own_doing(executor, why, begun)
+        alone = not intended and self._charges.is_own_doing(executor, why, begun)
         for hold in executor.holds.values():
             self._limits.forget(hold)
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
@@ -292,7 +292,7 @@ class Dispatcher:
             if executor.lingers(moment, round(self._plan.settings.grace * 1e6)):
                 self._limits.doom(executor)  # its stop hooks do not end
             if executor.kind == LOOP and executor.ready and executor.holds:
-                self._blame.look(executor, moment)
+                self._blocked_loop.look(executor, moment)
         for kind in (LOOP, LANE):
             self._look_for_waiting(kind, moment)
         self._limits.tick()
