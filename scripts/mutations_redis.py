@@ -315,7 +315,7 @@ MUTATIONS = (
         "a newcomer overtakes those that wait for the same key",
     ),
     _broken(
-        "include/keys.lua",
+        "include/rates.lua",
         "return math.max(given_until, now) + jobs * rates.step(rate)",
         "return math.max(given_until, now)",
         "a rate is never used up",

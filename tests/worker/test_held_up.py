@@ -3,19 +3,19 @@
 from types import SimpleNamespace
 from typing import Any
 
-from limpet.worker.supervisor.dispatcher import Dispatcher
 from limpet.worker.supervisor.executor_link import Executor
+from limpet.worker.supervisor.unstarted import Unstarted
 
 _TICK = 50_000  # microseconds
 
 
-class _Watched(Dispatcher):
-    """As much of a dispatcher as looking for what is held up needs."""
+class _Watched(Unstarted):
+    """As much of it as looking for what is held up needs."""
 
     def __init__(self) -> None:
         self.taken_back = 0
 
-    def _take_back(self, executor: Executor) -> None:
+    def take_back(self, executor: Executor) -> None:
         self.taken_back += 1
 
 
@@ -27,5 +27,5 @@ def test_as_many_as_at_the_last_look_are_taken_back_too() -> None:
     )  # fmt: skip
     watched = _Watched()
     for moment in range(_TICK, 10 * _TICK, _TICK):
-        watched._look_for_held_up(lane, moment)
+        watched.look(lane, moment)
     assert watched.taken_back >= 1

@@ -1,7 +1,7 @@
 """Gives claimed jobs to executors and settles them when they end."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NoReturn
 
 from limpet import log
@@ -10,7 +10,8 @@ from limpet.domain.job import LogLine, Progress, Report
 from limpet.domain.lease import Lease
 from limpet.domain.transition import Cancel, Complete, Release
 from limpet.worker.supervisor.attempt_limits import Limits
-from limpet.worker.supervisor.blame import Blame
+from limpet.worker.supervisor.blocked_loop import BlockedLoop
+from limpet.worker.supervisor.charges import Charges
 from limpet.worker.supervisor.demand import Demand
 from limpet.worker.supervisor.executor_link import Executor
 from limpet.worker.supervisor.executors import Executors
@@ -20,7 +21,7 @@ from limpet.worker.supervisor.read_history import read_history
 from limpet.worker.supervisor.request_server import RequestServer
 from limpet.worker.supervisor.scope import SessionScope
 from limpet.worker.supervisor.settling import after_death, logged, put_aside
-from limpet.worker.supervisor.suspects import Suspicion
+from limpet.worker.supervisor.unstarted import Unstarted
 from limpet.worker.wire.bounds import NotUnderstood
 from limpet.worker.wire.catalog import TaskFacts
 from limpet.worker.wire.endings import EndingFrame, ending_of
@@ -36,11 +37,6 @@ from limpet.worker.wire.frames import (
     UnfitFrame,
 )
 from limpet.worker.wire.page import now
-
-# A job that waits this long in an executor, behind a job that goes on, is taken back.
-_HELD_UP_MICROSECONDS = 50_000
-# How long jobs wait for an executor that starts, and how long it may take at all.
-_SLOW_START_MICROSECONDS, _LONGEST_START_MICROSECONDS = 1_000_000, 60_000_000
 
 
 class Dispatcher:
@@ -65,9 +61,9 @@ class Dispatcher:
         self._demand = demand
         self._request_server = request_server
         self._limits = Limits(scope.plan, tasks)
-        self._blame = Blame()
-        self._suspicion = Suspicion(executors)
-        self._waiting_since = {LOOP: 0, LANE: 0}
+        self._blocked_loop = BlockedLoop()
+        self._charges = Charges(executors)
+        self.unstarted = Unstarted(scope.ledger, executors, placement, self._limits, demand)
 
     # -- giving
 
@@ -134,7 +130,7 @@ class Dispatcher:
             raise NotUnderstood("it is blocked by a job that it was never given")
         if executor.blame_requested:
             executor.blame_requested = False
-            self._blame.answered(executor, frame.job, frame.where)
+            self._blocked_loop.answered(executor, frame.job, frame.where)
 
     def on_writable(self) -> None:
         """An executor has read what was sent to it, and can be given more."""
@@ -197,7 +193,7 @@ class Dispatcher:
             hold.outcome = ending
             about = {"kind": executor.kind, "executor": executor.number}
             emit_for(hold, "executor_doomed", **about, what=frame.doomed)
-            self._take_back(executor)
+            self.unstarted.take_back(executor)
             self._limits.doom(executor)
             self._limits.tick()
             return
@@ -224,7 +220,7 @@ class Dispatcher:
             return
         executor.jobs += count
         self._fill_free_places()
-        self._suspicion.worked(executor)
+        self._charges.worked(executor)
         self._demand.finished(executor.pool, count)
         most = self._plan.settings.max_jobs
         if most is not None and executor.jobs >= most and not executor.retiring:
@@ -232,7 +228,7 @@ class Dispatcher:
                 "executor_recycled", kind=executor.kind, executor=executor.number,
                 jobs=executor.jobs,
             )  # fmt: skip
-            self._take_back(executor)
+            self.unstarted.take_back(executor)
             executor.end()
         elif executor.for_suspect and not executor.holds and not executor.retiring:
             executor.end()
@@ -279,7 +275,7 @@ class Dispatcher:
                 "executor_died", kind=executor.kind, executor=executor.number, cause=why,
                 jobs=len(begun),
             )  # fmt: skip
-        alone = not intended and self._suspicion.is_own_doing(executor, why, begun)
+        alone = not intended and self._charges.is_own_doing(executor, why, begun)
         for hold in executor.holds.values():
             self._limits.forget(hold)
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
@@ -303,85 +299,15 @@ class Dispatcher:
         for executor in list(self._executors.by_number.values()):
             fresh = bool(executor.look()) or fresh
             executor.look_for_tampering(moment)
-            self._look_for_held_up(executor, moment)
+            self.unstarted.look(executor, moment)
             if executor.lingers(moment, round(self._plan.settings.grace * 1e6)):
                 self._limits.doom(executor)  # its stop hooks do not end
             if executor.kind == LOOP and executor.ready and executor.holds:
-                self._blame.look(executor, moment)
-        for kind in (LOOP, LANE):
-            self._look_for_waiting(kind, moment)
+                self._blocked_loop.look(executor, moment)
+        self.unstarted.look_at_waiting(moment)
         self._fill_free_places()
-        self._hand_back(
-            list(self._placement.queues.overdue()), "the jobs of its queue before it go on"
-        )
         self._limits.tick()
         return fresh
-
-    def _look_for_waiting(self, kind: str, moment: int) -> None:
-        """Hand back jobs for which no executor was free for a while."""
-        waiting = self._placement.waiting[kind]
-        if not waiting:
-            self._waiting_since[kind] = moment
-        elif any(not other.ready and not other.slow for other in self._executors.of_kind(kind)):
-            self._waiting_since[kind] = moment  # an executor is starting
-        elif moment - self._waiting_since[kind] > _HELD_UP_MICROSECONDS:
-            self._hand_back(waiting, "no executor was free for it")
-            waiting.clear()
-
-    def _hand_back(self, holds: Collection[Hold], why: str) -> None:
-        for hold in holds:
-            self._limits.forget(hold)
-            self._ledger.settle(hold, Release(hold.lease, NotStarted(why)))
-        if holds:
-            self._demand.wake()
-
-    def _look_for_held_up(self, executor: Executor, moment: int) -> None:
-        if not executor.ready:
-            self._look_for_slow_start(executor, moment)
-            return
-        waiting = len(executor.unstarted)
-        if not waiting or executor.last_waiting != waiting or self._reads_yet(executor):
-            executor.last_waiting = waiting
-            executor.stuck_since = moment
-        elif moment - executor.stuck_since > _HELD_UP_MICROSECONDS:
-            executor.stuck_since = moment
-            self._take_back(executor)
-
-    @staticmethod
-    def _reads_yet(executor: Executor) -> bool:
-        """Whether the executor could not begin its jobs yet, as frames are still on the way."""
-        return executor.has_unread and not any(hold.goes_on for hold in executor.holds.values())
-
-    def _look_for_slow_start(self, executor: Executor, moment: int) -> None:
-        waited = moment - executor.started_at
-        if waited > _SLOW_START_MICROSECONDS and not executor.slow:
-            executor.slow = True
-            self._take_back(executor)
-        if waited > _LONGEST_START_MICROSECONDS and not executor.doomed:
-            executor.start_error = "its on_start hooks did not end"
-            self._limits.doom(executor)
-
-    def _take_back(self, executor: Executor) -> None:
-        """Take back jobs that have not started: for another executor, or for the store."""
-        back = executor.take_back()
-        if not back:
-            return
-        # A suspect may not share an executor with other jobs.
-        idle = 0 if executor.for_suspect else self._placement.idle(executor.kind)
-        kept = idle if executor.kind == LANE else idle * len(back)
-        self._placement.waiting[executor.pool].extend(back[:kept])
-        self._hand_back(back[kept:], "a job that goes on was ahead of it")
-        self._placement.place()
-
-    def hand_back_unstarted(self) -> None:
-        """The worker is stopping: hand back jobs that have not started, for other workers."""
-        why = "the worker was asked to stop"
-        for executor in self._executors.by_number.values():
-            self._hand_back(executor.take_back(), why)
-        self._hand_back(list(self._placement.queues.empty()), why)
-        for waiting in self._placement.waiting.values():
-            self._hand_back(waiting, why)
-            waiting.clear()
 
     # -- stopping
 

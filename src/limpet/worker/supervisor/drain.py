@@ -70,7 +70,7 @@ class Drain:
         self._released_before = self._ledger.released
         self._claimer.stop_claiming()
         self._heart.drain()
-        self._dispatcher.hand_back_unstarted()
+        self._dispatcher.unstarted.hand_back_all()
         holds = self._ledger.holds
         log.emit("worker_draining", running=len(holds), seconds=seconds, session=self._session)
         await self._wait(seconds, lambda: bool(holds) and stop.signals < 2, check)

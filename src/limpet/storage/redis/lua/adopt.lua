@@ -12,6 +12,7 @@
 -- why:     everything is checked before the first write, which is refused at the memory limit.
 -- include: frame
 -- include: row
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: after

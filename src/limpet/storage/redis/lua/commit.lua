@@ -12,6 +12,7 @@
 -- include: frame
 -- include: row
 -- include: session
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: fence

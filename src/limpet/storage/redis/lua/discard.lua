@@ -5,6 +5,7 @@
 --          {1} this store is not being emptied for this move
 -- include: frame
 -- include: row
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: at_stage

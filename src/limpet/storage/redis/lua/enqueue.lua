@@ -19,6 +19,7 @@
 -- include: frame
 -- include: row
 -- include: session
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: after

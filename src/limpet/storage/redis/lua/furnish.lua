@@ -9,6 +9,7 @@
 --          {1} this store does not take what this move brings
 -- include: frame
 -- include: row
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: at_stage

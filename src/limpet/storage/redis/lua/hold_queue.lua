@@ -6,6 +6,7 @@
 -- include: frame
 -- include: unclosed
 -- include: row
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: write

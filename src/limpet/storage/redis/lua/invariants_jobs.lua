@@ -5,6 +5,7 @@
 -- returns: {0, next cursor, list of {rule, how often it is broken, example}}
 -- include: frame
 -- include: row
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: broken

@@ -5,6 +5,7 @@
 -- returns: {0, list of {rule, how often it is broken, example}}
 -- include: frame
 -- include: row
+-- include: rates
 -- include: keys
 -- include: broken
 

@@ -7,6 +7,7 @@
 -- include: rows
 -- include: session
 -- include: digest
+-- include: rates
 -- include: keys
 -- include: broken
 -- include: schedule

@@ -11,6 +11,7 @@
 -- include: frame
 -- include: row
 -- include: session
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: after

@@ -8,6 +8,7 @@
 -- include: row
 -- include: session
 -- include: digest
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: after

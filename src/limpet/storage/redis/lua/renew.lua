@@ -14,6 +14,7 @@
 -- include: unclosed
 -- include: row
 -- include: session
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: after

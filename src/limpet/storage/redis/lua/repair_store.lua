@@ -9,6 +9,7 @@
 -- include: row
 -- include: rows
 -- include: session
+-- include: rates
 -- include: keys
 -- include: digest
 -- include: broken

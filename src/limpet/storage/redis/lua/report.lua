@@ -10,6 +10,7 @@
 -- include: unclosed
 -- include: row
 -- include: session
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: fence

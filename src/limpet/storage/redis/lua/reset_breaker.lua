@@ -5,6 +5,7 @@
 -- include: frame
 -- include: unclosed
 -- include: row
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: write

@@ -14,6 +14,7 @@
 -- include: frame
 -- include: row
 -- include: session
+-- include: rates
 -- include: keys
 -- include: moves
 -- include: after

@@ -27,7 +27,7 @@ local function allowance_of(bounds, queue)
         found.most = math.max(0, math.min(found.most, rules.concurrency - running_in(queue)))
     end
     if rules.rate then
-        found.rate, found.given = rules.rate, queue_given(queue)
+        found.rate, found.given = rules.rate, rates.given('queue:' .. queue)
         found.paced = rates.allowed(rules.rate, found.given)
         found.most = math.max(0, math.min(found.most, found.paced))
     end
@@ -51,7 +51,7 @@ function take_from_bounds(bounds, per_queue)
     for queue, allowance in pairs(bounds.allowances) do
         if allowance.rate and (per_queue[queue] or 0) > 0 then
             allowance.given = rates.taken(allowance.rate, allowance.given, per_queue[queue])
-            redis.call('ZADD', P .. 'given', whole(allowance.given), 'queue:' .. queue)
+            rates.keep('queue:' .. queue, allowance.given)
         end
     end
     local soonest = nil

@@ -35,10 +35,6 @@ local function running_in(queue)
     return tonumber(redis.call('HGET', P .. 'gauge', field) or 0) + (gauges[field] or 0)
 end
 
-local function queue_given(queue)
-    return tonumber(redis.call('ZSCORE', P .. 'given', 'queue:' .. queue) or 0)
-end
-
 -- Claim nothing of a queue before that time; a longer hold stays.
 local function hold_queue(queue, at)
     local held = tonumber(redis.call('ZSCORE', P .. 'holds', queue) or 0)

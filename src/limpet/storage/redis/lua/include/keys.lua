@@ -1,31 +1,10 @@
 -- keys: how many turns of a key are taken, and what limits them; see storage/contract/shaping.py.
+--          Needs rates.lua.
 -- why:     a turn is a flag on the row of the job that has it, and `turns` counts them by key, so that
 --          nothing is lost with a worker. What a script changes is written once, at its end.
 -- turns:   four times the number of turns that are taken; one more where jobs may wait for a turn, two more
 --          where some of those may have rules of their own for the key. A job that leaves a line does not
 --          change the number: the script that finds the line empty does.
-
--- A rate is {count, period, burst}; the arithmetic is that of domain/rate.py.
-local rates = {}
-
-function rates.step(rate)
-    local sum = rate[2] + rate[1] - 1
-    return (sum - math.fmod(sum, rate[1])) / rate[1]
-end
-
--- How many jobs may begin now.
-function rates.allowed(rate, given_until)
-    local step = rates.step(rate)
-    return math.floor((now + rate[3] * step - math.max(given_until, now)) / step)
-end
-
-function rates.taken(rate, given_until, jobs)
-    return math.max(given_until, now) + jobs * rates.step(rate)
-end
-
-function rates.next_at(rate, given_until)
-    return math.max(now, given_until - (rate[3] - 1) * rates.step(rate))
-end
 
 local NO_RULES = {}
 
@@ -82,7 +61,7 @@ end
 
 local function given_until(k)
     if not k.given then
-        k.given = tonumber(redis.call('ZSCORE', P .. 'given', 'key:' .. k.name) or 0)
+        k.given = rates.given('key:' .. k.name)
     end
     return k.given
 end
@@ -121,7 +100,7 @@ local function write_keys()
             k.was = value
         end
         if k.paced then
-            redis.call('ZADD', P .. 'given', whole(k.given), 'key:' .. name)
+            rates.keep('key:' .. name, k.given)
             k.paced = nil
         end
     end

@@ -10,7 +10,7 @@ _PING_MICROSECONDS = 1_000_000
 _ANSWER_SECONDS = 0.2
 
 
-class Blame:
+class BlockedLoop:
     """Pings loop executors that have jobs."""
 
     def look(self, executor: Executor, moment: int) -> None:

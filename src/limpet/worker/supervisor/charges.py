@@ -37,7 +37,7 @@ _OF_ITS_OWN = frozenset(
 _COMPANY_MICROSECONDS = 1_000_000
 
 
-class Suspicion:
+class Charges:
     """Remembers which executors had a job a moment ago, and so may have ended others."""
 
     def __init__(self, executors: Executors) -> None:
