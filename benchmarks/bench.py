@@ -24,6 +24,7 @@ import store_snapshot
 import worker_drain
 import worker_memory
 import worker_pickup
+import worker_queues
 import worker_recovery
 from engines import POSTGRES, REDIS, SQLITE
 from figures import Figures, table
@@ -34,6 +35,7 @@ from peers.installed import bullmq_missing, node_pins, pins
 RESULTS = Path(__file__).parent / "results"
 PARTS = [
     worker_drain.PART,
+    worker_queues.PART,
     client_enqueue.PART,
     worker_pickup.PART,
     worker_memory.PART,

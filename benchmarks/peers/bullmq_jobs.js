@@ -3,7 +3,7 @@
 //   node bullmq_jobs.js work              runs jobs until it is stopped
 //   node bullmq_jobs.js COMMAND WORD      hands in jobs; the commands are in ../feeding.py
 //
-// BENCH_STORE is the URL of the server, BENCH_SETTING how BullMQ is set (asked.py). BENCH_FOLDER is
+// BENCH_STORE is the URL of the server, BENCH_SETTING how BullMQ is set (environment.py). BENCH_FOLDER is
 // where jobs leave what they saw, in the format of ../tally.py: times are CLOCK_MONOTONIC in
 // nanoseconds, as in every process.
 
@@ -25,6 +25,14 @@ const OPTIONS = {
   default: {},
   tight: { concurrency: 10, lockDuration: 4000, stalledInterval: 1000, maxStalledCount: 5 },
 };
+
+// BENCH_QUEUES: `name=places` for each queue, separated by commas; else one queue with the setting's options.
+const queues = (process.env.BENCH_QUEUES || '')
+  .split(',')
+  .filter(Boolean)
+  .map((text) => text.split('='))
+  .map(([name, places]) => [name, { ...OPTIONS[setting], concurrency: Number(places) }]);
+if (queues.length === 0) queues.push(['bench', OPTIONS[setting]]);
 
 function work() {
   const sheet = fs.openSync(file(`tally-bullmq-${process.pid}`), 'w');
@@ -59,12 +67,21 @@ function work() {
       while (!again) await sleep(1000);
     },
   };
-  const worker = new Worker('bench', (job) => jobs[job.name](job), { connection, ...OPTIONS[setting] });
-  worker.on('error', (error) => console.error(String(error)));
-  worker.on('failed', (job, error) => console.error(String(error)));
+  for (const [name, options] of queues) {
+    const worker = new Worker(name, (job) => jobs[job.name](job), { connection, ...options });
+    worker.on('error', (error) => console.error(String(error)));
+    worker.on('failed', (job, error) => console.error(String(error)));
+  }
 }
 
 const payload = (number) => ({ user_id: number, email: 'someone@example.com', kind: 'welcome' });
+
+// Every queue gets the same number.
+async function fillAll(named, jobs) {
+  for (const [at, queue] of named.entries()) {
+    await fill(queue, jobs.filter((_, number) => number % named.length === at));
+  }
+}
 
 async function fill(queue, jobs) {
   for (let done = 0; done < jobs.length; done += 1000) {
@@ -102,7 +119,10 @@ async function trickle(queue) {
 
 async function enqueue() {
   // Finished jobs are removed, which is faster than keeping them.
-  const queue = new Queue('bench', { connection, defaultJobOptions: { removeOnComplete: true } });
+  const named = queues.map(
+    ([name]) => new Queue(name, { connection, defaultJobOptions: { removeOnComplete: true } }),
+  );
+  const [queue] = named;
   await queue.waitUntilReady();
   if (command === 'pickup') await pickup(queue);
   else if (command === 'trickle') await trickle(queue);
@@ -111,10 +131,11 @@ async function enqueue() {
     await queue.add('noop', payload(0));
     const rest = Array.from({ length: Number(word) - 1 }, (_, number) => payload(number));
     const began = now();
-    await { fill, one, together }[command](queue, rest);
+    if (command === 'fill') await fillAll(named, rest);
+    else await { one, together }[command](queue, rest);
     fs.appendFileSync(file('fed'), `${rest.length} ${now() - began}\n`);
   }
-  await queue.close();
+  await Promise.all(named.map((each) => each.close()));
   process.exit(0);
 }
 

@@ -3,7 +3,7 @@
 import contextlib
 import shlex
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -111,6 +111,18 @@ class PythonPeer(Peer):
 
 class NodePeer(Peer):
     """A peer in node_modules."""
+
+    _queues = ""
+
+    def with_queues(self, places: Mapping[str, int], variant: str) -> Self:
+        """The same with queues of its own, each with so many places; fed in turn."""
+        other = self.on(self.engine)
+        other.name = f"{self.name}, {variant}"
+        other._queues = ",".join(f"{queue}={count}" for queue, count in places.items())
+        return other
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "BENCH_QUEUES": self._queues}
 
     def missing(self) -> str | None:
         return self.engine.missing() or bullmq_missing()
