@@ -27,9 +27,11 @@ from limpet.worker.wire.plan import ANEW, DONE, WRONG_USAGE, Plan, from_environm
 
 _LONGEST_PERIOD_SECONDS = 0.25
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 30.0
+# How long it may take to start the process of a supervisor, before the guardian counts as frozen.
+_LONGEST_START_SECONDS = 10.0
 # A supervisor that lived this long was not part of a crash loop.
 _HEALTHY_SECONDS = 30.0
-# So many deaths in a row are followed by a start at once; later ones by a pause.
+# How many deaths in a row are followed by a start at once; later ones by a pause.
 _FREE_DEATHS = 3
 _SHORT_PAUSE_SECONDS = 0.1
 # Most tries to start a worker that was never ready.
@@ -147,7 +149,9 @@ class Guardian:
                 return None
 
     def _start(self, undo: contextlib.ExitStack) -> _Session:
-        """Start a supervisor; `made` undoes all preparations if it cannot start."""
+        """Start a supervisor; `undo` undoes all preparations if it cannot start."""
+        # No lease has begun that a freeze could outlast, and a busy machine starts slowly.
+        self._timer.rearm(max(_LONGEST_START_SECONDS, self._plan.freeze_seconds))
         session = self._ids.new()
         held = locks.take(session)
         undo.callback(held.remove)
