@@ -133,10 +133,10 @@ def test_too_little_memory_ends_in_sentences(place: Place, kilobytes: int) -> No
     assert done.returncode not in (0, 124), done.stderr
 
 
-def worker_of(place: Place, guardian: str, target: str, **settings: float) -> Worker:
+def worker_of(place: Place, guardian: str, target: str, lease: float = 10.0) -> Worker:
     """A worker with a guardian of that source."""
     plan = Plan(
-        target, url=place.url, log_style="json", settings=WorkerSettings(**settings)
+        target, url=place.url, log_style="json", settings=WorkerSettings(lease=lease)
     ).environment()
     log_file = place.folder / f"worker{len(place.workers)}.log"
     with log_file.open("ab") as log:
