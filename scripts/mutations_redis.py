@@ -183,8 +183,8 @@ MUTATIONS = (
     ),
     _broken(
         "expire.lua",
-        "'-inf', whole(over_by))",
-        "'-inf', '(' .. whole(over_by))",
+        "'-inf', whole(overdue_at))",
+        "'-inf', '(' .. whole(overdue_at))",
         "a session outlives its moment",
     ),
     _broken(

@@ -58,7 +58,7 @@ def test_a_schedule_is_declared_above_a_task(app: App) -> None:
     assert report.enqueue(of="now").state is State.READY
 
 
-def test_a_schedule_above_aplain_function_makes_it_a_task(app: App) -> None:
+def test_a_schedule_above_a_plain_function_makes_it_a_task(app: App) -> None:
     @app.cron("0 3 * * *", tz="Europe/Berlin")
     def report() -> None: ...
 
@@ -150,7 +150,7 @@ def test_what_a_task_is_given_goes_with_each_tick(app: App, report: Task[Any, An
         ({"every": "10ms"}, "once a second"),
         ({"cron": "0 0 31 2 *"}, "no such day"),
         ({"cron": "0 3 * * *", "tz": "Mars/Olympus"}, "no time zone"),
-        ({}, "one of them"),
+        ({}, "either every= or cron="),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(
@@ -162,7 +162,7 @@ def test_what_cannot_be_is_refused_with_a_sentence(
 
 
 def test_what_is_no_call_is_refused(app: App, report: Task[Any, Any]) -> None:
-    with pytest.raises(InvalidOption, match="no task"):
+    with pytest.raises(InvalidOption, match="is not a task"):
         app.schedules.upsert("s", "report", every="15m")  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="has its arguments"):
         app.schedules.upsert("s", report.call(of="day"), args={"of": "x"}, every="15m")
@@ -257,12 +257,12 @@ def test_a_scanner_may_be_async(app: App) -> None:
     assert app.scanner(every="15m", name="check")(_async_report).is_async
 
 
-def test_a_scanner_is_aplain_function_without_retries(app: App, report: Task[Any, Any]) -> None:
+def test_a_scanner_is_a_plain_function_without_retries(app: App, report: Task[Any, Any]) -> None:
     with pytest.raises(InvalidOption, match="no retry"):
         app.scanner(every="15m", retry=None)  # type: ignore[call-arg]
     with pytest.raises(InvalidOption, match="plain function"):
         app.scanner(every="15m")(report)
-    with pytest.raises(InvalidOption, match="one of them"):
+    with pytest.raises(InvalidOption, match="either every= or cron="):
         app.scanner()
 
 

@@ -53,7 +53,7 @@ def test_a_step_during_a_drain_costs_nobody_anything(some: Net, step: float) -> 
     jobs = jobs_of(place, "over")
     place.worker(settings=SETTINGS)
     leaving.signal(signal.SIGTERM)
-    place.until(lambda: "asked to stop" in leaving.log, said="it drains")
+    place.until(lambda: "stop requested" in leaving.log, said="it drains")
     some.clock.set(step)
     for_a_while(LEASE * 1.25)
     assert leaving.popen.poll() is None

@@ -11,6 +11,7 @@ from lifecycle.modes import Mode
 from machine import crowded
 from worker.place import MARK, TESTS, Place, Worker, until
 
+from limpet.domain.worker_settings import WorkerSettings
 from limpet.worker.wire.plan import Plan
 
 SOURCE = """
@@ -29,6 +30,18 @@ HASTY_GUARDIAN = """
 import sys
 from limpet.worker.guardian import guardian
 guardian._LONGEST_PAUSE_SECONDS = 0.1
+sys.exit(guardian.main())
+"""
+# One that gets so little of the machine that to start a supervisor takes longer than a freeze may.
+STARVED_GUARDIAN = """
+import sys, time
+from limpet.host import processes
+from limpet.worker.guardian import guardian
+spawn = processes.spawn
+def spawn_slowly(*args):
+    time.sleep(1.5)
+    return spawn(*args)
+processes.spawn = spawn_slowly
 sys.exit(guardian.main())
 """
 
@@ -120,13 +133,15 @@ def test_too_little_memory_ends_in_sentences(place: Place, kilobytes: int) -> No
     assert done.returncode not in (0, 124), done.stderr
 
 
-def hasty_worker(place: Place, target: str) -> Worker:
-    """A worker whose guardian rests for no longer than a moment between two tries."""
-    plan = Plan(target, url=place.url, log_style="json").environment()
+def worker_of(place: Place, guardian: str, target: str, lease: float = 10.0) -> Worker:
+    """A worker with a guardian of that source."""
+    plan = Plan(
+        target, url=place.url, log_style="json", settings=WorkerSettings(lease=lease)
+    ).environment()
     log_file = place.folder / f"worker{len(place.workers)}.log"
     with log_file.open("ab") as log:
         popen = subprocess.Popen(
-            [sys.executable, "-c", HASTY_GUARDIAN],
+            [sys.executable, "-c", guardian],
             cwd=place.folder,
             env={**os.environ, **plan, "PYTHONPATH": str(TESTS), MARK: place.mark},
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
@@ -137,7 +152,8 @@ def hasty_worker(place: Place, target: str) -> Worker:
 
 
 def test_a_worker_that_is_never_ready_gives_up_after_five_tries(place: Place) -> None:
-    worker = hasty_worker(place, place.module("import time\ntime.sleep(600)\n" + SOURCE))
+    target = place.module("import time\ntime.sleep(600)\n" + SOURCE)
+    worker = worker_of(place, HASTY_GUARDIAN, target)
 
     def kills_until_it_ends() -> bool:
         # What a supervisor has just forked has its name for a moment, and is no try.
@@ -154,10 +170,17 @@ def test_a_worker_that_is_never_ready_gives_up_after_five_tries(place: Place) ->
 
 
 def test_a_worker_that_was_ready_does_not_give_up(place: Place) -> None:
-    worker = hasty_worker(place, place.module(SOURCE)).until_ready()
+    worker = worker_of(place, HASTY_GUARDIAN, place.module(SOURCE)).until_ready()
     (place.folder / "own.py").write_text("import os\nos._exit(3)\n")
     os.kill(place.process("limpet-super"), signal.SIGKILL)
     until(lambda: worker.text.count("before it was ready") >= 6)
     assert worker.popen.poll() is None
     (place.folder / "own.py").write_text(SOURCE)
+    until(lambda: len(worker.log("worker_ready")) == 2)
+
+
+def test_a_worker_that_starts_slowly_does_not_end_itself(place: Place) -> None:
+    """While a supervisor is started there is no lease to keep to: a busy machine is no freeze."""
+    worker = worker_of(place, STARVED_GUARDIAN, place.module(SOURCE), lease=4.0).until_ready()
+    os.kill(place.process("limpet-super"), signal.SIGKILL)
     until(lambda: len(worker.log("worker_ready")) == 2)

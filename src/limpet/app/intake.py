@@ -105,7 +105,7 @@ class Intake(ABC):
         return await asyncio.to_thread(self.flow, parent, children, failed)
 
     def chain(self, *calls: Call) -> JobHandle[Any]:
-        """Hand in jobs that run one after the other has succeeded, in one step.
+        """Hand in jobs in one step; each runs after the one before it has succeeded.
 
         Returns the handle of the last job. Each job finds the result of the job before it in
         `ctx.children`; where a job fails or is cancelled, so are the jobs after it.

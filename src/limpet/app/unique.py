@@ -42,7 +42,7 @@ class Unique:
         if replaces and until != "started":
             raise InvalidOption(
                 f"Unique: until={until!r} cannot be kept with on_conflict='replace', which takes "
-                f"in every new job, even while another one runs; leave until out, or use "
+                f"in every new job, even while another one runs; leave out until=, or use "
                 f"on_conflict='existing'."
             )
         lasts: int | None = None

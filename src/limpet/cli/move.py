@@ -35,7 +35,7 @@ app = group()
     "move",
     "take everything from one store to another",
     about="Take every job of SOURCE to TARGET, an empty store: waiting and finished jobs, with "
-    "their timelines, places in line, results, paused queues and totals. SOURCE is closed first: "
+    "their timelines, log lines, results, paused queues and totals. SOURCE is closed first: "
     "its clients learn the new URL, running jobs finish, its workers end. A move that was stopped "
     "halfway goes on when it is run again. Afterwards SOURCE can be read, not written.",
 )

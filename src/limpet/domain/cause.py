@@ -99,7 +99,7 @@ class ExecutorExited(Cause):
 
 @dataclass(eq=True, unsafe_hash=True)
 class ExecutorGarbled(Cause):
-    """The process that ran the job sent its worker frames that are broken or not allowed."""
+    """The process that ran the job broke the protocol with its worker, which ended it."""
 
     reason: str = "something wrote into its socket"
 

@@ -17,7 +17,7 @@ class Rate(NamedTuple):
     """`count` jobs in each period, of which up to `burst` may begin at once.
 
     Its state is one number, `given_until`: the moment until which all starts are given out. SQL
-    and Lua compute the same as `free`, `taken` and `next_at` do, in whole microseconds.
+    and Lua compute the same as `allowed`, `taken` and `next_at` do, in whole microseconds.
     """
 
     # A tuple has a method of that name, which nobody uses here.
@@ -30,7 +30,7 @@ class Rate(NamedTuple):
         """The microseconds that one job takes up, rounded up: the rate is never exceeded."""
         return -(-self.period_us // self.count)
 
-    def free(self, given_until: int, now: int) -> int:
+    def allowed(self, given_until: int, now: int) -> int:
         """How many jobs may begin now; `given_until` is 0 if none has begun yet."""
         return (now + self.burst * self.step_us - max(given_until, now)) // self.step_us
 

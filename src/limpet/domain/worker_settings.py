@@ -86,7 +86,9 @@ class WorkerSettings(NamedTuple):
     drain: Annotated[
         float, Setting(_Kind.TIME, "how long running jobs may go on after SIGTERM")
     ] = 25.0
-    grace: Annotated[float, Setting(_Kind.TIME, "how long a stopped job may take to end")] = 5.0
+    grace: Annotated[
+        float, Setting(_Kind.TIME, "how long a job may take to end after a request to stop")
+    ] = 5.0
     max_jobs: Annotated[
         int | None, Setting(_Kind.COUNT, "replace an executor after so many jobs", least=1)
     ] = None

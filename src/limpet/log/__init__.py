@@ -145,7 +145,7 @@ WORDING: dict[str, tuple[int, str]] = {
     "executor_failed": (_E, "an executor could not start ({error}); trying again in {seconds:g} s"),
     "executor_garbled": (
         _E,
-        "{kind} executor {executor} sent a broken frame ({error}) and is ended",
+        "{kind} executor {executor} can no longer be trusted ({error}) and is ended",
     ),
     "executor_recycled": (_D, "{kind} executor {executor} is replaced after {jobs}"),
     "executor_changed": (

@@ -26,7 +26,7 @@ def begun(rate: Rate, asked: list[tuple[int, int]]) -> list[int]:
     now, given_until = START, 0
     for wait, wanted in asked:
         now += wait
-        taken = min(wanted, rate.free(given_until, now))
+        taken = min(wanted, rate.allowed(given_until, now))
         given_until = rate.taken(given_until, now, taken) if taken else given_until
         starts += [now] * taken
     return starts
@@ -47,11 +47,11 @@ def test_in_no_window_do_more_begin_than_its_share_and_the_burst(
 @given(RATES, st.integers(0, 10**12), st.integers(0, 100))
 def test_room_is_what_can_be_taken_one_by_one(rate: Rate, ahead: int, back: int) -> None:
     given_until = max(0, START + ahead - back * SECOND)
-    room = rate.free(given_until, START)
+    room = rate.allowed(given_until, START)
     assert room <= rate.burst
     one_by_one = 0
     until = given_until
-    while rate.free(until, START) >= 1:
+    while rate.allowed(until, START) >= 1:
         until = rate.taken(until, START, 1)
         one_by_one += 1
     assert one_by_one == max(0, room)
@@ -64,16 +64,16 @@ def test_next_moment_is_the_first_with_room(rate: Rate, ahead: int) -> None:
     given_until = START + ahead
     at = rate.next_at(given_until, START)
     assert at >= START
-    assert rate.free(given_until, at) >= 1
-    assert at == START or rate.free(given_until, at - 1) < 1
+    assert rate.allowed(given_until, at) >= 1
+    assert at == START or rate.allowed(given_until, at - 1) < 1
 
 
 @given(RATES)
 def test_unused_rate_has_its_burst_and_saves_up_no_more(rate: Rate) -> None:
-    assert rate.free(0, START) == rate.burst
+    assert rate.allowed(0, START) == rate.burst
     until = rate.taken(0, START, rate.burst)
-    assert rate.free(until, START) == 0
-    assert rate.free(until, START + 100 * rate.burst * rate.step_us) == rate.burst
+    assert rate.allowed(until, START) == 0
+    assert rate.allowed(until, START + 100 * rate.burst * rate.step_us) == rate.burst
 
 
 @given(RATES, st.integers(1, 200))

@@ -9,15 +9,15 @@ permit away in the same step and rings `ready`. A session of the kind `permit` g
 dead holds a permit, and no permit has two holders.
 
 **Reservations.** A server may be reserved for a waiting job or caller; meanwhile no other permit is
-given there. The first job that a claim passes over reserves the server if it became ready at least
+given there. Of the jobs that a claim passes over, the first that became ready at least
 `Gate.reserve_after_us` ago and might begin once other permits there end
-(`domain.permit.helped_by_an_end`), unless the server is reserved or another server is reserved for
-this job. Each claim that meets the job and passes over it again confirms the reservation, while an
-end of permits might still help. A reservation is void if it was not confirmed for
-`RESERVED_FOR_US`, or if its confirmation lies as far in the future, because the clock was set back;
-`publish_host` removes void ones. Any session may claim the job, on any server where it fits; that
-ends the reservation, as does every other way out of `ready`. A caller whose session registered at
-least `reserve_after_us` ago reserves and confirms in the same way when its `take_permit` gets no
+(`domain.permit.helped_by_an_end`) reserves the server, unless the server is reserved or another
+server is reserved for this job. Each claim that meets the job and passes over it again confirms the
+reservation, while an end of permits might still help. A reservation is void if it was not confirmed
+for `RESERVED_FOR_US`, or if its confirmation lies as far in the future, because the clock was set
+back; `publish_host` removes void ones. Any session may claim the job, on any server where it fits;
+that ends the reservation, as does every other way out of `ready`. A caller whose session registered
+at least `reserve_after_us` ago reserves and confirms in the same way when its `take_permit` gets no
 permit; its reservation ends with its session, or when it gets a permit.
 
 No deadlock is possible: each waiter has at most one reservation, and waits there for permits to

@@ -40,7 +40,7 @@ def reset_breaker(tx: Transaction, name: str) -> bool:
     return True
 
 
-def observe(tx: Transaction, observations: Sequence[Observed]) -> None:
+def record_observed(tx: Transaction, observations: Sequence[Observed]) -> None:
     """Count how attempts ended, for their breakers."""
     ((now,),) = tx.run("recover", "time", given=tx.wall)
     for attempt in sorted(observations, key=lambda observation: observation.breaker):

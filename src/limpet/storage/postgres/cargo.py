@@ -143,7 +143,7 @@ def _total(total: Total) -> tuple[str, str, int]:
 
 
 def discard(tx: Transaction, move: str) -> bool:
-    """Remove jobs that have arrived in the other store; see `MoveVerbs.discard`."""
+    """Remove jobs and settings that have arrived here; see `MoveVerbs.discard`."""
     ((gone,),) = _call(tx, move, "discard")
     return bool(gone == CHUNK)
 

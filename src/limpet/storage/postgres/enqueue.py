@@ -156,7 +156,7 @@ def enqueue_under(
     if caps:
         # First, so that this transaction does not hold the job's row while it waits.
         lock_queues(tx, {job.queue for job in jobs} & caps.keys())
-    if not may_hand_in(tx, fence):
+    if not may_enqueue(tx, fence):
         tx.call("pass", False)
         return LeaseLost(*fence)
     if caps:
@@ -164,7 +164,7 @@ def enqueue_under(
     return (enqueue if is_plain(jobs) else admit)(tx, jobs, fenced=True)
 
 
-def may_hand_in(tx: Transaction, fence: Lease) -> bool:
+def may_enqueue(tx: Transaction, fence: Lease) -> bool:
     """Whether an attempt still holds its lease; a lost lease is noted on the timeline."""
     ((standing,),) = tx.call("standing", fence.session, tx.lease)
     # Stricter than for a settlement: past its moment the job may start elsewhere at any time.

@@ -25,7 +25,7 @@ from limpet.storage.contract.refusals import (
     session_not_known,
 )
 from limpet.storage.contract.store import Want
-from limpet.storage.postgres.breakers import observe
+from limpet.storage.postgres.breakers import record_observed
 from limpet.storage.postgres.database import Database
 from limpet.storage.postgres.fence import check
 from limpet.storage.postgres.lists import column, nullable
@@ -101,7 +101,7 @@ def _decide(
         return _call(tx, session, seq, (), None, ())
     alive = standing != Standing.DEAD
     if observations:
-        observe(tx, observations)
+        record_observed(tx, observations)
     if alive and begun:
         tx.call("begin", session, *_columns(begun), None)
     leases = [settlement.lease for settlement in others]

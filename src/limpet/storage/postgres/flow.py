@@ -15,7 +15,7 @@ from limpet.storage.contract.caps import flow_over_cap
 from limpet.storage.contract.refusals import cursor_not_given
 from limpet.storage.contract.store import CHUNK
 from limpet.storage.postgres.database import Database
-from limpet.storage.postgres.enqueue import admit, lock_queues, may_hand_in
+from limpet.storage.postgres.enqueue import admit, lock_queues, may_enqueue
 from limpet.storage.postgres.lists import column
 from limpet.storage.postgres.transaction import Transaction
 from limpet.storage.records.texts import to_json
@@ -53,7 +53,7 @@ def commit(
         staged = dict(tx.run("flow", "staged_by_queue", flow=flow, chunks=chunks))
         lock_queues(tx, staged.keys() & caps.keys())  # first, as in enqueue_under
     tx.call("pass", fence is None)
-    if fence is not None and not may_hand_in(tx, fence):
+    if fence is not None and not may_enqueue(tx, fence):
         return LeaseLost(*fence)
     row = tx.one("flow", "lock", flow=flow)
     if row is not None and row[1] is not None:

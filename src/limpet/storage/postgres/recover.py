@@ -23,12 +23,12 @@ from limpet.storage.sql.outcome import Decision, HeldRow, lost, released
 from limpet.storage.sql.rows import Row
 
 
-def expire(tx: Transaction, until: int, longest: timedelta | None) -> tuple[Session, ...]:
-    """End the sessions that were overdue at `until` (lease clock), and list the dead sessions that
-    still have jobs; see `SweepVerbs.expire`.
+def expire(tx: Transaction, overdue_at: int, longest: timedelta | None) -> tuple[Session, ...]:
+    """End the sessions that were overdue at that moment of the lease clock, and list the dead
+    sessions that still have jobs; see `SweepVerbs.expire`.
     """
     most = microseconds_or_none(longest)
-    for session, renewed_at in tx.run("recover", "overdue", until=until, longest=most):
+    for session, renewed_at in tx.run("recover", "overdue", overdue_at=overdue_at, longest=most):
         end(tx, session, WorkerVanished(last_seen=renewed_at))
     tx.run("recover", "shorten", given=tx.lease)
     widowed = [str(row[0]) for row in tx.run("recover", "widowed")]

@@ -13,7 +13,7 @@ _FSYNC = {
 
 
 def engine_and_durability(link: RedisLink) -> tuple[str, str]:
-    """Both of the server as it is configured now."""
+    """The engine of the server, and its durability as it is configured now."""
     facts = facts_of(link.execute("INFO"))
     name = "Valkey" if "valkey_version" in facts else "Redis"
     version = facts.get("valkey_version") or facts.get("redis_version", "")

@@ -20,8 +20,8 @@ def expire(link: RedisLink, until: int | None, longest: timedelta | None) -> tup
     # The lease clock is read in a call before: expire may have to wait for a server that is busy or
     # frozen. Renewals of others wait there too, and they reached the server before expire did.
     now = outlook(link, longest).now
-    over_by = now if until is None else min(now, until)
-    _, now_lease, found = link.call("expire", over_by, _or_false(longest))
+    overdue_at = now if until is None else min(now, until)
+    _, now_lease, found = link.call("expire", overdue_at, _or_false(longest))
     return tuple(session_of(id_, fields, int(now_lease)) for id_, fields in found)
 
 

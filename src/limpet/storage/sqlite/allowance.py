@@ -38,7 +38,7 @@ class QueueAllowance:
             most = min(most, self.rules.concurrency - self._running)
         rate = self.rules.rate
         if rate is not None and min(most, ready) > 0:
-            free = rate.free(self._given_until, self._now)
+            free = rate.allowed(self._given_until, self._now)
             if free < min(most, ready):
                 most = free
                 taken = rate.taken(self._given_until, self._now, max(0, free))

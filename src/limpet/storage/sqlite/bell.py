@@ -16,7 +16,7 @@ from typing import Protocol
 
 from limpet.domain.errors import StoreUnavailable
 from limpet.storage.contract.bell import Topic
-from limpet.storage.sqlite.failures import store_error_of_os
+from limpet.storage.sqlite.failures import translate_os_error
 from limpet.storage.sqlite.rights import folder_of, make_folder, open_beside
 
 _IN_OPEN = 0x20
@@ -47,7 +47,7 @@ class FileBell:
             make_folder(path)
             self._file = open_beside(path, str(topic), os.O_RDONLY)
         except OSError as error:
-            raise store_error_of_os(error, path) from error
+            raise translate_os_error(error, path) from error
         try:
             self._watcher = _watch(name, self._file)
         except OSError as error:

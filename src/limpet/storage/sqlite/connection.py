@@ -13,7 +13,7 @@ import apsw
 from limpet.domain.clock import Clock
 from limpet.domain.errors import StoreError, StoreRefused, StoreUnavailable
 from limpet.storage.sqlite.boot import ForeignSessions, Renewals, from_before_restart
-from limpet.storage.sqlite.failures import read_only, store_error
+from limpet.storage.sqlite.failures import read_only, translate_error
 from limpet.storage.sqlite.late_sync import LateSync
 from limpet.storage.sqlite.location import Location, refuse_network
 from limpet.storage.sqlite.recover import expire_foreign
@@ -98,7 +98,7 @@ class Connections:
             with writing(connection):
                 applied = apply(connection, self._location, self._clock)
         except apsw.Error as error:
-            raise store_error(error, self._location.path, connection.system_errno) from error
+            raise translate_error(error, self._location.path, connection.system_errno) from error
         finally:
             self._close(connection)
         return applied
@@ -110,7 +110,7 @@ class Connections:
             if connection is not None:
                 with contextlib.suppress(apsw.Error):
                     number = number or connection.system_errno
-        return store_error(error, self._location.path, number)
+        return translate_error(error, self._location.path, number)
 
     def undo(self, connection: apsw.Connection) -> None:
         """Roll back; if even that fails, close the connection, so that the next verb reopens it."""
@@ -201,7 +201,7 @@ class Connections:
             self._set_up(connection, write, check)
         except apsw.Error as error:
             number = connection.system_errno if connection is not None else 0
-            translated = store_error(error, path, number)
+            translated = translate_error(error, path, number)
             _discard(connection)
             raise translated from error
         except StoreError:

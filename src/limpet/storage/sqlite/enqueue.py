@@ -92,12 +92,12 @@ def enqueue_under(
     A lost lease is answered, not raised: an error undoes the verb's writes, and so would undo the
     complaint on the timeline.
     """
-    if not may_hand_in(tx, fence):
+    if not may_enqueue(tx, fence):
         return LeaseLost(*fence)
     return enqueue(tx, jobs, caps, all_or_none, fenced=True)
 
 
-def may_hand_in(tx: Transaction, fence: Lease) -> bool:
+def may_enqueue(tx: Transaction, fence: Lease) -> bool:
     """Whether an attempt still holds its lease; if not, its timeline records the late attempt."""
     row = find(tx, fence.session)
     # Stricter than for a settlement: once the session is past its moment, the job may start

@@ -15,7 +15,7 @@ from limpet.domain.errors import (
 )
 
 
-def store_error(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
+def translate_error(error: apsw.Error, path: str, system_errno: int = 0) -> StoreError:
     """The `StoreError` for an error of SQLite."""
     # On a full disk SQLite undoes the transaction itself. Our rollback then fails too; that is the
     # last error, but not the reason.
@@ -65,7 +65,7 @@ def read_only(path: str) -> StoreReadOnly:
     )
 
 
-def store_error_of_os(error: OSError, path: str) -> StoreError:
+def translate_os_error(error: OSError, path: str) -> StoreError:
     """The `StoreError` for an error of the operating system beside the database file."""
     folder = os.path.dirname(path) or "."
     match error.errno:

@@ -16,7 +16,7 @@ from limpet.storage.contract.store import CHUNK
 from limpet.storage.records.texts import to_json
 from limpet.storage.records.unreadable import or_else
 from limpet.storage.sql.rows import job_of
-from limpet.storage.sqlite.enqueue import known_of, may_hand_in, waiting_in
+from limpet.storage.sqlite.enqueue import known_of, may_enqueue, waiting_in
 from limpet.storage.sqlite.relocate import must_take_work, must_take_writes
 from limpet.storage.sqlite.shaped import take_in
 from limpet.storage.sqlite.transaction import Transaction
@@ -39,7 +39,7 @@ def commit(
         must_take_work(tx)
     else:
         must_take_writes(tx)
-        if not may_hand_in(tx, fence):
+        if not may_enqueue(tx, fence):
             return LeaseLost(*fence)
     if tx.one("flow", "committed", flow=flow) is not None:
         return False

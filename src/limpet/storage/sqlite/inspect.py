@@ -85,7 +85,7 @@ def _queue(tx: Transaction, name: str, counts: dict[State, int], columns: Row) -
     paused, declared, adjusted, held_until, given_until, draining = columns
     declared_rules, set_now = rules_of_row(name, declared, adjusted)
     rules = set_now.over(declared_rules)
-    full = rules.rate is not None and rules.rate.free(given_until, tx.now) < 1
+    full = rules.rate is not None and rules.rate.allowed(given_until, tx.now) < 1
     return QueueView(
         name,
         bool(paused),

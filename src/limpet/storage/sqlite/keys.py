@@ -67,7 +67,7 @@ class _Key:
         rate = self._rate or rules.key_rate
         if self.stopped or self.spare(rules) < 1:
             self.stopped = True
-        elif rate is not None and rate.free(self.given_until, now) < 1:
+        elif rate is not None and rate.allowed(self.given_until, now) < 1:
             self.stopped = True
             self.next_at = rate.next_at(self.given_until, now)
         else:

@@ -23,12 +23,12 @@ from limpet.storage.sqlite.settle import StoredFacts, carry_out
 from limpet.storage.sqlite.transaction import Transaction
 
 
-def expire(tx: Transaction, called_at: int, longest: timedelta | None) -> tuple[Session, ...]:
-    """Mark sessions dead that were overdue at `called_at` (lease clock), and list the dead ones
+def expire(tx: Transaction, overdue_at: int, longest: timedelta | None) -> tuple[Session, ...]:
+    """Mark sessions dead that were overdue at `overdue_at` (lease clock), and list the dead ones
     that still have jobs; see `SweepVerbs.expire`.
     """
     most = microseconds_or_none(longest)
-    overdue = tx.run("recover", "overdue", boot=tx.boot, now_lease=called_at, longest=most)
+    overdue = tx.run("recover", "overdue", boot=tx.boot, now_lease=overdue_at, longest=most)
     for session, renewed_at in overdue:
         end(tx, session, WorkerVanished(last_seen=renewed_at))
     tx.run("recover", "shorten", boot=tx.boot, now_lease=tx.now_lease)

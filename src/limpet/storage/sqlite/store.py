@@ -151,8 +151,8 @@ class SqliteStore(ScheduleStore, GateStore):
         # A session that became overdue while this call waited for the writer lock may itself have
         # been waiting for that lock to renew.
         called_at = self._db.clock.boot()
-        at_most = called_at if until is None else min(called_at, until)
-        return self._db.write(lambda tx: recover.expire(tx, at_most, longest))
+        overdue_at = called_at if until is None else min(called_at, until)
+        return self._db.write(lambda tx: recover.expire(tx, overdue_at, longest))
 
     def recover(self, session: str) -> answers.Recovered:
         return self._db.write(lambda tx: recover.recover(tx, session), rows=store.CHUNK)

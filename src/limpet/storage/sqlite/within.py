@@ -11,7 +11,7 @@ from limpet.domain.job import NewJob
 from limpet.storage.contract.answers import Receipt
 from limpet.storage.sqlite.database import Database
 from limpet.storage.sqlite.enqueue import enqueue
-from limpet.storage.sqlite.failures import store_error
+from limpet.storage.sqlite.failures import translate_error
 from limpet.storage.sqlite.schema import create_or_check
 from limpet.storage.sqlite.transaction import Transaction
 
@@ -30,7 +30,7 @@ def enqueue_within(
             receipts = enqueue(transaction, jobs, caps)
             transaction.flush()
     except apsw.Error as error:
-        raise store_error(error, database.location.path, own.system_errno) from error
+        raise translate_error(error, database.location.path, own.system_errno) from error
     return receipts
 
 

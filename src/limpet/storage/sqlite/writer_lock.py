@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from limpet.domain.errors import StoreUnavailable
-from limpet.storage.sqlite.failures import store_error_of_os, why_not
+from limpet.storage.sqlite.failures import translate_os_error, why_not
 from limpet.storage.sqlite.rights import make_folder, open_beside
 
 _NEXT, _URGENT, _TURN = "next", "urgent", "turn"
@@ -76,7 +76,7 @@ class WriterLock:
                 self._files[name] = open_beside(self._path, name, os.O_RDWR)
         except OSError as error:
             self.close()
-            raise store_error_of_os(error, self._path) from error
+            raise translate_os_error(error, self._path) from error
 
     def close(self) -> None:
         """Close the files. In a forked child this leaves the parent's locks as they are."""

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 
 from limpet.domain.clock import SystemClock
 from limpet.domain.ids import IdSource
@@ -27,9 +28,11 @@ from limpet.worker.wire.plan import ANEW, DONE, WRONG_USAGE, Plan, from_environm
 
 _LONGEST_PERIOD_SECONDS = 0.25
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 30.0
+# How long the start of a process may take before the guardian counts as frozen.
+_LONGEST_START_SECONDS = 10.0
 # A supervisor that lived this long was not part of a crash loop.
 _HEALTHY_SECONDS = 30.0
-# So many deaths in a row are followed by a start at once; later ones by a pause.
+# How many deaths in a row are followed by a start at once; later ones by a pause.
 _FREE_DEATHS = 3
 _SHORT_PAUSE_SECONDS = 0.1
 # Most tries to start a worker that was never ready.
@@ -147,7 +150,7 @@ class Guardian:
                 return None
 
     def _start(self, undo: contextlib.ExitStack) -> _Session:
-        """Start a supervisor; `made` undoes all preparations if it cannot start."""
+        """Start a supervisor; `undo` undoes all preparations if it cannot start."""
         session = self._ids.new()
         held = locks.take(session)
         undo.callback(held.remove)
@@ -169,15 +172,20 @@ class Guardian:
             "guardian": os.getpid(),
         }
         environment = {**os.environ, **self._plan.environment(order)}
-        process = processes.spawn(
-            "limpet.worker.supervisor.supervisor", environment, descriptors.values()
-        )
+        process = self._spawn("supervisor", environment, descriptors.values())
         theirs.close()
         # Read-only for this process too: only the supervisor writes until when the lease holds.
         view = Page(page)
         os.close(page)
         self._killed_for_lease = False
         return _Session(session, held, view, process, ours)
+
+    def _spawn(
+        self, module: str, environment: dict[str, str], descriptors: Iterable[int]
+    ) -> "subprocess.Popen[bytes]":
+        # No job runs meanwhile that a freeze could endanger, and a busy machine starts slowly.
+        self._timer.rearm(max(_LONGEST_START_SECONDS, self._plan.freeze_seconds))
+        return processes.spawn(f"limpet.worker.supervisor.{module}", environment, descriptors)
 
     def _watch(self, session: _Session) -> int:
         """Watch a supervisor until it is dead; return its exit code, negative for a signal."""
@@ -354,9 +362,7 @@ class Guardian:
         }  # fmt: skip
         order = {"LIMPET_NOTICE": json.dumps({**notice, "url": session.url})}
         try:
-            process = processes.spawn(
-                "limpet.worker.supervisor.death_notice", {**os.environ, **order}, ()
-            )
+            process = self._spawn("death_notice", {**os.environ, **order}, ())
         except OSError:
             session.locks.let_go()  # whoever sweeps next finds them free, which proves the death
         else:

@@ -1,4 +1,4 @@
--- relocate: a store that moves to another place; see storage/relocation.py.
+-- relocate: a store that moves to another place; see storage/contract/relocation.py.
 -- purpose: close a store for all writers (see pass), and open it again.
 -- params:  by name.
 -- returns: record: the store's part in a move, and the cursor.

@@ -80,7 +80,7 @@ else
 end
 settle_each(session, alive, given[8], rejected)
 settle_rest()
-breakers.observe_all(given[11])
+breakers.record_observed(given[11])
 local waits = is_quiet(s.lease)
 local next_at
 if given[10] and where == LIVE and not (waits or closed) then

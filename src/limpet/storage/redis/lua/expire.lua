@@ -11,11 +11,11 @@
 -- include: death
 -- include: session_fields
 
-local over_by, longest = math.min(given[4], now_lease), given[5]
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'moments', '-inf', whole(over_by))) do
+local overdue_at, longest = math.min(given[4], now_lease), given[5]
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'moments', '-inf', whole(overdue_at))) do
     local s = find_session(id)
     -- On a server that has just taken over, every session gets the time for a renewal.
-    local had_time = s and (moved_at == 0 or over_by >= moved_at + s.lease)
+    local had_time = s and (moved_at == 0 or overdue_at >= moved_at + s.lease)
     if had_time and not (longest and s.lease > longest) then
         local seen = stored.number(redis.call('HGET', P .. 'session/' .. id, 'renewed_at'), 0) or 0
         die(s, '{"kind":"WorkerVanished","last_seen":' .. whole(seen) .. '}', true)

@@ -1,4 +1,5 @@
--- allowance: how many jobs of each queue and task may be claimed now. Needs bounds.lua, breakers.lua, pick.lua.
+-- allowance: how many jobs of each queue and task may be claimed now. Needs rates.lua, bounds.lua, breakers.lua,
+--          pick.lua.
 
 -- Lua allows 200 local names in a script: only these are seen outside.
 local read_bounds, bounded, take_from_bounds

@@ -89,7 +89,7 @@ end
 
 -- What holders saw, a list for each breaker: name, succeeded, failed, attempts (msgpack, seldom needed). Nothing is
 -- kept of a breaker that nobody declared.
-function breakers.observe_all(observed)
+function breakers.record_observed(observed)
     for _, seen in ipairs(observed) do
         local b = breakers.find(seen[1])
         if b then
