@@ -80,14 +80,14 @@ def main() -> None:
 
     if sys.argv[1] == "together":
         feed = AsyncFeed(
-            noop=lambda job: noop.aenqueue(**job),
+            noop=lambda job: task_for(job["user_id"]).aenqueue(**job),
             pickup=lambda at: pickup.aenqueue(at=at),
             hold=lambda key: hold.aenqueue(key=key),
         )
         asyncio.run(feed.obey())
     else:
         Feed(
-            noop=lambda job: noop.enqueue(**job),
+            noop=lambda job: task_for(job["user_id"]).enqueue(**job),
             pickup=lambda at: pickup.enqueue(at=at),
             hold=lambda key: hold.enqueue(key=key),
             many=many,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # Large arguments go in several frames, so that the first job does not wait for the last one.
 _FRAME_BYTES = 256 * 1024
-_RUSH_US = 2_000
+_RUSH_US = 500
 # The supervisor reads frames that are no new outcome (a report, or the outcome of a job that is
 # over) no faster than 20,000 a second, however fast an executor sends them.
 _OTHER_FRAME_US = 50
