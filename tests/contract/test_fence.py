@@ -69,7 +69,7 @@ def test_word_of_a_late_holder_is_lost_and_leaves_the_job_untouched(
             lease.token,
         ), who
         assert isinstance(told.cause, LateHolder), who
-        assert store.invariants() == (), who
+    assert store.invariants() == ()
 
 
 @pytest.mark.parametrize("word", WORDS.values(), ids=WORDS)
