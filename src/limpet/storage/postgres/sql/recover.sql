@@ -18,7 +18,7 @@
 
 -- statement: overdue
 SELECT id, renewed_at FROM limpet.session
-WHERE state <> 'dead' AND moment <= %(until)s
+WHERE state <> 'dead' AND moment <= %(overdue_at)s
   AND (%(longest)s::bigint IS NULL OR %(longest)s::bigint >=
        CASE WHEN lease <= 3162240000000000 THEN lease ELSE 10000000 END)
 ORDER BY id
