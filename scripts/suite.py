@@ -27,7 +27,7 @@ TESTS = ROOT / "tests"
 CORES = min(os.cpu_count() or 1, 4)
 # Folders whose tests keep a core busy all the time, and hardly have limits in seconds. A new folder
 # counts as one that waits, which does no harm.
-COMPUTING = ("architecture", "contract")
+COMPUTING = ("architecture", "contract", "unit")
 # The same niceness as a worker's executors.
 NICENESS = 10
 _LAST_WORDS_SECONDS = 5.0

@@ -25,7 +25,7 @@ class QueuePlaces:
     def __init__(self, limits: Mapping[str, int | None], ledger: Ledger) -> None:
         self._ledger = ledger
         self._lines = {
-            queue: _Line(queue, limit, ledger)
+            queue: _QueueLine(queue, limit, ledger)
             for queue, limit in limits.items()
             if limit is not None
         }
@@ -78,7 +78,7 @@ class QueuePlaces:
         return 0 if len(line.waiting) > to_wait // 2 else places + to_wait
 
 
-class _Line:
+class _QueueLine:
     """One queue: the jobs that wait for a place of it, the first to start first."""
 
     def __init__(self, queue: str, limit: int, ledger: Ledger) -> None:

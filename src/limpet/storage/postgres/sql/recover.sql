@@ -2,7 +2,7 @@
 -- purpose: live or draining to dead when the moment is over; running to ready, failed or cancelled
 --          for the jobs of a dead session (moved by shift).
 -- params:  by name.
---          until: a time on the lease clock.
+--          overdue_at: a time on the lease clock.
 --          longest: the longest lease that is looked at, in microseconds; NULL for no limit. A lease that
 --          is out of range counts as the default.
 --          given: the time, or NULL for the server's clock.
