@@ -219,7 +219,6 @@ class Dispatcher:
         if not count:
             return
         executor.jobs += count
-        self._fill_free_places()
         self._charges.worked(executor)
         self._demand.finished(executor.pool, count)
         most = self._plan.settings.max_jobs
@@ -232,6 +231,7 @@ class Dispatcher:
             executor.end()
         elif executor.for_suspect and not executor.holds and not executor.retiring:
             executor.end()
+        self._fill_free_places()
 
     def _replace(self, executor: Executor, frame: UnfitFrame) -> None:
         """A job has changed the executor's process for good: other jobs run in a new one."""
@@ -279,6 +279,7 @@ class Dispatcher:
         for hold in executor.holds.values():
             self._limits.forget(hold)
             self._ledger.settle(hold, after_death(hold, why, alone=alone, intended=intended))
+        self.unstarted.hand_back_behind(executor.holds.values())
         executor.holds.clear()
         self._demand.wake()
         failed = not intended or executor.start_error

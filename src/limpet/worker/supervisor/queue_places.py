@@ -6,7 +6,7 @@ as places come free, without an exchange with the store in between.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from limpet.worker.supervisor.demand import Throughput
 from limpet.worker.supervisor.ledger import Hold, Ledger
@@ -49,6 +49,15 @@ class QueuePlaces:
             if line.waiting and moment - line.moved_at > _LONGEST_WAIT_US:
                 yield from line.empty()
                 line.forget_throughput()
+
+    def behind(self, holds: Iterable[Hold]) -> Iterator[Hold]:
+        """Jobs that wait here behind jobs that go back to the store; they wait here no longer.
+
+        The store gives all of them out again in order, the jobs that went back first.
+        """
+        for queue in {hold.claimed.queue for hold in holds}:
+            if (line := self._lines.get(queue)) is not None:
+                yield from line.empty()
 
     def empty(self) -> Iterator[Hold]:
         """All jobs that wait; they wait here no longer."""

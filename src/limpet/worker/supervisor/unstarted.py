@@ -82,8 +82,13 @@ class Unstarted:
             self._hand_back(waiting, why)
             waiting.clear()
 
+    def hand_back_behind(self, holds: Collection[Hold]) -> None:
+        """Hand back the jobs that wait for a place of a queue behind jobs that were lost."""
+        behind = list(self._placement.queues.behind(holds))
+        self._hand_back(behind, "jobs of its queue that come back are ahead of it")
+
     def _hand_back(self, holds: Collection[Hold], why: str) -> None:
-        for hold in holds:
+        for hold in (*holds, *self._placement.queues.behind(holds)):
             self._limits.forget(hold)
             self._ledger.settle(hold, Release(hold.lease, NotStarted(why)))
         if holds:

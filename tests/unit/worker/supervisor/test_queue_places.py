@@ -153,6 +153,16 @@ def test_what_waits_behind_a_job_that_goes_on_is_handed_back_by_the_clock_of_its
     assert len(worker.ledger.holds) > 3
 
 
+def test_what_waits_behind_jobs_that_go_back_goes_back_too(clock: Clock) -> None:
+    """Else it would overtake them."""
+    worker = Worker(a=1, b=1)
+    first, *rest = worker.claim("a", 4)
+    worker.claim("b", 2)
+    assert list(worker.places.behind([first])) == rest
+    assert list(worker.places.behind([first])) == []
+    assert worker.names() == ["a1", "b5"]
+
+
 def test_what_is_handed_back_or_cancelled_is_no_throughput(clock: Clock) -> None:
     worker = Worker(a=1)
     _, second, *_ = worker.claim("a", 4)
