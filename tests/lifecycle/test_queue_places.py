@@ -14,12 +14,16 @@ from lifecycle.processes import send
 from lifecycle.tasks import quick, steady, steady_sync
 from lifecycle.tree import Part, Settings
 
-from limpet import Call
+from limpet import Call, Task
 
 EVERY_STORE = True
 PLACES = {"one": 1, "lane": 1, "three": 3}
 # The order of a queue is that of its tasks of one kind.
-KINDS = {"one": (steady,), "lane": (steady_sync,), "three": (steady, steady_sync)}
+KINDS: dict[str, tuple[Task[..., int], ...]] = {
+    "one": (steady,),
+    "lane": (steady_sync,),
+    "three": (steady, steady_sync),
+}
 SETTINGS = Settings(lanes=4, queues=tuple(f"{queue}={count}" for queue, count in PLACES.items()))
 JOBS = 70
 # How long jobs may wait in a worker behind one that goes on, while another worker is free.
