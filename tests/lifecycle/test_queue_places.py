@@ -24,7 +24,11 @@ KINDS: dict[str, tuple[Task[..., int], ...]] = {
     "lane": (steady_sync,),
     "three": (steady, steady_sync),
 }
-SETTINGS = Settings(lanes=4, queues=tuple(f"{queue}={count}" for queue, count in PLACES.items()))
+# Without tasks that have a weight: beside those nothing is claimed ahead.
+APP = "lifecycle.tasks:app"
+SETTINGS = Settings(
+    lanes=4, queues=tuple(f"{queue}={count}" for queue, count in PLACES.items()), app=APP
+)
 JOBS = 70
 # How long jobs may wait in a worker behind one that goes on, while another worker is free.
 DELAYED_SECONDS = 0.25
@@ -91,7 +95,7 @@ def test_jobs_behind_one_that_goes_on_are_soon_run_by_a_worker_that_is_free(
     one_place: Place,
 ) -> None:
     place = one_place
-    settings = Settings(queues=("one=1",))
+    settings = Settings(queues=("one=1",), app=APP)
     place.worker(settings=settings)
     place.worker(settings=settings)
     in_one = quick.using(queue="one")

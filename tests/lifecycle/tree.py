@@ -47,7 +47,8 @@ APP = "lifecycle.app:app"
 class Settings:
     """How a worker of these tests is set; times in seconds.
 
-    `machine`: a folder with a /proc and a /sys that it takes for those of its host.
+    `machine`: a folder with a /proc and a /sys that it takes for those of its host. `app`: another
+    module has fewer of the tasks.
     """
 
     lease: float = 4.0
@@ -58,6 +59,7 @@ class Settings:
     queues: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
     machine: str = "/"
+    app: str = APP
 
     def words(self) -> list[str]:
         words = ["--lease", f"{self.lease}s", "--drain", f"{self.drain}s"]
@@ -96,8 +98,8 @@ class Worker:
         own = f"{mark}-{name}-{time.monotonic_ns()}"
         with log_file.open("ab") as log:
             popen = subprocess.Popen(
-                [*wrapper, *mode.wrapper, sys.executable, "-m", "limpet.cli.main", "worker", APP]
-                + ["--url", url, "--name", name, *settings.words()],
+                [*wrapper, *mode.wrapper, sys.executable, "-m", "limpet.cli.main", "worker"]
+                + [settings.app, "--url", url, "--name", name, *settings.words()],
                 cwd=folder,
                 env={
                     **inherited,
