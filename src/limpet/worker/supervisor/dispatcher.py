@@ -80,6 +80,7 @@ class Dispatcher:
                 self._limits.watch(hold)
             if not self._placement.queues.enter(hold):
                 self._place(hold)
+        self.unstarted.hand_back_late()
         self._fill_free_places()
         self._placement.place()
 

@@ -108,6 +108,8 @@ class Ledger:
         self._waiting_characters = 0  # of the lines in `reports`
         self.observer = Observer()
         self.released = 0  # how many jobs were handed back
+        # How many outcomes there were, and of how many the store has answered the exchange.
+        self.outcomes = self.answered_outcomes = 0
         # How many exchanges the store has answered. A store that counts fewer was rolled back.
         self.answered_exchanges = 0
         self._outbox: deque[Settlement] = deque()
@@ -132,6 +134,7 @@ class Ledger:
             self.observer.ended(hold.claimed.task, settlement)
         if type(settlement) is Release:
             self.released += 1
+        self.outcomes += 1
         self._outbox.append(settlement)
 
     def complete(self, holds: Sequence[Hold], completes: Sequence[Complete]) -> None:
@@ -143,6 +146,7 @@ class Ledger:
         if self.observer.breaker_of:
             for hold, complete in zip(holds, completes, strict=True):
                 self.observer.ended(hold.claimed.task, complete)
+        self.outcomes += len(completes)
         self._outbox.extend(completes)
 
     def forget(self, hold: Hold) -> None:
@@ -216,6 +220,7 @@ class Ledger:
 
     def acknowledged(self) -> None:
         """The store has answered the exchange with the last batch."""
+        self.answered_outcomes += len(self._sent)
         self._sent = []
 
     def digest(self) -> Digest:

@@ -55,9 +55,24 @@ class QueuePlaces:
 
         The store gives all of them out again in order, the jobs that went back first.
         """
+        for line in self._of(holds):
+            yield from line.empty()
+
+    def close(self, holds: Iterable[Hold]) -> None:
+        """Start no job of these queues until the store knows that the holds came back."""
+        for line in self._of(holds):
+            line.close()
+
+    def late(self) -> Iterator[Hold]:
+        """Jobs that came from an exchange which had not brought back the jobs before them."""
+        for line in self._lines.values():
+            if line.is_closed:
+                yield from line.empty()
+
+    def _of(self, holds: Iterable[Hold]) -> "Iterator[_QueueLine]":
         for queue in {hold.claimed.queue for hold in holds}:
             if (line := self._lines.get(queue)) is not None:
-                yield from line.empty()
+                yield line
 
     def empty(self) -> Iterator[Hold]:
         """All jobs that wait; they wait here no longer."""
@@ -99,6 +114,15 @@ class _QueueLine:
         self._throughput = Throughput()
         self._entered = self._left = self._bytes = 0
         self._ended = 0
+        self._closed_until = 0
+
+    def close(self) -> None:
+        self._closed_until = self._ledger.outcomes
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the store has not answered yet that jobs of the queue came back."""
+        return self._ledger.answered_outcomes < self._closed_until
 
     @property
     def _has_place(self) -> bool:
@@ -112,7 +136,7 @@ class _QueueLine:
         self.waiting.append(hold)
 
     def started(self) -> Iterator[Hold]:
-        while self.waiting and self._has_place:
+        while self.waiting and self._has_place and not self.is_closed:
             self.moved_at = now()
             yield self.waiting.popleft()
 

@@ -16,6 +16,7 @@ from limpet.worker.wire.frames import LANE, LOOP
 _HELD_UP_MICROSECONDS = 50_000
 # How long jobs wait for an executor that starts, and how long it may take at all.
 _SLOW_START_MICROSECONDS, _LONGEST_START_MICROSECONDS = 1_000_000, 60_000_000
+_BEHIND = "jobs of its queue that come back are ahead of it"
 
 
 class Unstarted:
@@ -84,11 +85,21 @@ class Unstarted:
 
     def hand_back_behind(self, holds: Collection[Hold]) -> None:
         """Hand back the jobs that wait for a place of a queue behind jobs that were lost."""
-        behind = list(self._placement.queues.behind(holds))
-        self._hand_back(behind, "jobs of its queue that come back are ahead of it")
+        self._release([*self._placement.queues.behind(holds)], _BEHIND)
+        self._placement.queues.close(holds)
+
+    def hand_back_late(self) -> None:
+        """Hand back the jobs that were claimed before the jobs ahead of them had come back."""
+        late = list(self._placement.queues.late())
+        self._hand_back(late, _BEHIND)
 
     def _hand_back(self, holds: Collection[Hold], why: str) -> None:
-        for hold in (*holds, *self._placement.queues.behind(holds)):
+        if holds:
+            self._release([*holds, *self._placement.queues.behind(holds)], why)
+            self._placement.queues.close(holds)
+
+    def _release(self, holds: Collection[Hold], why: str) -> None:
+        for hold in holds:
             self._limits.forget(hold)
             self._ledger.settle(hold, Release(hold.lease, NotStarted(why)))
         if holds:
