@@ -12,13 +12,12 @@ from lifecycle.orphans import all_jobs, assert_no_orphans
 from lifecycle.place import Handle, Place, allowance
 from lifecycle.processes import send
 from lifecycle.tasks import quick, steady, steady_sync
-from lifecycle.tree import Part, Settings
+from lifecycle.tree import Part, Settings, Worker
 
 from limpet import Call, Task
 
 EVERY_STORE = True
 PLACES = {"one": 1, "lane": 1, "three": 3}
-# The order of a queue is that of its tasks of one kind.
 KINDS: dict[str, tuple[Task[..., int], ...]] = {
     "one": (steady,),
     "lane": (steady_sync,),
@@ -62,31 +61,50 @@ def most_at_once(runs: list[Attempt]) -> int:
     return most
 
 
+def kill_while_it_works(place: Place, worker: Worker, *parts: Part) -> None:
+    """Kill each of these parts, once some more jobs are over."""
+    for part in parts:
+        left = place.unfinished()
+        place.until(lambda left=left: place.unfinished() < left - 12, said="some are over")  # type: ignore[misc]
+        victims = [process for process in worker.processes() if process.comm == part]
+        if victims:
+            send(victims[0].pid, signal.SIGKILL)
+
+
 @pytest.mark.timeout(120)
 def test_never_more_of_a_queue_than_its_number_whatever_part_of_the_worker_is_killed(
     one_place: Place,
 ) -> None:
-    """Jobs of one place begin in order, lost ones first; what had not begun is charged nothing."""
+    """And what had not begun is charged nothing."""
     place = one_place
     handles = app.enqueue_many(calls(random.Random(3)))
     worker = place.worker(settings=SETTINGS)
-    for part in (Part.LOOP, Part.LANE, Part.SUPERVISOR, Part.LOOP):
-        before = place.unfinished()
-        place.until(lambda left=before: place.unfinished() < left - 25, said="some are over")  # type: ignore[misc]
-        victims = [each for each in worker.processes() if each.comm == part]
-        if victims:
-            send(victims[0].pid, signal.SIGKILL)
+    kill_while_it_works(place, worker, Part.LOOP, Part.LANE, Part.SUPERVISOR, Part.LOOP)
     place.until_final(handles)
     found = by_queue(place)
     for queue, count in PLACES.items():
         assert most_at_once(found[queue]) <= count, queue
-    for earlier, later in [*pairwise(found["one"]), *pairwise(found["lane"])]:
-        assert later.job >= earlier.job, "a job overtook one that was handed in before it"
     began = attempts(place.records())
     for job in all_jobs(place):
         # One that had begun only just before a kill may go uncharged; no other is charged.
         assert job.counters.orphans < len(began[job.id]), job.id
     assert sum(job.counters.orphans for job in all_jobs(place)) > 0, "the kills hit nobody"
+    assert_no_orphans(place)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("queue", "part"), [("one", Part.LOOP), ("lane", Part.LANE)])
+def test_jobs_of_one_place_begin_in_order_and_lost_ones_first(
+    one_place: Place, queue: str, part: Part
+) -> None:
+    place = one_place
+    (task,) = KINDS[queue]
+    handles = app.enqueue_many(task.using(queue=queue).call(seconds=0.005) for _ in range(JOBS))
+    worker = place.worker(settings=Settings(lanes=2, queues=(f"{queue}=1",), app=APP))
+    kill_while_it_works(place, worker, part, Part.SUPERVISOR, part)
+    place.until_final(handles)
+    for earlier, later in pairwise(by_queue(place)[queue]):
+        assert later.job >= earlier.job, "a job overtook one that was handed in before it"
     assert_no_orphans(place)
 
 
