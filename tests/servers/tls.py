@@ -14,16 +14,17 @@ _DAYS = "2"
 
 
 class Authority:
-    """Makes certificates for `localhost`, and nothing else."""
+    """Makes certificates for `localhost`, with all that Python 3.13 insists on."""
 
     def __init__(self, folder: Path) -> None:
         self.ca, self.key, self.certificate = (folder / name for name in ("ca.pem", "key", "cert"))
         own = folder / "ca.key"
         asked = folder / "asked"
         names = folder / "names"
-        names.write_text("subjectAltName=DNS:localhost\n")
+        names.write_text("subjectAltName=DNS:localhost\nauthorityKeyIdentifier=keyid\n")
         _openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", _DAYS, "-subj",
-                 "/CN=authority of a test", "-keyout", own, "-out", self.ca)  # fmt: skip
+                 "/CN=authority of a test", "-addext", "keyUsage=critical,keyCertSign",
+                 "-keyout", own, "-out", self.ca)  # fmt: skip
         _openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost",
                  "-keyout", self.key, "-out", asked)  # fmt: skip
         _openssl("x509", "-req", "-days", _DAYS, "-in", asked, "-CA", self.ca, "-CAkey", own,
