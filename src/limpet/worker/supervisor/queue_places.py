@@ -93,10 +93,12 @@ class QueuePlaces:
 
         `ahead`: whether jobs may wait here at all.
         """
+        line = self._lines[queue]
+        if line.is_closed:
+            return 0  # what came now would only go back
         places = limit - self._ledger.per_queue[queue]
         if not ahead:
             return places
-        line = self._lines[queue]
         to_wait = line.most_ahead()
         # Not one by one: what waits already is enough for now.
         return 0 if len(line.waiting) > to_wait // 2 else places + to_wait

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
+from limpet.domain.cause import Drained
 from limpet.domain.job import ClaimedJob, Counters
 from limpet.domain.lease import Lease
-from limpet.domain.transition import Complete
+from limpet.domain.transition import Complete, Release
 from limpet.worker.supervisor import queue_places
 from limpet.worker.supervisor.ledger import Hold, Ledger
 from limpet.worker.supervisor.queue_places import QueuePlaces
@@ -161,6 +162,27 @@ def test_what_waits_behind_jobs_that_go_back_goes_back_too(clock: Clock) -> None
     assert list(worker.places.behind([first])) == rest
     assert list(worker.places.behind([first])) == []
     assert worker.names() == ["a1", "b5"]
+
+
+def test_nothing_of_a_queue_is_claimed_or_started_while_its_jobs_are_on_their_way_back(
+    clock: Clock,
+) -> None:
+    """Else jobs that are more than one exchange takes would go to and fro for ever."""
+    worker = Worker(a=1)
+    first, *rest = worker.claim("a", 1_500)
+    for hold in [first, *worker.places.behind([first])]:
+        worker.ledger.settle(hold, Release(hold.lease, Drained()))
+    worker.places.close([first])
+    assert len(rest) == 1_499
+    while worker.ledger.next_batch():
+        assert worker.places.wanted("a", 1, ahead=True) == 0
+        assert worker.places.wanted("a", 1, ahead=False) == 0
+        (late,) = worker.claim("a")
+        assert list(worker.places.late()) == [late]
+        worker.ledger.forget(late)
+        worker.ledger.acknowledged()
+    assert worker.places.wanted("a", 1, ahead=True) == 1
+    assert list(worker.places.late()) == []
 
 
 def test_what_is_handed_back_or_cancelled_is_no_throughput(clock: Clock) -> None:
