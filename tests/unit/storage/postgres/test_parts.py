@@ -105,8 +105,8 @@ class Wire:
     def fileno(self) -> int:
         return self._here.fileno()
 
-    def is_cut(self) -> bool:
-        return bool(select.select([self._there], [], [], 0)[0])
+    def is_cut(self, within_seconds: float = 0.0) -> bool:
+        return bool(select.select([self._there], [], [], within_seconds)[0])
 
     def close(self) -> None:
         self._here.close()
@@ -132,5 +132,7 @@ def test_an_overdue_answer_takes_others_along_only_where_nobody_is_answered(
                 with overdue.watched(other, 60.0):
                     pass
             time.sleep(0.01)
-        assert late.is_cut()
-        assert waits.cut is patient.is_cut() is not answered
+        # It is noted first, and then cut.
+        assert late.is_cut(within_seconds=5.0)
+        assert patient.is_cut(within_seconds=0.0 if answered else 5.0) is not answered
+        assert waits.cut is not answered
