@@ -72,9 +72,11 @@ class Dispatcher:
         await read_history(self._line, holds, self._tasks)
         for hold in holds:
             facts = self._tasks.get(hold.claimed.task)
-            if facts is None or hold.unreadable:
-                unknown = Release(hold.lease, NotStarted("its task is not known"))
-                self._ledger.settle(hold, put_aside(hold) if facts else unknown)
+            if facts is None:
+                self._ledger.settle(hold, Release(hold.lease, NotStarted("its task is not known")))
+                continue
+            if hold.unreadable:
+                self._ledger.settle(hold, put_aside(hold))
                 continue
             if hold.is_limited:
                 self._limits.watch(hold)
